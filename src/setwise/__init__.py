@@ -1,0 +1,50 @@
+"""setwise: recommend the best set, not the best items.
+
+catalog = setwise.Catalog(query, key, value)            the items, as a simple transformer sees them
+setwise.set_value(catalog, user, items)                 F(S), by the judge
+instance = setwise.Instance.from_catalog(catalog, user, candidates)
+setwise.rank(instance, k=10)                            the best set of candidates
+"""
+
+from setwise.catalog import Catalog, Positions, Sink
+from setwise.errors import SetwiseError
+from setwise.instance import Instance
+from setwise.objective import attention, item_rewards, set_value
+from setwise.ranking import Ranking, rank
+from setwise.rewards import (
+    Constant,
+    Exp,
+    LeakyReLU,
+    Linear,
+    Logistic,
+    PiecewiseLinear,
+    ReLU,
+    Softplus,
+    Tanh,
+)
+from setwise.users import User
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Catalog",
+    "Constant",
+    "Exp",
+    "Instance",
+    "LeakyReLU",
+    "Linear",
+    "Logistic",
+    "PiecewiseLinear",
+    "Positions",
+    "Ranking",
+    "ReLU",
+    "SetwiseError",
+    "Sink",
+    "Softplus",
+    "Tanh",
+    "User",
+    "attention",
+    "item_rewards",
+    "rank",
+    "set_value",
+]

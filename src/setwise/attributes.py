@@ -1,0 +1,146 @@
+"""Columns that describe items: packed strings, and a table of numeric and categorical attributes.
+
+Everything is a plain array underneath, so that a saved catalogue opens by mapping its file: strings are one block of
+UTF-8 bytes with offsets, a categorical column is one code an item and its distinct values. Nothing is decoded before
+somebody asks for it. A missing value (None, or NaN in a numeric column) has the label −1: it belongs to no group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, cast, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.errors import InvalidInput
+
+Labels = NDArray[np.int64]
+
+
+class Strings:
+    """An immutable list of strings in two arrays: ``data`` (bytes) and ``offsets`` (count + 1)."""
+
+    def __init__(self, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
+        self.data, self.offsets = data, offsets
+
+    @classmethod
+    def pack(cls, strings: Iterable[str]) -> Strings:
+        """Pack ``strings`` in order."""
+        encoded = [string.encode() for string in strings]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(piece) for piece in encoded], out=offsets[1:])
+        return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def _one(self, at: int) -> str:
+        return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes().decode()
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice | NDArray[Any]) -> NDArray[np.str_]: ...
+    def __getitem__(self, at: Any) -> Any:
+        """One string for a number, an array of strings for a slice or an array of numbers."""
+        chosen = np.arange(len(self))[at]
+        if isinstance(chosen, np.ndarray):
+            return np.array([self._one(i) for i in chosen], dtype=np.str_)
+        return self._one(int(chosen))
+
+
+@dataclass(frozen=True)
+class Categorical:
+    """A column with repeated values: item i has ``values[codes[i]]``, or nothing when the code is −1."""
+
+    codes: NDArray[np.int32]
+    values: Strings
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, at: Any) -> Any:
+        """The value of one item, or a list of values: None where it is missing."""
+        codes = self.codes[at]
+        if isinstance(codes, np.ndarray):
+            return [self.values[int(code)] if code >= 0 else None for code in codes]
+        return self.values[int(codes)] if codes >= 0 else None
+
+
+Column = NDArray[Any] | Categorical
+
+
+def _column(name: str, given: ArrayLike, size: int) -> Column:
+    """``given`` as a column: numbers and booleans stay arrays, strings become categorical."""
+    # A pandas or polars column becomes a list first: its own missing values turn into None or NaN there.
+    cells = given if isinstance(given, np.ndarray) else list(cast(Iterable[Any], given))
+    if len(cells) != size:
+        raise InvalidInput(
+            f"attribute '{name}'", f"{size} values, one an item", f"{len(cells)}", "align it with the items"
+        )
+    array = np.asarray(cells)
+    if array.ndim != 1:
+        raise InvalidInput(f"attribute '{name}'", "one value an item", f"shape {array.shape}", "pass one column a name")
+    if array.dtype.kind in "biuf":
+        return array
+    if all(cell is None or isinstance(cell, str) for cell in cells):
+        return _categorical(["" if cell is None else str(cell) for cell in cells], [cell is None for cell in cells])
+    if all(cell is None or isinstance(cell, (int, float)) for cell in cells):
+        return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+    raise InvalidInput(
+        f"attribute '{name}'", "all numbers or all strings", "a mixture", "convert the column to one type"
+    )
+
+
+def _categorical(cells: list[str], missing: list[bool]) -> Categorical:
+    number: dict[str, int] = {}
+    codes = [-1 if gone else number.setdefault(cell, len(number)) for cell, gone in zip(cells, missing, strict=True)]
+    return Categorical(np.array(codes, np.int32), Strings.pack(number))
+
+
+class Attributes(Mapping[str, Column]):
+    """A table: one column a name, one row an item."""
+
+    def __init__(self, columns: Mapping[str, Column], size: int) -> None:
+        self._columns, self.size = dict(columns), size
+
+    @classmethod
+    def of(cls, table: Any, size: int) -> Attributes:
+        """From a mapping of names to columns, or a data frame (anything with ``columns`` and ``frame[name]``)."""
+        if table is None:
+            return cls({}, size)
+        names = list(table if isinstance(table, Mapping) else getattr(table, "columns", ()))
+        if not names and not isinstance(table, Mapping):
+            raise InvalidInput("attributes", "a mapping or a data frame", type(table).__name__, "pass {name: column}")
+        for name in names:
+            if not isinstance(name, str) or not name:
+                raise InvalidInput("attributes", "columns with names that are strings", repr(name), "rename the column")
+        return cls({name: _column(name, table[name], size) for name in names}, size)
+
+    def __getitem__(self, name: str) -> Column:
+        if name not in self._columns:
+            known = ", ".join(sorted(self._columns)) or "none"
+            raise InvalidInput("attribute", f"one the catalogue has ({known})", repr(name), "use one of those names")
+        return self._columns[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def labels(self, name: str, rows: NDArray[np.intp]) -> Labels:
+        """A number for each of ``rows`` such that equal values, and only those, share it; −1 for a missing value."""
+        column = self[name]
+        if isinstance(column, Categorical):
+            return column.codes[rows].astype(np.int64)
+        cells = column[rows]
+        missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(len(cells), bool)
+        labels = np.unique(cells, return_inverse=True)[1].astype(np.int64)
+        labels[missing] = -1
+        return labels

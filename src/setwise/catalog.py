@@ -1,0 +1,294 @@
+"""Catalog: the items, as a simple transformer sees them.
+
+    query, key   (n, H, d_kq)   whom item i attends to in head h, and who attends to it
+    value        (n, H, d_v)    what it lends to those who do; its score for a user is s_i^h = v_i^h · u^h
+    base         (n, d_0)       the self term (residual connection): base_i · u⁰, whatever the company
+    sink         per head       an item that everyone attends to and nobody sees (the paper's dummy row)
+    positions    per place      encodings added to query, key and value in an ordered slate
+    reward       f_i            one function, or τ functions and the class of each item
+
+Arrays are held in float32 unless ``dtype=numpy.float64`` asks otherwise (constructions that must be exact do), never
+copied when they already are, and mapped from the file by ``Catalog.load``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise import rewards as reward_families
+from setwise.attributes import Attributes, Categorical, Strings
+from setwise.checks import index_array, real_array
+from setwise.errors import InvalidInput, UnknownId
+from setwise.rewards import Logistic, RewardChoice, reward_classes
+from setwise.storage import artifact
+from setwise.users import User
+
+Array = NDArray[Any]
+IdChoice = Sequence[int] | Sequence[str] | Array
+
+
+@dataclass(frozen=True, eq=False)
+class Sink:
+    """An item that everyone attends to and nobody sees: key (H, d_kq), value (H, d_v)."""
+
+    key: Array
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Encodings of P places, added to an item's own: query, key (P, H, d_kq) and value (P, H, d_v)."""
+
+    query: Array
+    key: Array
+    value: Array
+
+
+class Catalog:
+    """n items with their queries, keys, values and rewards; immutable."""
+
+    def __init__(
+        self,
+        query: ArrayLike,
+        key: ArrayLike,
+        value: ArrayLike,
+        reward: RewardChoice = Logistic(scale=1.0, bias=0.0),  # noqa: B008  # a frozen value
+        base: ArrayLike | None = None,
+        sink: Sink | None = None,
+        ids: IdChoice | None = None,
+        attributes: Any = None,
+        positions: Positions | None = None,
+        dtype: type[np.float32] | type[np.float64] = np.float32,
+    ) -> None:
+        if dtype not in (np.float32, np.float64):
+            raise InvalidInput("dtype", "numpy.float32 or numpy.float64", repr(dtype), "leave it out for float32")
+        self._fill_arrays(query, key, value, base, sink, positions, dtype)
+        self.rewards, self.reward_class = reward_classes(reward, self.n_items)
+        self.ids, self._order = _ids(ids, self.n_items)
+        self.attributes = Attributes.of(attributes, self.n_items)
+
+    def _fill_arrays(
+        self,
+        query: ArrayLike,
+        key: ArrayLike,
+        value: ArrayLike,
+        base: ArrayLike | None,
+        sink: Sink | None,
+        positions: Positions | None,
+        dtype: type[Any],
+    ) -> None:
+        self.query: Array = _headed("query", query, ("n", "heads", "d_kq"), dtype)
+        n, heads, d_kq = self.query.shape
+        if n == 0 or heads == 0 or d_kq == 0:
+            todo = "pass at least one item"
+            raise InvalidInput(
+                "query", "an array with an item, a head and a dimension", f"shape {self.query.shape}", todo
+            )
+        self.key: Array = _headed("key", key, (n, heads, d_kq), dtype)
+        self.value: Array = _headed("value", value, (n, heads, "d_v"), dtype)
+        d_v = self.value.shape[2]
+        self.base: Array | None = None if base is None else real_array("base", base, (n, "d_0"), dtype)
+        self.sink: Sink | None = sink and Sink(
+            _small("sink key", sink.key, (heads, d_kq), dtype), _small("sink value", sink.value, (heads, d_v), dtype)
+        )
+        self.positions: Positions | None = positions and _positions(positions, heads, d_kq, d_v, dtype)
+
+    # --- sizes ---
+
+    @property
+    def n_items(self) -> int:
+        """N."""
+        return int(self.query.shape[0])
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return int(self.query.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __repr__(self) -> str:
+        extras = [name for name in ("base", "sink", "positions") if getattr(self, name) is not None]
+        return (
+            f"Catalog({self.n_items} items, {self.heads} heads, d_kq={self.query.shape[2]}, d_v={self.value.shape[2]}, "
+            f"{len(self.rewards)} reward functions{''.join(', ' + extra for extra in extras)})"
+        )
+
+    # --- users and ids ---
+
+    def user(self, user: ArrayLike | User) -> User:
+        """``user`` as a ``User`` that fits this catalogue: from (d_v,) with one head, (H, d_v), or a ``User``."""
+        result = user if isinstance(user, User) else User(user)
+        wanted = (self.heads, self.value.shape[2])
+        if result.heads.shape != wanted:
+            todo = "check that user and catalogue come from one model"
+            raise InvalidInput(
+                "user", f"an array of shape (heads, d_v) = {wanted}", f"shape {result.heads.shape}", todo
+            )
+        have = None if result.base is None else result.base.size
+        want = None if self.base is None else self.base.shape[1]
+        if have != want:
+            must = "absent, as the catalogue has no base" if want is None else f"a vector of length {want}"
+            got = "none" if have is None else f"length {have}"
+            raise InvalidInput("user base", must, got, "pass setwise.User(heads=..., base=...) that fits the catalogue")
+        return result
+
+    def rows_of(self, ids: IdChoice) -> NDArray[np.intp]:
+        """The row numbers of these ids, in their order."""
+        wanted = list(ids)
+        rows = [self._row_of(one) for one in wanted]
+        return np.array(rows, np.intp)
+
+    def _row_of(self, one: Any) -> int:
+        if isinstance(one, str) == isinstance(self.ids, Strings) and not isinstance(one, float):
+            at = int(_bisect(self.ids, self._order, one))
+            if at < self.n_items and self.ids[int(self._order[at])] == one:
+                return int(self._order[at])
+        raise UnknownId("id", "an id of the catalogue", repr(one), "look it up in catalog.ids")
+
+    def items(self, rows: ArrayLike) -> NDArray[np.intp]:
+        """``rows`` checked: distinct row numbers of this catalogue."""
+        return index_array("items", rows, self.n_items, "the catalogue")
+
+    # --- files ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the catalogue to the folder ``path``; an older one there is replaced in one step, or not at all."""
+        arrays: dict[str, Array] = {
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "reward_class": self.reward_class,
+        }
+        optional = {"base": self.base, "ids.order": self._order if self._has_ids else None}
+        for name in ("sink", "positions"):
+            part = getattr(self, name)
+            optional |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
+        arrays |= {name: array for name, array in optional.items() if array is not None}
+        if self._has_ids:
+            arrays |= _packed("ids", self.ids)
+        for name, column in self.attributes.items():
+            arrays |= _packed(f"attribute.{name}", column)
+        meta = {
+            "rewards": [reward_families.to_spec(reward) for reward in self.rewards],
+            "attributes": list(self.attributes),
+        }
+        artifact.write(path, "catalog", arrays, meta)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Catalog:
+        """Open a saved catalogue: digests are checked, then every array is a view of the mapped file."""
+        saved = artifact.read(path, "catalog")
+        arrays = saved.arrays
+        catalog = cls.__new__(cls)
+        catalog._fill_arrays(
+            arrays["query"],
+            arrays["key"],
+            arrays["value"],
+            arrays.get("base"),
+            Sink(**_fields("sink", arrays)) if "sink.key" in arrays else None,
+            Positions(**_fields("positions", arrays)) if "positions.key" in arrays else None,
+            np.float64 if arrays["query"].dtype == np.float64 else np.float32,
+        )
+        catalog.rewards = tuple(reward_families.from_spec(spec) for spec in saved.meta["rewards"])
+        catalog.reward_class = arrays["reward_class"]
+        catalog.ids = _unpacked("ids", arrays) if "ids.order" in arrays else np.arange(catalog.n_items)
+        catalog._order = arrays.get("ids.order", np.arange(catalog.n_items))
+        columns = {name: _unpacked(f"attribute.{name}", arrays) for name in saved.meta["attributes"]}
+        catalog.attributes = Attributes(columns, catalog.n_items)
+        return catalog
+
+    @cached_property
+    def _has_ids(self) -> bool:
+        """False for the default ids 0 … n − 1, which are not worth saving."""
+        return isinstance(self.ids, Strings) or not np.array_equal(self.ids, np.arange(self.n_items))
+
+
+# --- what a catalogue is made of -----------------------------------------------------------------------------------
+
+
+def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
+    """An (n, H, d) array; (n, d) means one head."""
+    array = np.asarray(given) if not isinstance(given, np.ndarray) else given
+    return real_array(name, array[:, None, :] if array.ndim == 2 else array, shape, dtype)
+
+
+def _small(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
+    """An (H, d) array; (d,) means one head."""
+    array = np.asarray(given)
+    return real_array(name, array[None, :] if array.ndim == 1 else array, shape, dtype)
+
+
+def _positions(given: Positions, heads: int, d_kq: int, d_v: int, dtype: type[Any]) -> Positions:
+    query = _headed("positions query", given.query, ("P", heads, d_kq), dtype)
+    key = _headed("positions key", given.key, (len(query), heads, d_kq), dtype)
+    return Positions(query, key, _headed("positions value", given.value, (len(query), heads, d_v), dtype))
+
+
+def _ids(ids: IdChoice | None, n: int) -> tuple[Strings | Array, NDArray[np.intp]]:
+    """The ids, and the order that sorts them: how a row is found by bisection without building a dictionary."""
+    if ids is None:
+        return np.arange(n), np.arange(n)
+    array = np.asarray(ids)
+    if array.shape != (n,):
+        raise InvalidInput("ids", f"{n} ids, one an item", f"shape {array.shape}", "align ids with the items")
+    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array):
+        array = array.astype(np.str_)
+    same_kind = isinstance(ids, np.ndarray) or len({isinstance(one, str) for one in ids}) == 1
+    if (
+        array.dtype.kind not in "iuU"
+        or not same_kind
+        or (array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max)
+    ):
+        raise InvalidInput(
+            "ids", "all int (of 64 bits) or all str", f"dtype {array.dtype}", "convert ids to one of the two"
+        )
+    order = np.argsort(array, kind="stable")
+    ordered = array[order]
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if repeated.size:
+        raise InvalidInput("ids", "distinct", f"{repeated[0].item()!r} more than once", "give every item its own id")
+    return (Strings.pack(array.tolist()) if array.dtype.kind == "U" else array.astype(np.int64)), order
+
+
+def _bisect(ids: Strings | Array, order: NDArray[np.intp], one: Any) -> int:
+    """Where ``one`` would stand among the sorted ids."""
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high) // 2
+        if ids[int(order[middle])] < one:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _fields(name: str, arrays: dict[str, Array]) -> dict[str, Array]:
+    """The arrays called name.field, by field."""
+    return {full.removeprefix(f"{name}."): array for full, array in arrays.items() if full.startswith(f"{name}.")}
+
+
+def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array]:
+    """A column of ids or attributes as named arrays, strings in two of them."""
+    if isinstance(column, Categorical):
+        return {f"{name}.codes": column.codes} | _packed(f"{name}.values", column.values)
+    if isinstance(column, Strings):
+        return {f"{name}.bytes": column.data, f"{name}.offsets": column.offsets}
+    return {name: column}
+
+
+def _unpacked(name: str, arrays: dict[str, Array]) -> Any:
+    """What ``_packed`` took apart."""
+    if f"{name}.codes" in arrays:
+        return Categorical(arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays))
+    if f"{name}.bytes" in arrays:
+        return Strings(arrays[f"{name}.bytes"], arrays[f"{name}.offsets"])
+    return arrays[name]

@@ -1,0 +1,127 @@
+"""The border: arguments are checked once, here, and everything inside may trust them.
+
+The compiled kernels assume that no NaN or infinity reaches them, so every array that enters is scanned.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.errors import InvalidInput
+
+FloatType = TypeVar("FloatType", np.float32, np.float64)
+Shape = Sequence[int | str]  # an int is required, a str names a free dimension
+
+_SCAN = 1 << 20  # values looked at in one go, so that scanning a mapped file allocates one megabyte, not the file
+
+
+def real_number(parameter: str, number: object, must: str = "a finite number") -> float:
+    """``number`` as a finite float."""
+    try:
+        value = float(number)  # type: ignore[arg-type]  # the except clause is the check
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidInput(parameter, must, repr(number), "pass a plain float") from None
+    if not math.isfinite(value):
+        raise InvalidInput(parameter, must, value, "remove NaN and infinity before calling")
+    return value
+
+
+def whole_number(parameter: str, number: object, least: int = 1) -> int:
+    """``number`` as an int that is at least ``least``."""
+    must = f"a whole number of at least {least}"
+    try:
+        if isinstance(number, (bool, np.bool_)):
+            raise TypeError
+        value = operator.index(number)  # type: ignore[arg-type]  # the except clause is the check
+    except TypeError:
+        raise InvalidInput(parameter, must, repr(number), "pass an int") from None
+    if value < least:
+        raise InvalidInput(parameter, must, value, f"pass {least} or more")
+    return value
+
+
+def _numeric(parameter: str, array: ArrayLike) -> NDArray[Any]:
+    try:
+        result = np.asarray(array)
+    except ValueError:  # ragged nested lists
+        raise InvalidInput(
+            parameter, "a rectangular array of numbers", "rows of different lengths", "pad or split it"
+        ) from None
+    if result.dtype.kind not in "fiu":
+        raise InvalidInput(parameter, "an array of real numbers", f"dtype {result.dtype}", "convert it to float32")
+    return result
+
+
+def require_shape(parameter: str, array: NDArray[Any], shape: Shape) -> None:
+    """Refuse ``array`` unless its dimensions are those of ``shape``."""
+    fits = array.ndim == len(shape) and all(
+        isinstance(want, str) or have == want for have, want in zip(array.shape, shape, strict=True)
+    )
+    if not fits:
+        wanted = "(" + ", ".join(map(str, shape)) + ("," if len(shape) == 1 else "") + ")"
+        raise InvalidInput(
+            parameter, f"an array of shape {wanted}", f"shape {array.shape}", "reshape it or check its source"
+        )
+
+
+def require_finite(parameter: str, array: NDArray[Any]) -> None:
+    """Refuse NaN and infinity, naming the first place, without copying ``array``."""
+    flat = array.reshape(-1)
+    for start in range(0, flat.size, _SCAN):
+        good = np.isfinite(flat[start : start + _SCAN])
+        if not good.all():
+            at = start + int(np.argmin(good))
+            place = tuple(int(i) for i in np.unravel_index(at, array.shape))
+            raise InvalidInput(
+                parameter, "finite everywhere", f"{flat[at]} at {place}", "remove or replace such entries"
+            )
+
+
+def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[FloatType]) -> NDArray[FloatType]:
+    """``array`` as a read-only, finite, C-ordered array of ``dtype``; not copied when it already is one."""
+    given = _numeric(parameter, array)
+    require_shape(parameter, given, shape)
+    with np.errstate(over="ignore"):
+        result = np.ascontiguousarray(given, dtype=dtype).view()
+    if result.dtype != given.dtype and given.dtype.kind == "f":
+        require_finite(parameter, given)  # report the caller's own NaN before an overflow of the conversion
+    require_finite(parameter, result)
+    result.flags.writeable = False
+    return result
+
+
+def index_array(parameter: str, indices: ArrayLike, size: int, of: str) -> NDArray[np.intp]:
+    """``indices`` as distinct integers in [0, ``size``)."""
+    array = np.atleast_1d(_integers(parameter, indices))
+    require_shape(parameter, array, ("count",))
+    outside = (array < 0) | (array >= size)
+    if outside.any():
+        raise InvalidInput(
+            parameter, f"row numbers of {of}, 0 to {size - 1}", int(array[outside][0]), "pass row numbers, not ids"
+        )
+    result = array.astype(np.intp)
+    ordered = np.sort(result)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
+    if repeated.size:
+        raise InvalidInput(
+            parameter, "a set of distinct row numbers", f"{int(repeated[0])} more than once", "remove the repetition"
+        )
+    return result
+
+
+def _integers(parameter: str, array: ArrayLike) -> NDArray[Any]:
+    try:
+        result = np.asarray(array)
+    except (ValueError, OverflowError):
+        raise InvalidInput(parameter, "a list of integers", "something else", "pass row numbers") from None
+    if result.size == 0:
+        return np.zeros(0, np.intp)
+    if result.dtype.kind not in "iu":
+        raise InvalidInput(parameter, "a list of integers", f"dtype {result.dtype}", "pass row numbers")
+    return result

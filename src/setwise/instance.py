@@ -1,0 +1,252 @@
+"""Instance: the dense sub-problem on m candidates that every ranker takes.
+
+    logit       (H, m, m)   log of the attention weight w_ij^h; −∞ where there is none
+    score       (H, m)      s_j^h
+    base        (m,)        the self term
+    sink_logit  (H, m)      log of the sink's weight z_i^h, or None      sink_score  (H,)  s_0^h
+    rewards, reward_class   the τ functions, and which one each candidate has
+    groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
+    exclusive   label arrays of which no value may be chosen twice (an ordered slate's items and places)
+
+Logits are kept, not weights, so that any subset can be judged exactly: weights shifted by the row's maximum
+(``weight``, what rankers compute with) underflow for sets that leave the largest ones out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise import objective
+from setwise.attributes import Attributes, Labels
+from setwise.catalog import Catalog
+from setwise.checks import index_array, real_array, require_shape
+from setwise.errors import InvalidInput
+from setwise.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
+from setwise.users import User
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
+
+
+class Instance:
+    """m candidates, one user: everything F needs."""
+
+    def __init__(
+        self,
+        logit: ArrayLike,
+        score: ArrayLike,
+        reward: RewardChoice = Logistic(),  # noqa: B008  # a frozen value
+        base: ArrayLike | None = None,
+        sink_logit: ArrayLike | None = None,
+        sink_score: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        positions: ArrayLike | None = None,
+        groups: Mapping[str, ArrayLike] | None = None,
+        exclusive: Sequence[ArrayLike] = (),
+    ) -> None:
+        self.score = _headed("score", score, ("heads", "m"))
+        heads, m = self.score.shape
+        self.logit = _log_weights(logit, heads, m)
+        self.base = np.zeros(m) if base is None else _vector("base", base, m)
+        if (sink_logit is None) != (sink_score is None):
+            raise InvalidInput("sink_logit and sink_score", "given together", "one alone", "pass both or neither")
+        self.sink_logit = None if sink_logit is None else _headed("sink_logit", sink_logit, (heads, m))
+        self.sink_score = None if sink_score is None else _vector("sink_score", sink_score, heads)
+        self.rewards: tuple[Reward, ...]
+        self.rewards, self.reward_class = reward_classes(reward, m)
+        self.candidates = np.arange(m) if candidates is None else np.asarray(candidates, np.intp)
+        require_shape("candidates", self.candidates, (m,))
+        self.positions = None if positions is None else np.asarray(positions, np.intp)
+        self.groups: Mapping[str, Labels] = _labels(groups or {}, m)
+        self.exclusive = tuple(np.asarray(labels, np.int64) for labels in exclusive)
+
+    # --- constructors ---
+
+    @classmethod
+    def from_catalog(cls, catalog: Catalog, user: ArrayLike | User, candidates: ArrayLike) -> Instance:
+        """The sub-problem on the rows ``candidates`` of a catalogue.
+
+        For a catalogue with positional encodings every (candidate, position) pair is a candidate of its own, of which
+        each item and each position may be chosen once; ``instance.positions`` tells the position of each pair.
+        """
+        rows = index_array("candidates", candidates, catalog.n_items, "the catalogue")
+        checked = catalog.user(user)
+        places: Rows | None = None
+        exclusive: tuple[Rows, ...] = ()
+        if catalog.positions is not None:
+            length = len(catalog.positions.query)
+            rows, places = np.repeat(rows, length), np.tile(np.arange(length), len(rows))
+            exclusive = (rows, places)
+        logit, sink_logit = objective.logits(catalog, rows, places)
+        score, sink_score = objective.scores(catalog, checked, rows, places)
+        instance = cls(
+            logit, score, (catalog.rewards, catalog.reward_class[rows]), objective.base_scores(catalog, checked, rows),
+            sink_logit, sink_score, rows, places, exclusive=exclusive,
+        )  # fmt: skip
+        instance.groups = _AttributeGroups(catalog.attributes, rows)
+        return instance
+
+    @classmethod
+    def from_weights(cls, weight: ArrayLike, score: ArrayLike, **others: Any) -> Instance:
+        """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given themselves."""
+        given = np.asarray(weight, np.float64)
+        if not (np.isfinite(given).all() and (given >= 0).all()):
+            raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
+        with np.errstate(divide="ignore"):
+            return cls(np.log(given), score, **others)
+
+    # --- what rankers compute with ---
+
+    @property
+    def m(self) -> int:
+        """The number of candidates."""
+        return int(self.score.shape[1])
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return int(self.score.shape[0])
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __repr__(self) -> str:
+        return f"Instance({self.m} candidates, {self.heads} heads, {len(self.rewards)} reward functions)"
+
+    @cached_property
+    def _row_top(self) -> Floats:
+        top: Floats = self.logit.max(axis=2)
+        return top if self.sink_logit is None else np.maximum(top, self.sink_logit)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """w_ij^h divided by the largest of its row, sink included: (H, m, m); a positive weight stays positive."""
+        return _shifted_exp(self.logit, self._row_top[:, :, None])
+
+    @cached_property
+    def sink_weight(self) -> Floats:
+        """z_i^h on the same scale as ``weight``: (H, m), zero without a sink."""
+        if self.sink_logit is None:
+            return np.zeros((self.heads, self.m))
+        return _shifted_exp(self.sink_logit, self._row_top)
+
+    @cached_property
+    def total_score(self) -> Floats:
+        """base_i + Σ_h s_i^h: what a recommender that ignores the set ranks by."""
+        return np.asarray(self.base + self.score.sum(axis=0))
+
+    # --- the judge ---
+
+    def rewards_of(self, indices: ArrayLike) -> Floats:
+        """f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
+        chosen = index_array("indices", indices, self.m, "the instance")
+        a = objective.attended(
+            self.logit[:, chosen[:, None], chosen],
+            self.score[:, chosen],
+            self.base[chosen],
+            None if self.sink_logit is None else self.sink_logit[:, chosen],
+            self.sink_score,
+        )
+        return evaluate(self.rewards, self.reward_class[chosen], a)
+
+    def value(self, indices: ArrayLike) -> float:
+        """F(S) for the candidates ``indices``."""
+        return float(self.rewards_of(indices).sum())
+
+    def permuted(self, order: Rows) -> Instance:
+        """The same problem with candidate ``order[p]`` at place p."""
+        instance = Instance(
+            self.logit[:, order[:, None], order],
+            self.score[:, order],
+            (self.rewards, self.reward_class[order]),
+            self.base[order],
+            None if self.sink_logit is None else self.sink_logit[:, order],
+            self.sink_score,
+            self.candidates[order],
+            None if self.positions is None else self.positions[order],
+            exclusive=[labels[order] for labels in self.exclusive],
+        )
+        instance.groups = _Permuted(self.groups, order)
+        return instance
+
+
+class _AttributeGroups(Mapping[str, Labels]):
+    """The labels of the candidates, made from the catalogue's attributes only when a constraint asks for them."""
+
+    def __init__(self, attributes: Attributes, rows: Rows) -> None:
+        self._attributes, self._rows = attributes, rows
+
+    def __getitem__(self, name: str) -> Labels:
+        return self._attributes.labels(name, self._rows)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._attributes
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._attributes)
+
+    def __len__(self) -> int:
+        return len(self._attributes)
+
+
+class _Permuted(Mapping[str, Labels]):
+    """Labels in another order of the candidates."""
+
+    def __init__(self, groups: Mapping[str, Labels], order: Rows) -> None:
+        self._groups, self._order = groups, order
+
+    def __getitem__(self, name: str) -> Labels:
+        return self._groups[name][self._order]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._groups
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._groups)
+
+    def __len__(self) -> int:
+        return len(self._groups)
+
+
+def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:
+    """A (H, m) array; (m,) means one head."""
+    return real_array(name, np.atleast_2d(np.asarray(given)), shape, np.float64)
+
+
+def _vector(name: str, given: ArrayLike, size: int) -> Floats:
+    return real_array(name, np.atleast_1d(np.asarray(given)), (size,), np.float64)
+
+
+def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
+    """Logits may be −∞ (no attention at all), but not NaN or +∞."""
+    array = np.asarray(given, np.float64)
+    array = array[None] if array.ndim == 2 else array
+    require_shape("logit", array, (heads, m, m))
+    if np.isnan(array).any() or np.isposinf(array).any():
+        raise InvalidInput("logit", "numbers or −∞", "NaN or +∞", "remove or replace such entries")
+    return array
+
+
+def _labels(groups: Mapping[str, ArrayLike], m: int) -> dict[str, Labels]:
+    result = {}
+    for name, given in groups.items():
+        labels = np.asarray(given)
+        require_shape(f"group '{name}'", labels, (m,))
+        if labels.dtype.kind not in "iu":
+            labels = np.unique(labels, return_inverse=True)[1]
+        result[name] = labels.astype(np.int64)
+    return result
+
+
+def _shifted_exp(logit: Floats, top: Floats) -> Floats:
+    """e^(logit − top), never below e^−700 unless the logit is −∞."""
+    with np.errstate(invalid="ignore"):  # −∞ − (−∞) in a row without any weight
+        shifted = logit - top
+    return np.where(np.isneginf(logit), 0.0, np.exp(np.maximum(shifted, _FLOOR)))

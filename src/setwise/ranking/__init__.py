@@ -1,0 +1,84 @@
+"""Phase Two: given m candidates, find the set. ``rank`` is the door; each ranker is a file of its own name."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setwise.errors import InvalidInput
+from setwise.instance import Instance
+from setwise.ranking.constraints import Constraints
+from setwise.ranking.exhaustive import exhaustive
+from setwise.ranking.greedy import greedy
+from setwise.ranking.knn import knn
+from setwise.ranking.ranking import Ranking
+
+__all__ = ["RANKERS", "Constraints", "Ranking", "rank"]
+
+# A ranker takes (instance, constraints) and its own keyword options, and returns a Ranking. One that draws random
+# numbers takes ``seed``.
+RANKERS: dict[str, Callable[..., Ranking]] = {"knn": knn, "greedy": greedy, "exhaustive": exhaustive}
+
+
+def rank(
+    instance: Instance,
+    k: int,
+    ranker: str = "greedy",
+    *,
+    exclude: ArrayLike = (),
+    include: ArrayLike = (),
+    at_most: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Ranking:
+    """The best set of at most k candidates that ``ranker`` finds.
+
+    ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows no more
+    than two of one artist. When fewer than k candidates are there, the answer is made of those there are.
+    """
+    if ranker not in RANKERS:
+        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
+    function = RANKERS[ranker]
+    known = list(inspect.signature(function).parameters)[2:]
+    for option in options:
+        if option not in known:
+            raise InvalidInput(
+                f"options of '{ranker}'", f"among: {', '.join(known) or 'none'}", repr(option), "drop it"
+            )
+    constraints = Constraints.of(instance, k, exclude, include, at_most)
+    return _best_first(instance, _in_catalogue_order(function, instance, constraints, options))
+
+
+def _in_catalogue_order(
+    function: Callable[..., Ranking], instance: Instance, constraints: Constraints, options: Mapping[str, Any]
+) -> Ranking:
+    """Run the ranker on the candidates sorted by catalogue row, so that the order they came in decides nothing.
+
+    Ties, and the rounding of sums, would otherwise be broken by that order.
+    """
+    place = np.zeros(instance.m, np.intp) if instance.positions is None else instance.positions
+    order = np.lexsort((place, instance.candidates))
+    if (order == np.arange(instance.m)).all():
+        return function(instance, constraints, **options)
+    where = np.empty_like(order)
+    where[order] = np.arange(instance.m)
+    sorted_constraints = replace(
+        constraints,
+        open=constraints.open[order],
+        pinned=where[constraints.pinned],
+        labels=constraints.labels[:, order],
+    )
+    ranking = function(instance.permuted(order), sorted_constraints, **options)
+    return replace(ranking, indices=order[ranking.indices])
+
+
+def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
+    """Order the chosen by reward (by place in an ordered slate) and let the judge state the value."""
+    chosen = np.sort(ranking.indices)
+    weight = -instance.rewards_of(chosen) if instance.positions is None else instance.positions[chosen]
+    indices = chosen[np.lexsort((instance.candidates[chosen], weight))]
+    return replace(ranking, indices=indices, value=instance.value(indices))

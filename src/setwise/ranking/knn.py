@@ -1,0 +1,25 @@
+"""Nearest neighbours: the k candidates of highest total score, the set ignored.
+
+Total score is base_i + Σ_h v_i^h · u^h: what a pure embedding model maximises and what a vector database returns.
+The yardstick every set optimiser must beat.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from setwise.instance import Instance
+from setwise.ranking.constraints import Constraints
+from setwise.ranking.ranking import Ranking
+
+
+def knn(instance: Instance, constraints: Constraints) -> Ranking:
+    """Take the best score that is still allowed, up to k times."""
+    chosen = list(constraints.pinned)
+    while len(chosen) < constraints.k:
+        allowed = constraints.joinable(chosen)
+        if not allowed.any():
+            break
+        chosen.append(np.intp(np.argmax(np.where(allowed, instance.total_score, -np.inf))))
+    indices = np.array(chosen, np.intp)
+    return Ranking(indices, instance.value(indices), evaluations=1)

@@ -1,0 +1,1 @@
+"""Saved objects: what is on disk is whole and ours, or it is refused."""
