@@ -36,6 +36,9 @@ class Strings:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def __iter__(self) -> Iterator[str]:
+        return map(self._one, range(len(self)))
+
     def _one(self, at: int) -> str:
         return self.data[self.offsets[at] : self.offsets[at + 1]].tobytes().decode()
 

@@ -14,9 +14,7 @@ copied when they already are, and mapped from the file by ``Catalog.load``.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,14 +22,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise import rewards as reward_families
 from setwise.attributes import Attributes, Categorical, Strings
-from setwise.checks import index_array, real_array
-from setwise.errors import InvalidInput, UnknownId
+from setwise.checks import index_array, numbers, real_array
+from setwise.errors import InvalidInput
+from setwise.ids import IdChoice, Ids
 from setwise.rewards import Logistic, RewardChoice, reward_classes
 from setwise.storage import artifact
 from setwise.users import User
 
 Array = NDArray[Any]
-IdChoice = Sequence[int] | Sequence[str] | Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +69,7 @@ class Catalog:
             raise InvalidInput("dtype", "numpy.float32 or numpy.float64", repr(dtype), "leave it out for float32")
         self._fill_arrays(query, key, value, base, sink, positions, dtype)
         self.rewards, self.reward_class = reward_classes(reward, self.n_items)
-        self.ids, self._order = _ids(ids, self.n_items)
+        self.ids = Ids.of(ids, self.n_items)
         self.attributes = Attributes.of(attributes, self.n_items)
 
     def _fill_arrays(
@@ -143,16 +141,7 @@ class Catalog:
 
     def rows_of(self, ids: IdChoice) -> NDArray[np.intp]:
         """The row numbers of these ids, in their order."""
-        wanted = list(ids)
-        rows = [self._row_of(one) for one in wanted]
-        return np.array(rows, np.intp)
-
-    def _row_of(self, one: Any) -> int:
-        if isinstance(one, str) == isinstance(self.ids, Strings) and not isinstance(one, float):
-            at = int(_bisect(self.ids, self._order, one))
-            if at < self.n_items and self.ids[int(self._order[at])] == one:
-                return int(self._order[at])
-        raise UnknownId("id", "an id of the catalogue", repr(one), "look it up in catalog.ids")
+        return self.ids.rows_of(ids)
 
     def items(self, rows: ArrayLike) -> NDArray[np.intp]:
         """``rows`` checked: distinct row numbers of this catalogue."""
@@ -168,13 +157,13 @@ class Catalog:
             "value": self.value,
             "reward_class": self.reward_class,
         }
-        optional = {"base": self.base, "ids.order": self._order if self._has_ids else None}
+        optional = {"base": self.base}
         for name in ("sink", "positions"):
             part = getattr(self, name)
             optional |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
         arrays |= {name: array for name, array in optional.items() if array is not None}
-        if self._has_ids:
-            arrays |= _packed("ids", self.ids)
+        if not self.ids.are_row_numbers:
+            arrays |= {"ids.keys": self.ids.keys, "ids.order": self.ids.order} | _packed("ids.values", self.ids.values)
         for name, column in self.attributes.items():
             arrays |= _packed(f"attribute.{name}", column)
         meta = {
@@ -200,16 +189,14 @@ class Catalog:
         )
         catalog.rewards = tuple(reward_families.from_spec(spec) for spec in saved.meta["rewards"])
         catalog.reward_class = arrays["reward_class"]
-        catalog.ids = _unpacked("ids", arrays) if "ids.order" in arrays else np.arange(catalog.n_items)
-        catalog._order = arrays.get("ids.order", np.arange(catalog.n_items))
+        catalog.ids = (
+            Ids(_unpacked("ids.values", arrays), arrays["ids.keys"], arrays["ids.order"])
+            if "ids.keys" in arrays
+            else Ids.numbered(catalog.n_items)
+        )
         columns = {name: _unpacked(f"attribute.{name}", arrays) for name in saved.meta["attributes"]}
         catalog.attributes = Attributes(columns, catalog.n_items)
         return catalog
-
-    @cached_property
-    def _has_ids(self) -> bool:
-        """False for the default ids 0 … n − 1, which are not worth saving."""
-        return isinstance(self.ids, Strings) or not np.array_equal(self.ids, np.arange(self.n_items))
 
 
 # --- what a catalogue is made of -----------------------------------------------------------------------------------
@@ -217,13 +204,13 @@ class Catalog:
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
     """An (n, H, d) array; (n, d) means one head."""
-    array = np.asarray(given) if not isinstance(given, np.ndarray) else given
+    array = numbers(name, given)
     return real_array(name, array[:, None, :] if array.ndim == 2 else array, shape, dtype)
 
 
 def _small(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
     """An (H, d) array; (d,) means one head."""
-    array = np.asarray(given)
+    array = numbers(name, given)
     return real_array(name, array[None, :] if array.ndim == 1 else array, shape, dtype)
 
 
@@ -231,44 +218,6 @@ def _positions(given: Positions, heads: int, d_kq: int, d_v: int, dtype: type[An
     query = _headed("positions query", given.query, ("P", heads, d_kq), dtype)
     key = _headed("positions key", given.key, (len(query), heads, d_kq), dtype)
     return Positions(query, key, _headed("positions value", given.value, (len(query), heads, d_v), dtype))
-
-
-def _ids(ids: IdChoice | None, n: int) -> tuple[Strings | Array, NDArray[np.intp]]:
-    """The ids, and the order that sorts them: how a row is found by bisection without building a dictionary."""
-    if ids is None:
-        return np.arange(n), np.arange(n)
-    array = np.asarray(ids)
-    if array.shape != (n,):
-        raise InvalidInput("ids", f"{n} ids, one an item", f"shape {array.shape}", "align ids with the items")
-    if array.dtype.kind == "O" and all(isinstance(one, str) for one in array):
-        array = array.astype(np.str_)
-    same_kind = isinstance(ids, np.ndarray) or len({isinstance(one, str) for one in ids}) == 1
-    if (
-        array.dtype.kind not in "iuU"
-        or not same_kind
-        or (array.dtype.kind == "u" and array.max() > np.iinfo(np.int64).max)
-    ):
-        raise InvalidInput(
-            "ids", "all int (of 64 bits) or all str", f"dtype {array.dtype}", "convert ids to one of the two"
-        )
-    order = np.argsort(array, kind="stable")
-    ordered = array[order]
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if repeated.size:
-        raise InvalidInput("ids", "distinct", f"{repeated[0].item()!r} more than once", "give every item its own id")
-    return (Strings.pack(array.tolist()) if array.dtype.kind == "U" else array.astype(np.int64)), order
-
-
-def _bisect(ids: Strings | Array, order: NDArray[np.intp], one: Any) -> int:
-    """Where ``one`` would stand among the sorted ids."""
-    low, high = 0, len(order)
-    while low < high:
-        middle = (low + high) // 2
-        if ids[int(order[middle])] < one:
-            low = middle + 1
-        else:
-            high = middle
-    return low
 
 
 def _fields(name: str, arrays: dict[str, Array]) -> dict[str, Array]:

@@ -46,7 +46,8 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
     return value
 
 
-def _numeric(parameter: str, array: ArrayLike) -> NDArray[Any]:
+def numbers(parameter: str, array: ArrayLike) -> NDArray[Any]:
+    """``array`` as a numpy array of real numbers of any type."""
     try:
         result = np.asarray(array)
     except ValueError:  # ragged nested lists
@@ -85,7 +86,7 @@ def require_finite(parameter: str, array: NDArray[Any]) -> None:
 
 def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[FloatType]) -> NDArray[FloatType]:
     """``array`` as a read-only, finite, C-ordered array of ``dtype``; not copied when it already is one."""
-    given = _numeric(parameter, array)
+    given = numbers(parameter, array)
     require_shape(parameter, given, shape)
     with np.errstate(over="ignore"):
         result = np.ascontiguousarray(given, dtype=dtype).view()

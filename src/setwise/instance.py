@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from setwise import objective
 from setwise.attributes import Attributes, Labels
 from setwise.catalog import Catalog
-from setwise.checks import index_array, real_array, require_shape
+from setwise.checks import index_array, numbers, real_array, require_shape
 from setwise.errors import InvalidInput
 from setwise.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
 from setwise.users import User
@@ -96,7 +96,7 @@ class Instance:
     @classmethod
     def from_weights(cls, weight: ArrayLike, score: ArrayLike, **others: Any) -> Instance:
         """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given themselves."""
-        given = np.asarray(weight, np.float64)
+        given = numbers("weight", weight).astype(np.float64, copy=False)
         if not (np.isfinite(given).all() and (given >= 0).all()):
             raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
         with np.errstate(divide="ignore"):
@@ -217,16 +217,16 @@ class _Permuted(Mapping[str, Labels]):
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:
     """A (H, m) array; (m,) means one head."""
-    return real_array(name, np.atleast_2d(np.asarray(given)), shape, np.float64)
+    return real_array(name, np.atleast_2d(numbers(name, given)), shape, np.float64)
 
 
 def _vector(name: str, given: ArrayLike, size: int) -> Floats:
-    return real_array(name, np.atleast_1d(np.asarray(given)), (size,), np.float64)
+    return real_array(name, np.atleast_1d(numbers(name, given)), (size,), np.float64)
 
 
 def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
     """Logits may be −∞ (no attention at all), but not NaN or +∞."""
-    array = np.asarray(given, np.float64)
+    array = numbers("logit", given).astype(np.float64, copy=False)
     array = array[None] if array.ndim == 2 else array
     require_shape("logit", array, (heads, m, m))
     if np.isnan(array).any() or np.isposinf(array).any():

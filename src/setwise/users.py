@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import real_array
+from setwise.checks import numbers, real_array
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class User:
     base: NDArray[np.float64] | None = None
 
     def __init__(self, heads: ArrayLike, base: ArrayLike | None = None) -> None:
-        wide = np.asarray(heads)
+        wide = numbers("user", heads)
         object.__setattr__(
             self, "heads", real_array("user", wide[None, :] if wide.ndim == 1 else wide, ("heads", "d_v"), np.float64)
         )

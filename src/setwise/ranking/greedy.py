@@ -1,7 +1,7 @@
 """Greedy: add the item that raises F most, k times; the tuple (1, …, 1) of the paper's beam search.
 
 F is not monotone in S, so the run goes on to k items and the best set seen on the way is returned.
-For each candidate c the sums N_c = Σ_{j∈S} w_cj s_j and D_c = Σ_{j∈S} w_cj over the current S are kept, so that one step
+For each candidate c the sums N_c = Σ_{j∈S} w_cj s_j and D_c = Σ_{j∈S} w_cj over the current S are kept, so one step
 costs O(H k m).
 """
 
