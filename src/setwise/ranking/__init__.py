@@ -12,17 +12,19 @@ from numpy.typing import ArrayLike
 
 from setwise.errors import InvalidInput
 from setwise.instance import Instance
+from setwise.ranking import exhaustive, greedy, knn
 from setwise.ranking.constraints import Constraints
-from setwise.ranking.exhaustive import exhaustive
-from setwise.ranking.greedy import greedy
-from setwise.ranking.knn import knn
 from setwise.ranking.ranking import Ranking
 
 __all__ = ["RANKERS", "Constraints", "Ranking", "rank"]
 
 # A ranker takes (instance, constraints) and its own keyword options, and returns a Ranking. One that draws random
 # numbers takes ``seed``.
-RANKERS: dict[str, Callable[..., Ranking]] = {"knn": knn, "greedy": greedy, "exhaustive": exhaustive}
+RANKERS: dict[str, Callable[..., Ranking]] = {
+    "knn": knn.knn,
+    "greedy": greedy.greedy,
+    "exhaustive": exhaustive.exhaustive,
+}
 
 
 def rank(
@@ -81,4 +83,6 @@ def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
     chosen = np.sort(ranking.indices)
     weight = -instance.rewards_of(chosen) if instance.positions is None else instance.positions[chosen]
     indices = chosen[np.lexsort((instance.candidates[chosen], weight))]
-    return replace(ranking, indices=indices, value=instance.value(indices))
+    value = instance.value(indices)
+    # Summed in another order the same set may round upwards; a bound must not fall below the value beside it.
+    return replace(ranking, indices=indices, value=value, upper_bound=max(ranking.upper_bound, value))

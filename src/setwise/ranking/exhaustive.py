@@ -9,7 +9,6 @@ import numpy as np
 from setwise.errors import TooLarge
 from setwise.instance import Instance
 from setwise.ranking.constraints import Constraints
-from setwise.ranking.kernels import best_subset
 from setwise.ranking.ranking import Ranking
 from setwise.rewards import RewardTable
 
@@ -18,6 +17,8 @@ MOST_SETS = 50_000_000
 
 def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     """The best of all feasible sets; refuses above 5·10^7 of them (limits by group not counted)."""
+    from setwise.ranking import kernels  # compiled: imported when first needed, so that `import setwise` stays light
+
     free = np.flatnonzero(constraints.open & ~np.isin(np.arange(instance.m), constraints.pinned))
     room = min(constraints.k - len(constraints.pinned), len(free))
     sets = sum(math.comb(len(free), size) for size in range(room + 1))
@@ -30,7 +31,7 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     table = RewardTable.of(instance.rewards)
     no_sink = np.full((instance.heads, instance.m), -np.inf)
     labels = constraints.labels
-    indices, visited = best_subset(
+    indices, visited = kernels.best_subset(
         instance.logit,
         instance.score,
         instance.base,

@@ -6,7 +6,8 @@
 **Writing.** The arrays are written under their final name, flushed to the disk, and only then is the manifest replaced
 by one ``rename`` of a flushed file: that rename is the commit. Killed before it, the folder still holds the old object;
 killed after it, the new one. (Renaming a whole folder cannot do this: no portable call replaces a folder that is not
-empty, and two renames leave a moment with neither.) What no manifest names is swept by the next save.
+empty, and two renames leave a moment with neither.) Savers of one folder take turns by a lock that dies with its owner,
+and what a killed one left behind is swept by the next.
 
 **Reading.** The manifest carries a digest of its own and must be byte for byte what we would write; then the data file
 is mapped and its sha256 compared; only then are arrays made, as views of the mapping. Nothing is copied or unpickled.
@@ -14,13 +15,16 @@ is mapped and its sha256 compared; only then are arrays made, as views of the ma
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import math
 import mmap
 import os
 import re
-from collections.abc import Mapping
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +36,8 @@ from setwise.errors import DamagedArtifact
 
 FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
+_DRAFTS = "drafts"
 _DATA_FILE = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
-_LEFTOVER = re.compile(r"arrays-[0-9a-z]+\.safetensors|manifest\.json\.[0-9a-f]+")
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
            "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_}  # fmt: skip
 _MANIFEST_LIMIT = 64 << 20  # bytes; a larger manifest is not one of ours
@@ -57,24 +61,22 @@ def write(
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    draft = folder / f"arrays-tmp{os.getpid()}.safetensors"
-    save_file(packed, draft)
-    size, digest = _flush_and_digest(draft)
-    data = folder / f"arrays-{digest[:16]}.safetensors"
-    os.replace(draft, data)
-    _commit(
-        folder,
-        {
+    with _turn(folder) as drafts:
+        save_file(packed, drafts / "arrays")
+        size, digest = _flush_and_digest(drafts / "arrays")
+        data = folder / f"arrays-{digest[:16]}.safetensors"
+        os.replace(drafts / "arrays", data)
+        content = {
             "kind": kind,
             "version": FORMAT_VERSION,
             "data": {"file": data.name, "bytes": size, "sha256": digest},
             "arrays": {name: [str(array.dtype), list(array.shape)] for name, array in packed.items()},
             "meta": dict(meta),
-        },
-    )
-    for entry in folder.iterdir():
-        if _LEFTOVER.fullmatch(entry.name) and entry.name != data.name:
-            entry.unlink(missing_ok=True)
+        }
+        _commit(folder, drafts / "manifest", content)
+        for entry in folder.iterdir():
+            if _DATA_FILE.fullmatch(entry.name) and entry.name != data.name:
+                entry.unlink()
 
 
 def read(folder: str | os.PathLike[str], kind: str) -> Artifact:
@@ -96,6 +98,21 @@ def read(folder: str | os.PathLike[str], kind: str) -> Artifact:
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _turn(folder: Path) -> Iterator[Path]:
+    """One saver at a time, with an empty folder for drafts; the lock is the folder's own and ends with the process."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        drafts = folder / _DRAFTS
+        shutil.rmtree(drafts, ignore_errors=True)
+        drafts.mkdir()
+        yield drafts
+        drafts.rmdir()
+    finally:
+        os.close(descriptor)
+
+
 def _canonical(content: Mapping[str, Any]) -> bytes:
     """The one spelling of ``content``; its own digest comes first, so that every byte of the file is covered."""
     body = json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False).encode()
@@ -108,8 +125,7 @@ def _flush_and_digest(path: Path) -> tuple[int, str]:
         return path.stat().st_size, hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _commit(folder: Path, content: Mapping[str, Any]) -> None:
-    draft = folder / f"{_MANIFEST}.{os.getpid():x}"
+def _commit(folder: Path, draft: Path, content: Mapping[str, Any]) -> None:
     with draft.open("wb") as file:
         file.write(_canonical(content))
         file.flush()
@@ -132,10 +148,12 @@ def _flush_folder(folder: Path) -> None:
 
 def _manifest_bytes(folder: Path) -> bytes:
     try:
-        with (folder / _MANIFEST).open("rb") as file:
-            return file.read(_MANIFEST_LIMIT + 1)
+        size = (folder / _MANIFEST).stat().st_size
+        if size <= _MANIFEST_LIMIT:
+            return (folder / _MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
         raise DamagedArtifact(folder, "there is no manifest.json") from None
+    raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than any of ours")
 
 
 def _checked_manifest(folder: Path, raw: bytes, kind: str) -> dict[str, Any]:

@@ -1,0 +1,272 @@
+"""Saved objects survive kills, refuse damage, and open without copying."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import setwise as sw
+from setwise.errors import DamagedArtifact
+from setwise.storage import artifact
+from worlds import REWARDS, random_catalog
+
+
+def full_catalog(seed: int = 0) -> sw.Catalog:
+    catalog, _ = random_catalog(
+        seed,
+        heads=2,
+        base=True,
+        sink=True,
+        positions=3,
+        rewards=REWARDS,
+        ids=[f"song {i} é" for i in range(12)],
+        attributes={
+            "artist": ["x", None, "z"] * 4,
+            "year": np.arange(12),
+            "price": np.linspace(0, 1, 12),
+            "new": [True, False] * 6,
+        },
+    )
+    return catalog
+
+
+def same(one: sw.Catalog, other: sw.Catalog) -> bool:
+    user = sw.User(np.ones((2, 3)), np.ones(2))
+    rows = np.arange(12)
+    return (
+        np.array_equal(sw.item_rewards(one, user, [0, 5, 11]), sw.item_rewards(other, user, [0, 5, 11]))
+        and one.ids[rows].tolist() == other.ids[rows].tolist()
+        and one.rewards == other.rewards
+        and all(
+            one.attributes.labels(name, rows).tolist() == other.attributes.labels(name, rows).tolist()
+            for name in one.attributes
+        )
+    )
+
+
+def test_what_was_saved_comes_back(tmp_path: Path) -> None:
+    catalog = full_catalog()
+    catalog.save(tmp_path / "a" / "b")
+    loaded = sw.Catalog.load(tmp_path / "a" / "b")
+    assert same(catalog, loaded)
+    assert list(loaded.attributes) == list(catalog.attributes)
+    assert loaded.attributes["artist"][:3] == ["x", None, "z"]
+    assert loaded.rows_of(["song 7 é"]).tolist() == [7]
+    assert loaded.base.shape == (12, 2)
+    loaded.save(tmp_path / "a" / "b")  # onto itself, while its file is mapped
+    assert same(catalog, sw.Catalog.load(tmp_path / "a" / "b"))
+    assert same(catalog, loaded), "the old mapping stays readable"
+
+
+@pytest.mark.parametrize("ids", [None, [5, 3, 10**15]])
+def test_plain_catalogues(tmp_path: Path, ids) -> None:
+    ones = np.ones((3, 2))
+    sw.Catalog(ones, ones, ones, ids=ids, dtype=np.float64).save(tmp_path)
+    loaded = sw.Catalog.load(tmp_path)
+    assert loaded.query.dtype == np.float64
+    assert loaded.ids[np.arange(3)].tolist() == (ids or [0, 1, 2])
+    assert loaded.rows_of(loaded.ids[np.arange(3)]).tolist() == [0, 1, 2]
+
+
+def test_opening_copies_nothing(tmp_path: Path) -> None:
+    full_catalog().save(tmp_path)
+    loaded = sw.Catalog.load(tmp_path)
+    for array in (
+        loaded.query,
+        loaded.key,
+        loaded.value,
+        loaded.base,
+        loaded.sink.key,
+        loaded.reward_class,
+        loaded.ids.keys,
+    ):
+        assert not array.flags.owndata
+        assert not array.flags.writeable
+        root = array
+        while isinstance(root.base, np.ndarray):
+            root = root.base
+        assert not root.flags.owndata, "the memory belongs to the mapped file"
+
+
+def test_a_million_items_open_within_a_few_megabytes(tmp_path: Path) -> None:
+    """The peak of allocated memory, measured by tracemalloc, is far below the 192 MB of the arrays."""
+    rows = np.zeros((1_000_000, 16), np.float32)
+    sw.Catalog(rows, rows, rows, ids=np.arange(1_000_000) * 3).save(tmp_path)
+    code = (
+        "import tracemalloc, sys, setwise; tracemalloc.start(); c = setwise.Catalog.load(sys.argv[1]); "
+        "print(tracemalloc.get_traced_memory()[1], c.rows_of([2999997])[0])"
+    )
+    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    peak, row = map(int, out.stdout.split())
+    assert row == 999_999
+    assert peak < 8 << 20
+
+
+def test_the_data_file_is_plain_safetensors(tmp_path: Path) -> None:
+    catalog = full_catalog()
+    catalog.save(tmp_path)
+    (data,) = tmp_path.glob("*.safetensors")
+    with safe_open(data, "np") as file:
+        np.testing.assert_array_equal(file.get_tensor("query"), catalog.query)
+
+
+SAVER = """
+import sys, numpy as np, setwise as sw
+path, mark = sys.argv[1], int(sys.argv[2])
+rows = np.full((20_000, 8), mark, np.float32)
+catalog = sw.Catalog(rows, rows, rows, ids=np.arange(20_000) + mark)
+print("ready", flush=True)
+while True:
+    catalog.save(path)
+"""
+
+
+def test_killed_fifty_times(tmp_path: Path) -> None:
+    """kill -9 at a random moment of Catalog.save: the old or the new catalogue is readable, never a mixture."""
+    path = tmp_path / "catalog"
+    rows = np.zeros((20_000, 8), np.float32)
+    sw.Catalog(rows, rows, rows, ids=np.arange(20_000)).save(path)
+    marks, chance = {0}, random.Random(0)
+    for mark in range(1, 51):
+        with subprocess.Popen([sys.executable, "-c", SAVER, str(path), str(mark)], stdout=subprocess.PIPE) as saver:
+            saver.stdout.readline()
+            time.sleep(chance.uniform(0, 0.06))
+            saver.send_signal(signal.SIGKILL)
+        loaded = sw.Catalog.load(path)
+        found = float(loaded.query[0, 0, 0])
+        for part in (loaded.query, loaded.key, loaded.value):
+            assert (part == found).all()
+        assert loaded.ids[0] == found
+        assert found in (mark, previous := max(marks)), (found, previous)
+        marks.add(int(found))
+    assert len(marks) > 5, "some saves did commit"
+    sw.Catalog(rows, rows, rows).save(path)
+    assert len(list(path.iterdir())) == 2, "what killed saves left behind is swept by the next"
+
+
+def test_killed_before_the_first_save_is_complete(tmp_path: Path) -> None:
+    catalog = full_catalog()
+    catalog.save(tmp_path)
+    (tmp_path / "manifest.json").unlink()
+    with pytest.raises(DamagedArtifact, match=r"there is no manifest\.json"):
+        sw.Catalog.load(tmp_path)
+
+
+def test_two_thousand_flips_and_cuts_are_refused(tmp_path: Path) -> None:
+    full_catalog().save(tmp_path)
+    intact = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    chance = random.Random(1)
+    for _ in range(2000):
+        victim = chance.choice(list(intact))
+        content = bytearray(intact[victim])
+        if chance.random() < 0.25:
+            del content[chance.randrange(len(content)) :]
+        else:
+            content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
+        victim.write_bytes(content)
+        with pytest.raises(
+            DamagedArtifact, match="must be an intact setwise artifact, got one where "
+        ):
+            sw.Catalog.load(tmp_path)
+        victim.write_bytes(intact[victim])
+    sw.Catalog.load(tmp_path)
+
+
+def rewritten(folder: Path, **changes) -> None:
+    """A manifest that is consistent with itself but says something else."""
+    manifest = folder / "manifest.json"
+    content = json.loads(manifest.read_bytes())["manifest"]
+    for name, value in changes.items():
+        content[name] = value(content[name]) if callable(value) else value
+    manifest.write_bytes(artifact._canonical(content))
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"version": 2}, "the format version is 2, not 1"),
+        ({"kind": "index"}, "the kind is 'index', not 'catalog'"),
+        ({"data": lambda data: {**data, "file": "../../etc/passwd"}}, "the manifest names a file outside the folder"),
+        ({"data": lambda data: {**data, "file": "arrays-0123456789abcdef.safetensors"}}, "the data file is missing"),
+        ({"arrays": {}}, "holds other arrays than the manifest lists"),
+    ],
+)
+def test_manifests_of_others(tmp_path: Path, changes, reason: str) -> None:
+    full_catalog().save(tmp_path)
+    rewritten(tmp_path, **changes)
+    with pytest.raises(DamagedArtifact, match=reason):
+        sw.Catalog.load(tmp_path)
+
+
+def test_not_a_folder(tmp_path: Path) -> None:
+    for path in (tmp_path / "nothing", tmp_path / "file"):
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(DamagedArtifact, match=r"there is no manifest\.json"):
+            sw.Catalog.load(path)
+
+
+def test_a_manifest_of_a_gigabyte(tmp_path: Path) -> None:
+    full_catalog().save(tmp_path)
+    with (tmp_path / "manifest.json").open("r+b") as file:
+        file.truncate(1 << 30)  # sparse: takes no room
+    with pytest.raises(DamagedArtifact, match="more than any of ours"):
+        sw.Catalog.load(tmp_path)
+
+
+def test_an_empty_data_file(tmp_path: Path) -> None:
+    full_catalog().save(tmp_path)
+    (data,) = tmp_path.glob("*.safetensors")
+    data.write_bytes(b"")
+    with pytest.raises(DamagedArtifact, match="has 0 bytes"):
+        sw.Catalog.load(tmp_path)
+
+
+def test_readers_during_saves(tmp_path: Path) -> None:
+    """A reader that meets a save in progress gets one whole catalogue or the other."""
+    catalogs = [full_catalog(0), full_catalog(1)]
+    catalogs[0].save(tmp_path)
+    stop = threading.Event()
+
+    def save_in_turn() -> None:
+        turn = 0
+        while not stop.is_set():
+            turn += 1
+            catalogs[turn % 2].save(tmp_path)
+
+    writer = threading.Thread(target=save_in_turn)
+    writer.start()
+    try:
+        for _ in range(100):
+            loaded = sw.Catalog.load(tmp_path)
+            assert any(same(loaded, catalog) for catalog in catalogs)
+    finally:
+        stop.set()
+        writer.join()
+
+
+def test_a_manifest_that_never_settles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    full_catalog().save(tmp_path)
+    (data,) = tmp_path.glob("*.safetensors")
+    os.remove(data)
+    versions = iter(range(100))
+    honest = artifact._manifest_bytes
+
+    def restless(folder: Path) -> bytes:
+        content = json.loads(honest(folder))["manifest"]
+        content["meta"]["turn"] = next(versions)
+        return artifact._canonical(content)
+
+    monkeypatch.setattr(artifact, "_manifest_bytes", restless)
+    with pytest.raises(DamagedArtifact, match="the manifest kept changing while it was read"):
+        sw.Catalog.load(tmp_path)
