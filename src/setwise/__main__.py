@@ -1,0 +1,5 @@
+"""``python -m setwise``."""
+
+from setwise.cli import main
+
+main()
