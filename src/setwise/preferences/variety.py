@@ -1,0 +1,162 @@
+"""Sequential variety (the paper's Model 1): what was just heard makes the next song more or less welcome.
+
+    g(S, i_t) = û_{i_t} · exp( β Σ_{ℓ=1}^{t−1} λ_ℓ s(i_t, i_{t−ℓ}) ),      s(i, j) = x_i · x_j,   ‖x_i‖ = 1
+
+β < 0 prefers variety, β > 0 continuity; λ_ℓ ≥ 0 is the weight of what was shown ℓ places before.
+
+**As a simple transformer** (appendix B, with the errata). Two heads for each coordinate a of the embedding, one for
+its positive and one for its negative part, because a weight has no sign: in head (a, ±) item i at place t gives item j
+at place m the weight λ_{t−m} x±_ia when m < t, and next to nothing otherwise. The value of j there is ±β e^M x_ja, the
+sink has the logit M and the value 0, so that the softmax acts like a sum and the heads add up to β Σ λ_{t−m} x_i · x_j.
+The base term is log û_i, and the reward is Exp. (β sits in the values: in front of the argument, as printed, f would
+decrease for β < 0.) In coordinates, with r_t(m) = log λ_{t−m} for m < t and −L for m ≥ t,
+
+    query (i, t) = [r_t(1), …, r_t(k), log x±_ia, 1]    key (j, m) = [e_m, 1, 0]    key of the sink = [0, …, 0, M]
+
+and the part that depends on the place is a positional encoding, added to the part that depends on the item.
+
+**How large M and L must be.** Let Λ = Σ_ℓ λ_ℓ and σ = max(0, max_{i≠j} β x_i · x_j), so that no exponent exceeds σΛ. F
+has at most k terms, each at most û_max e^{σΛ}: with an error of at most δ in every exponent F is right within
+B (e^δ − 1), B = k û_max e^{σΛ}, which is eps/2 for δ = log(1 + eps/2B). Half of δ goes to each of
+
+* truncation: a head of weight W and true sum N gives N / (1 + e^−M W). W ≤ (Λ + 1)|x_ia| and |N| ≤ |β|(Λ + 1)|x_ia|
+  make at most |β|(Λ + 1)² e^−M over all heads (the 1 covers leakage), so M = log(2|β|(Λ + 1)²/δ);
+* leakage: weights that should be 0, or are below e^−L, count as at most e^−L max(1, λ_max). Each of at most k items
+  leaks into 2d heads with values |β x_ja|, and Σ_a |x_ja| ≤ √d: L = log(4 k √d |β| max(1, λ_max)/δ).
+
+Rounding, with unit ε = 2^−52, changes a weight by a factor of at most 1 + ε(3(2L + |log λ|_max) + M + 12kd + 16), and
+the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With that in every exponent
+F moves by B times as much; an eps of which it may take more than half is refused.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.catalog import Catalog, Positions, Sink
+from setwise.checks import index_array, real_array, real_number, whole_number
+from setwise.errors import InvalidInput
+from setwise.ids import IdChoice
+from setwise.preferences.attention_sum import UNIT, require_reachable
+from setwise.rewards import Exp
+from setwise.users import User
+
+Floats = NDArray[np.float64]
+
+
+class SequentialVariety:
+    """n items with base utilities û (n,) and embeddings x (n, d); lag weights λ (k − 1,) for sequences of at most k."""
+
+    def __init__(self, utility: ArrayLike, embedding: ArrayLike, lag_weight: ArrayLike, beta: float) -> None:
+        self.utility = real_array("utility", utility, ("n",), np.float64)
+        self.embedding = real_array("embedding", embedding, (len(self.utility), "d"), np.float64)
+        self.lag_weight = real_array("lag_weight", np.atleast_1d(lag_weight), ("k - 1",), np.float64)
+        self.beta = real_number("beta", beta)
+        if (self.utility <= 0).any():
+            raise InvalidInput("utility", "greater than 0", float(self.utility.min()), "drop items nobody wants")
+        if (self.lag_weight < 0).any():
+            raise InvalidInput("lag_weight", "at least 0", float(self.lag_weight.min()), "put the sign into beta")
+        length = np.linalg.norm(self.embedding, axis=1)
+        if (np.abs(length - 1) > 1e-6).any():
+            wrong = float(length[np.argmax(np.abs(length - 1))])
+            raise InvalidInput(
+                "embedding", "rows of length 1", f"one of length {wrong:g}", "divide rows by their norms"
+            )
+
+    @property
+    def k(self) -> int:
+        """The longest sequence."""
+        return len(self.lag_weight) + 1
+
+    def item_utilities(self, sequence: ArrayLike) -> Floats:
+        """g(S, i_t) for each item of the sequence, in its order."""
+        rows = index_array("sequence", sequence, len(self.utility), "the model")
+        if len(rows) > self.k:
+            raise InvalidInput(
+                "sequence", f"at most {self.k} items", f"{len(rows)}", "shorten it or pass more lag weights"
+            )
+        similarity = self.embedding[rows] @ self.embedding[rows].T
+        lag = np.arange(len(rows))[:, None] - np.arange(len(rows))
+        weight = np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
+        return np.asarray(self.utility[rows] * np.exp(self.beta * (weight * similarity).sum(axis=1)))
+
+    def value(self, sequence: ArrayLike) -> float:
+        """Σ_t g(S, i_t)."""
+        return float(self.item_utilities(sequence).sum())
+
+    def sample(self, sequence: ArrayLike, size: int, seed: int = 0) -> NDArray[np.intp]:
+        """``size`` choices out of the sequence, each item with probability proportional to g(S, i_t)."""
+        rows = index_array("sequence", sequence, len(self.utility), "the model")
+        utilities = self.item_utilities(rows)
+        rng = np.random.default_rng(seed)
+        return rng.choice(rows, size=whole_number("size", size), p=utilities / utilities.sum())
+
+    # --- the same as a simple transformer ---
+
+    def user(self) -> User:
+        """The user that goes with ``to_catalog``: the model has only one."""
+        return User(heads=np.ones((2 * self.embedding.shape[1], 1)), base=[1.0])
+
+    def to_catalog(self, eps: float, ids: IdChoice | None = None) -> Catalog:
+        """The simple transformer whose F is within ``eps`` of ``value`` for every sequence of at most k items."""
+        sink, floor = self._constants(real_number("eps", eps))
+        (n, d), k = self.embedding.shape, self.k
+        signed = np.stack([np.maximum(self.embedding, 0.0), np.maximum(-self.embedding, 0.0)], axis=2)  # (n, d, ±)
+        heads, width = 2 * d, k + 2
+        query, key = np.zeros((n, heads, width)), np.zeros((n, heads, width))
+        query[:, :, k] = np.log(np.maximum(signed, math.exp(-floor))).reshape(n, heads)
+        query[:, :, k + 1] = key[:, :, k] = 1.0
+        value = self.beta * math.exp(sink) * self.embedding[:, :, None] * np.array([1.0, -1.0])
+        sink_key = np.zeros((heads, width))
+        sink_key[:, k + 1] = sink
+        return Catalog(
+            query,
+            key,
+            value.reshape(n, heads, 1),
+            reward=Exp(),
+            base=np.log(self.utility)[:, None],
+            sink=Sink(sink_key, np.zeros((heads, 1))),
+            ids=ids,
+            positions=self._positions(floor, heads, width),
+            dtype=np.float64,
+        )
+
+    def _positions(self, floor: float, heads: int, width: int) -> Positions:
+        """r_t in the queries, e_m in the keys, the same in every head."""
+        k = self.k
+        lag = np.arange(k)[:, None] - np.arange(k)
+        weight = np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
+        query, key = np.zeros((k, heads, width)), np.zeros((k, heads, width))
+        query[:, :, :k] = np.log(np.maximum(weight, math.exp(-floor)))[:, None, :]
+        key[:, :, :k] = np.eye(k)[:, None, :]
+        return Positions(query, key, np.zeros((k, heads, 1)))
+
+    def _strongest_pull(self) -> float:
+        """σ: the most that one item with unit lag weight can add to another's exponent, by blocks of rows."""
+        strongest = 0.0
+        for start in range(0, len(self.embedding), 1024):
+            pull = self.beta * self.embedding[start : start + 1024] @ self.embedding.T
+            pull[np.arange(len(pull)), start + np.arange(len(pull))] = 0.0  # an item does not meet itself
+            strongest = max(strongest, float(pull.max()))
+        return strongest
+
+    def _constants(self, eps: float) -> tuple[float, float]:
+        """M and L for this eps, by the derivation above."""
+        if eps <= 0:
+            raise InvalidInput("eps", "greater than 0", eps, "pass the error you can accept, such as 1e-6")
+        strength, total = abs(self.beta), float(self.lag_weight.sum())
+        largest = self.k * float(self.utility.max()) * math.exp(min(self._strongest_pull() * total, 700.0))  # B
+        delta = math.log1p(eps / (2 * largest))
+        heaviest = max(1.0, float(self.lag_weight.max(initial=0.0)))
+        d = self.embedding.shape[1]
+        sink = max(0.0, math.log(max(2 * strength * (total + 1) ** 2 / delta, 1.0)))
+        floor = max(0.0, math.log(max(4 * self.k * math.sqrt(d) * strength * heaviest / delta, 1.0)))
+        logs = 2 * floor + float(np.abs(np.log(self.lag_weight[self.lag_weight > 0])).max(initial=0.0))
+        rounding = UNIT * (
+            strength * total * (3 * logs + sink + 12 * self.k * d + 16) + float(np.abs(np.log(self.utility)).max()) + 2
+        )
+        require_reachable(eps, 2 * largest * rounding)
+        return sink, floor
