@@ -25,8 +25,8 @@ B (e^δ − 1), B = k û_max e^{σΛ}, which is eps/2 for δ = log(1 + eps/2B). 
   leaks into 2d heads with values |β x_ja|, and Σ_a |x_ja| ≤ √d: L = log(4 k √d |β| max(1, λ_max)/δ).
 
 Rounding, with unit ε = 2^−52, changes a weight by a factor of at most 1 + ε(3(2L + |log λ|_max) + M + 12kd + 16), and
-the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With that in every exponent
-F moves by B times as much; an eps of which it may take more than half is refused.
+the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With that in every
+exponent F moves by B times as much; an eps of which it may take more than half is refused.
 """
 
 from __future__ import annotations
