@@ -1,0 +1,162 @@
+"""The published suites as instances of our problem, with what is known of their best values.
+
+``suite(folder)`` reads a folder with these parts (formats in the readers, tables with a header line):
+
+    clique/   DIMACS graphs named in clique_best_known.csv (file, graph, best_known_clique)
+    mkp/      mknap1; the mknapcb files named in mknapcb_best_known.csv (file, problem, best_known_1997, lp_relaxation);
+              sac94/*.dat
+    qkp/      Billionnet-Soutif problems named in qkp_best_known.csv (instance, best_known)
+
+What is known stands in ``lower`` and ``upper``: a value that some set reaches, and one that none exceeds.
+
+* clique: k is one more than the published clique, so that F ≤ k − 1 for every set, and the published clique reaches it.
+  The two are equal, and the optimum of F is known, whether or not anybody has proven that clique to be the largest;
+  what is trusted is only that it exists. Weights of vertices are read and not used.
+* knapsack: the optimum that mknap1 and SAC-94 files carry; for mknapcb the best solution of 1997, and the linear
+  relaxation rounded down (profits are whole there).
+* quadratic knapsack: the best value published, less what F may fall short of it; no upper bound comes with it.
+
+A problem is read when the iteration reaches it; its dense instance is made by ``build``, each time that is called.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.errors import MalformedFile
+from setwise.hardness.clique import clique_catalog, solution_to_clique
+from setwise.hardness.graph import read_dimacs
+from setwise.hardness.knapsack import Knapsack, knapsack_catalog, read_or_library, read_sac94, solution_to_knapsack
+from setwise.hardness.quadratic_knapsack import (
+    quadratic_knapsack_instance,
+    read_billionnet_soutif,
+    solution_to_quadratic_knapsack,
+)
+from setwise.hardness.tokens import read_lines, real, whole
+from setwise.instance import Instance
+
+Folder = str | os.PathLike[str]
+
+EPS = 1e-6  # how far F of a quadratic knapsack may fall short of the profit
+
+
+@dataclass(frozen=True, eq=False)
+class HardInstance:
+    """``sw.rank(hard.build(), hard.k, include=hard.pinned)`` asks for its best set; lower ≤ that F ≤ upper.
+
+    ``decode`` turns the rows of a set into a solution of the problem it came from: the vertices of a clique, the
+    vector z of a knapsack, the items of a quadratic one.
+    """
+
+    name: str
+    family: str  # "clique", "knapsack" or "quadratic knapsack"
+    k: int
+    pinned: tuple[int, ...]
+    lower: float
+    upper: float
+    build: Callable[[], Instance]
+    decode: Callable[[ArrayLike], NDArray[np.intp] | NDArray[np.bool_]]
+
+    @property
+    def optimum(self) -> float | None:
+        """The best value of F, where it is known."""
+        return self.lower if self.lower == self.upper else None
+
+
+def suite(folder: Folder) -> Iterator[HardInstance]:
+    """All published instances under ``folder``."""
+    return chain(cliques(folder), knapsacks(folder), quadratic_knapsacks(folder))
+
+
+def cliques(folder: Folder) -> Iterator[HardInstance]:
+    """The DIMACS graphs, by construction (a)."""
+    here = Path(folder) / "clique"
+    for row in _table(here / "clique_best_known.csv", "file", "graph", "best_known_clique"):
+        graph, best = read_dimacs(_file(here, row["file"])), row.whole("best_known_clique")
+        k, decode = best + 1, partial(solution_to_clique, graph)
+        yield HardInstance(row["graph"], "clique", k, (), best, best, clique_catalog(graph, k).instance, decode)
+
+
+def knapsacks(folder: Folder) -> Iterator[HardInstance]:
+    """The multi-dimensional knapsacks of the OR-Library and SAC-94."""
+    here = Path(folder) / "mkp"
+    solved = chain(read_or_library(_file(here, "mknap1.txt")), map(read_sac94, sorted((here / "sac94").glob("*.dat"))))
+    for problem in solved:
+        yield _knapsack(problem, problem.optimum or 0.0, problem.optimum or math.inf)
+    file, problems = "", list[Knapsack]()
+    for row in _table(here / "mknapcb_best_known.csv", "file", "problem", "best_known_1997", "lp_relaxation"):
+        if row["file"] != file:  # the rows of one file stand together
+            file, problems = row["file"], read_or_library(_file(here, row["file"]))
+        number = row.whole("problem")
+        if number >= len(problems):
+            raise MalformedFile(row.path, row.line, f"problem must be 0 to {len(problems) - 1}, got {number}")
+        # The relaxation is printed to four digits and may be almost 10⁻⁴ larger than it says.
+        upper = math.floor(row.real("lp_relaxation") + 1e-4)
+        yield _knapsack(problems[number], row.whole("best_known_1997"), upper)
+
+
+def _knapsack(problem: Knapsack, lower: float, upper: float) -> HardInstance:
+    reduction = knapsack_catalog(problem)
+    pinned, decode = tuple(reduction.pinned.tolist()), partial(solution_to_knapsack, problem)
+    return HardInstance(problem.name, "knapsack", reduction.k, pinned, lower, upper, reduction.instance, decode)
+
+
+def quadratic_knapsacks(folder: Folder) -> Iterator[HardInstance]:
+    """The quadratic knapsacks, with their capacity."""
+    here = Path(folder) / "qkp"
+    for row in _table(here / "qkp_best_known.csv", "instance", "best_known"):
+        problem = read_billionnet_soutif(_file(here, row["instance"] + ".txt"))
+        n, lower = problem.n_items, row.whole("best_known") - EPS
+        build = partial(quadratic_knapsack_instance, problem, EPS)
+        decode = partial(solution_to_quadratic_knapsack, problem)
+        yield HardInstance(row["instance"], "quadratic knapsack", n + 1, (n,), lower, math.inf, build, decode)
+
+
+# --- the tables ----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Row:
+    """One line of a table of best values."""
+
+    path: Path
+    line: int
+    cells: dict[str, str]
+
+    def __getitem__(self, column: str) -> str:
+        return self.cells[column]
+
+    def whole(self, column: str) -> int:
+        return whole(self.path, self.line, self.cells[column], column)
+
+    def real(self, column: str) -> float:
+        return real(self.path, self.line, self.cells[column], column)
+
+
+def _table(path: Path, *columns: str) -> Iterator[_Row]:
+    """The rows of a CSV file that has these columns, and maybe others."""
+    lines = csv.reader(read_lines(path))
+    header = next(lines, [])
+    for column in columns:
+        if column not in header:
+            raise MalformedFile(path, 1, f"the table must have a column '{column}'")
+    for cells in lines:
+        if len(cells) != len(header):
+            raise MalformedFile(path, lines.line_num, f"there must be {len(header)} cells, got {len(cells)}")
+        yield _Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
+
+
+def _file(folder: Path, name: str) -> Path:
+    """The file of this name, gzipped or not."""
+    plain = folder / name
+    return plain if plain.exists() else folder / (name + ".gz")

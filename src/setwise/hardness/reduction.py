@@ -1,0 +1,33 @@
+"""What a reduction yields: a catalogue, and the question to ask of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.catalog import Catalog
+from setwise.instance import Instance
+
+
+@dataclass(frozen=True, eq=False)
+class Reduction:
+    """Maximise F over the sets of at most ``k`` rows of ``catalog`` that hold all ``pinned`` rows.
+
+    ``sw.rank(reduction.instance(), reduction.k, include=reduction.pinned)`` asks it. The constructions of the paper
+    have d_v = 1 and one user, u = 1.
+    """
+
+    catalog: Catalog
+    k: int
+    pinned: NDArray[np.intp]
+
+    @property
+    def user(self) -> NDArray[np.float64]:
+        """The paper's u = 1: (1,)."""
+        return np.ones(1)
+
+    def instance(self) -> Instance:
+        """The dense problem on all rows, in their order."""
+        return Instance.from_catalog(self.catalog, self.user, np.arange(self.catalog.n_items))
