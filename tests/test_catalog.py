@@ -48,7 +48,7 @@ def test_ids(ids) -> None:
     assert catalog.rows_of(known[::-1]).tolist() == [3, 2, 1, 0]
     for stranger in ("no", 55, 1.0, None, True):
         if stranger not in known:
-            with pytest.raises(UnknownId, match="id must be an id of the catalogue, got "):
+            with pytest.raises(UnknownId, match="id must be one of the known ids, got "):
                 catalog.rows_of([stranger])
 
 

@@ -72,10 +72,11 @@ def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-def test_readme_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
+)
+def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    snippets = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert snippets
-    for snippet in snippets:
-        exec(compile(snippet, "README.md", "exec"), namespace)
+    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+        exec(compile(snippet, page.name, "exec"), namespace)

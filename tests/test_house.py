@@ -26,7 +26,7 @@ ORDER = [
     {"objective"},
     {"instance"},
     {"ranking"},
-    {"preferences", "hardness", "datasets"},
+    {"preferences", "hardness", "datasets", "retrieval"},
     {"cli"},
 ]
 for level, rooms in enumerate(ORDER):

@@ -90,7 +90,7 @@ def _plain(one: Any) -> Any:
 
 
 def _unknown(one: Any) -> UnknownId:
-    return UnknownId("id", "an id of the catalogue", repr(_plain(one)), "look it up in catalog.ids")
+    return UnknownId("id", "one of the known ids", repr(_plain(one)), "check its spelling and its type")
 
 
 def _keys(strings: Iterable[str]) -> NDArray[np.int64]:

@@ -175,9 +175,7 @@ def test_two_thousand_flips_and_cuts_are_refused(tmp_path: Path) -> None:
         else:
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         victim.write_bytes(content)
-        with pytest.raises(
-            DamagedArtifact, match="must be an intact setwise artifact, got one where "
-        ):
+        with pytest.raises(DamagedArtifact, match="must be an intact setwise artifact, got one where "):
             sw.Catalog.load(tmp_path)
         victim.write_bytes(intact[victim])
     sw.Catalog.load(tmp_path)

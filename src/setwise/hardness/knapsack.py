@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import index_array, require_finite, require_shape
+from setwise.checks import index_array, numbers, require_finite, require_shape
 from setwise.errors import InvalidInput
 from setwise.hardness.reduction import Reduction
 from setwise.hardness.tokens import Words
@@ -54,6 +54,8 @@ class Knapsack:
     name: str = ""
 
     def __post_init__(self) -> None:
+        for name in ("profit", "weight", "capacity"):
+            object.__setattr__(self, name, numbers(name, getattr(self, name)))
         require_shape("profit", self.profit, ("c",))
         require_finite("profit", self.profit)
         require_shape("weight", self.weight, ("d", len(self.profit)))

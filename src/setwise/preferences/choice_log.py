@@ -1,0 +1,103 @@
+"""ChoiceLog: who was offered what, and what they took.
+
+    offered  (N, n)   the alternatives of each choice
+    chosen   (N,)     the row of the item taken, or −1: none of them (the outside option)
+    context  (N, n)   the items whose presence exerts the halo: the offered ones, unless the log says otherwise
+
+In a basket the two differ: the rest of the basket is the context, everything outside that rest could have been chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.checks import require_shape, whole_number
+from setwise.errors import InvalidInput
+from setwise.ids import IdChoice, Ids
+
+Sets = Sequence[Collection[Any]]  # of ids
+
+
+@dataclass(frozen=True, eq=False)
+class ChoiceLog:
+    """N choices among n items."""
+
+    ids: Ids
+    offered: NDArray[np.bool_]
+    chosen: NDArray[np.intp]
+    context: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        if not len(self.chosen):
+            raise InvalidInput("log", "a list of at least one choice", "none", "check the source of the log")
+        for name in ("offered", "context"):
+            require_shape(name, getattr(self, name), (len(self.chosen), len(self.ids)))
+        taken = np.flatnonzero(self.chosen >= 0)
+        bad = taken[~self.offered[taken, self.chosen[taken]]]
+        if bad.size:
+            got = f"{self.ids[self.chosen[bad[0]]]!s} in choice {bad[0]}, where it was not"
+            raise InvalidInput("chosen", "among the offered items", got, "correct the log")
+
+    @classmethod
+    def of(cls, offered: Sets, chosen: Sequence[Any], items: int | IdChoice, context: Sets | None = None) -> ChoiceLog:
+        """From offered sets and the item taken from each, or None for nothing.
+
+        ``items`` are all ids there are, or their number n, and then ids are 0 … n − 1. Sets are made of ids.
+        """
+        for name, others in (("chosen", chosen), ("context", context)):
+            if others is not None and len(others) != len(offered):
+                raise InvalidInput(name, f"one for each of {len(offered)} offers", len(others), "align the lists")
+        ids = _ids(items)
+        some = np.array([one is not None for one in chosen], bool)
+        taken = np.full(len(offered), -1, np.intp)
+        taken[some] = ids.rows_of([one for one in chosen if one is not None])
+        shown = membership(offered, ids)
+        return cls(ids, shown, taken, shown if context is None else membership(context, ids))
+
+    @classmethod
+    def from_slates(cls, slates: Sets, hits: Sets, items: int | IdChoice) -> ChoiceLog:
+        """From shown slates and what was taken of each: every hit is a choice, a slate without one is a None."""
+        if len(hits) != len(slates):
+            raise InvalidInput("hits", f"one set for each of {len(slates)} slates", len(hits), "align the lists")
+        pairs = [(slate, one) for slate, taken in zip(slates, hits, strict=True) for one in (taken or (None,))]
+        return cls.of([slate for slate, _ in pairs], [one for _, one in pairs], items)
+
+    @classmethod
+    def from_baskets(cls, baskets: Sets, items: int | IdChoice) -> ChoiceLog:
+        """From baskets: each member was chosen given the others, among all items that are not one of these others.
+
+        Baskets of one item are left out: nothing says what their choice depended on.
+        """
+        ids = _ids(items)
+        members = membership(baskets, ids)
+        basket, chosen = np.nonzero(members & (members.sum(axis=1) > 1)[:, None])
+        context = members[basket]
+        context[np.arange(len(chosen)), chosen] = False
+        return cls(ids, ~context, chosen, context)
+
+    def __len__(self) -> int:
+        return len(self.chosen)
+
+    @property
+    def outside_option(self) -> bool:
+        """Whether somebody took nothing; a log in which nobody did says nothing about leaving."""
+        return bool((self.chosen < 0).any())
+
+
+def membership(sets: Sets, ids: Ids) -> NDArray[np.bool_]:
+    """Which item is in which set: (len(sets), n)."""
+    result = np.zeros((len(sets), len(ids)), bool)
+    number = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
+    result[number, ids.rows_of([item for one in sets for item in one])] = True
+    return result
+
+
+def _ids(items: int | IdChoice) -> Ids:
+    if isinstance(items, (int, np.integer)):
+        return Ids.numbered(whole_number("items", items))
+    return Ids.of(items, len(items))

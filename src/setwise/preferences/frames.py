@@ -1,0 +1,74 @@
+"""Halo effects between named items that arrive as a frame, square ("wide") or as a list of pairs ("long").
+
+A frame is a mapping of names to columns, or anything with ``columns`` and ``frame[name]``: pandas and polars both have
+them, and neither is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import InvalidInput
+from setwise.ids import Ids
+
+Floats = NDArray[np.float64]
+
+
+def wide(frame: Any, utility: Any, item: str) -> tuple[Floats, Floats, NDArray[Any]]:
+    """u, H and ids from a row and a column an item: a cell is what the column's item does to the row's.
+
+    The rows are named by the column ``item``, or by the index of a pandas frame. The order is that of the columns.
+    """
+    known, numbers = named_numbers(utility)
+    columns = _columns(frame)
+    names = [name for name in columns if name != item]
+    if item not in columns and not hasattr(frame, "index"):
+        raise InvalidInput("frame", f"one with a column '{item}' that names its rows", columns, "add that column")
+    ids = Ids.of(names, len(names))
+    if len(known) != len(ids):
+        raise InvalidInput("utility", f"a number for each of {len(ids)} items", len(known), "align it with the frame")
+    place = ids.rows_of(list(frame[item] if item in columns else frame.index))
+    if sorted(place) != list(range(len(ids))):
+        raise InvalidInput(
+            "frame", f"one row for each of its {len(ids)} items", f"{len(place)} rows", "drop or add rows to match"
+        )
+    matrix = np.empty((len(ids), len(ids)))
+    matrix[place] = np.array([list(frame[name]) for name in names], np.float64).T
+    return numbers[known.rows_of(names)], matrix, ids[:]
+
+
+def long(frame: Any, utility: Any, item: str, other: str, effect: str) -> tuple[Floats, Floats, NDArray[Any]]:
+    """u, H and ids from rows (item, other, effect of other on item); pairs not listed have 0.
+
+    ``utility`` names all items, and gives their order.
+    """
+    ids, numbers = named_numbers(utility)
+    columns = _columns(frame)
+    for name in (item, other, effect):
+        if name not in columns:
+            raise InvalidInput("frame", f"one with a column '{name}'", columns, "rename its columns")
+    rows, others = ids.rows_of(list(frame[item])), ids.rows_of(list(frame[other]))
+    if len(set(zip(rows, others, strict=True))) < len(rows):
+        raise InvalidInput("frame", "one row a pair of items", "a pair more than once", "merge the repeated rows")
+    matrix = np.zeros((len(ids), len(ids)))
+    matrix[rows, others] = list(frame[effect])
+    return numbers, matrix, ids[:]
+
+
+def named_numbers(given: Any) -> tuple[Ids, Floats]:
+    """The names and the numbers of a mapping (or pandas series) {item: number}."""
+    if not hasattr(given, "items"):
+        raise InvalidInput("utility", "a mapping of item to utility", type(given).__name__, "pass {item: utility}")
+    named = dict(given.items())
+    return Ids.of(list(named), len(named)), np.array(list(named.values()), np.float64)
+
+
+def _columns(frame: Any) -> list[Any]:
+    names = list(frame if isinstance(frame, Mapping) else getattr(frame, "columns", ()))
+    if not names:
+        raise InvalidInput("frame", "a data frame or {name: column}", type(frame).__name__, "pass one with columns")
+    return names

@@ -1,0 +1,260 @@
+"""MNL and Halo-MNL: which of the offered items is bought.
+
+    g(S, i) = u_i + Σ_{j∈S} H_ij          p(i | S) = e^g(S,i) / (o + V(S)),        V(S) = Σ_{i∈S} e^g(S,i)
+
+H_ij is the halo that the presence of j casts on i (Maragheh et al. 2018); H = 0 is the multinomial logit. With an
+outside option (o = 1: the customer may leave, at utility 0) expected sales are V/(1 + V), increasing in V; without one
+(o = 0) something is always sold and only revenue can be optimised.
+
+V is the set value of a simple transformer whose reward is e^x: g is Model 2, so ``attention_sum.py`` makes it.
+``to_catalog`` builds it from queries and keys, within a chosen error; ``instance`` is the dense problem for ``rank``.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.catalog import Catalog
+from setwise.checks import index_array, real_array
+from setwise.errors import InvalidInput
+from setwise.ids import IdChoice, Ids
+from setwise.instance import Instance
+from setwise.preferences import frames
+from setwise.preferences.assortment import Assortment, best_assortment
+from setwise.preferences.attention_sum import (
+    UNIT,
+    AttentionSum,
+    largest_sums,
+    require_reachable,
+    signed_parts,
+    sink_logit,
+    sum_scores,
+)
+from setwise.preferences.choice_log import ChoiceLog
+from setwise.preferences.complementarity import Complementarity, draw, interaction_matrix, positive, set_size, softmax
+from setwise.preferences.likelihood import Fit, Likelihood, Score, maximise
+from setwise.rewards import Constant, Exp
+from setwise.storage import artifact
+from setwise.users import User
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_HIGHEST = 700.0  # e^700 is still a double
+_REWARD_OF_SIGN = {1.0: Exp(), 0.0: Constant(0.0), -1.0: Exp(scale=-1.0)}  # of an item's margin
+
+
+class MNL:
+    """The multinomial logit of n items: utilities alone, no halo."""
+
+    def __init__(self, utility: ArrayLike, ids: IdChoice | None = None, outside_option: bool = True) -> None:
+        self._fill(utility, None, ids, outside_option)
+
+    def _fill(self, utility: ArrayLike, halo: ArrayLike | None, ids: IdChoice | None, outside_option: bool) -> None:
+        """The fields, checked; both models are made here."""
+        column = real_array("utility", utility, ("n",), np.float64)[:, None]
+        n = len(column)
+        matrix = np.zeros((n, n)) if halo is None else interaction_matrix("halo", halo, n)
+        self.preference = Complementarity(column, matrix)
+        self.ids = Ids.of(ids, n)
+        self.outside_option = bool(outside_option)
+
+    @property
+    def utility(self) -> Floats:
+        """The items' own utilities u, (n,)."""
+        return self.preference.item_value[:, 0]
+
+    @property
+    def halo(self) -> Floats:
+        """H, (n, n); zero in an MNL."""
+        return self.preference.interaction
+
+    def __len__(self) -> int:
+        return len(self.utility)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({len(self)} items, outside_option={self.outside_option})"
+
+    # --- choices ---
+
+    def item_utilities(self, items: ArrayLike) -> Floats:
+        """g(S, i) for each of ``items``, in their order."""
+        return self.preference.item_utilities([1.0], items)
+
+    def value(self, items: ArrayLike) -> float:
+        """V(S), the total weight of the set; 0 for the empty one."""
+        return float(Exp().value(self.item_utilities(items)).sum())
+
+    def choice_probabilities(self, items: ArrayLike) -> Floats:
+        """p(i | S) for each of ``items``; what is missing to 1 is the outside option."""
+        utility = self._with_outside(self.item_utilities(items), 0.0)
+        return softmax(utility)[: np.size(items)] if utility.size else utility
+
+    def expected_sales(self, items: ArrayLike) -> float:
+        """The probability that something is bought."""
+        return float(self.choice_probabilities(items).sum())
+
+    def expected_revenue(self, items: ArrayLike, price: ArrayLike) -> float:
+        """Σ_{i∈S} price_i p(i | S), with the prices of all n items."""
+        rows = index_array("items", items, len(self), "the model")
+        return float(self.prices(price)[rows] @ self.choice_probabilities(rows))
+
+    def sample(self, items: ArrayLike, size: int, seed: int) -> Rows:
+        """The rows of ``size`` independent choices from the set; −1 is a choice of nothing."""
+        rows = index_array("items", items, len(self), "the model")
+        return draw(self._with_outside(rows, -1), self._with_outside(self.item_utilities(rows), 0.0), size, seed)
+
+    def _with_outside(self, array: NDArray[Any], outside: float) -> NDArray[Any]:
+        return np.append(array, np.asarray([outside], array.dtype)) if self.outside_option else array
+
+    def prices(self, price: ArrayLike) -> Floats:
+        """``price`` checked: a finite number an item."""
+        return real_array("price", price, (len(self),), np.float64)
+
+    # --- simple transformers ---
+
+    def to_catalog(self, eps: float, k: int | None = None, attributes: Any = None) -> Catalog:
+        """The simple transformer whose F(S) is V(S) within ``eps`` for every set of at most k items.
+
+        Evaluate it with ``self.user()``. Let B bound V over these sets: the sum of the k largest e^(u_i + T⁺_i), where
+        T⁺_i is the most that others can add to i. If every g is right within δ, V is right within B (e^δ − 1), so
+        δ = log(1 + eps/B). Half of δ goes to the construction, half to rounding: that of the sum over H, and on either
+        side ε(|g| + k + 4) for the base term, exp and the sum of the k rewards.
+        """
+        eps, k = positive("eps", eps), set_size(k, len(self))
+        plus, minus = largest_sums(self.halo, k)
+        highest = np.sort(self.utility + plus)[-k:]
+        log_bound = float(np.logaddexp.reduce(highest))
+        if log_bound > _HIGHEST:
+            todo = "lower k or scale the utilities down"
+            raise InvalidInput("the value of k items", "below e^700", f"up to e^{log_bound:.0f}", todo)
+        error = float(np.clip(np.logaddexp(0.0, math.log(eps) - log_bound), 1e-300, 1.0))
+        construction = AttentionSum.within(self.halo, k, error)
+        largest = float(np.abs(self.utility).max() + plus.max() + minus.max())
+        rounding = construction.rounding + 2 * UNIT * (largest + k + 4)
+        require_reachable(eps, math.exp(log_bound) * math.expm1(2 * rounding))
+        return construction.catalog(self.utility[:, None], Exp(), self.ids[:], attributes)
+
+    def user(self) -> User:
+        """The one user that ``to_catalog`` needs."""
+        return User(heads=np.ones((2, 1)), base=[1.0])
+
+    def instance(self, margin: ArrayLike | None = None, groups: Mapping[str, ArrayLike] | None = None) -> Instance:
+        """The dense problem of F(S) = Σ_{i∈S} margin_i e^g(S,i); a margin of 1, the default, makes it V(S).
+
+        A positive margin r has the reward e^x, with log r in the base. A negative one adds −e^(g + log |r|), which is
+        −e^−x of x = −g − log |r|: the item's heads are exchanged and its base is negated. So every reward is
+        non-decreasing, and an item that loses money may still be shown for its halo. The sink is so heavy that what it
+        truncates is below rounding.
+        """
+        wanted = np.ones(len(self)) if margin is None else real_array("margin", margin, (len(self),), np.float64)
+        sign = np.sign(wanted)
+        with np.errstate(divide="ignore"):  # log 0 = −∞: no attention at all
+            logit = np.log(signed_parts(self.halo))
+        logit[:, sign < 0] = logit[::-1][:, sign < 0]
+        total = float(np.abs(self.halo).sum(axis=1).max())
+        sink = sink_logit(total, total * UNIT)
+        kinds, classes = np.unique(sign, return_inverse=True)
+        return Instance(
+            logit,
+            np.repeat(sum_scores(sink)[:, None], len(self), axis=1),
+            ([_REWARD_OF_SIGN[kind] for kind in kinds], classes),
+            sign * (self.utility + np.log(np.abs(wanted), where=sign != 0, out=np.zeros(len(self)))),
+            np.full((2, len(self)), sink),
+            np.zeros(2),
+            groups=groups,
+        )
+
+    def assortment(
+        self,
+        k: int,
+        price: ArrayLike | None = None,
+        ranker: str = "greedy",
+        *,
+        groups: Mapping[str, ArrayLike] | None = None,
+        **wishes: Any,
+    ) -> Assortment:
+        """The set of at most k items of largest expected sales, or of largest expected revenue at these prices.
+
+        ``wishes`` are those of ``rank``: ``include``, ``exclude``, ``at_most`` (on ``groups``), the ranker's options.
+        """
+        return best_assortment(self, k, price, ranker, groups, wishes)
+
+    # --- learning ---
+
+    def score(self, log: ChoiceLog) -> Score:
+        """How well the model predicts a log of choices among its items."""
+        if not np.array_equal(log.ids[:], self.ids[:]):
+            raise InvalidInput("log", "about the items of the model", f"{len(log.ids)} others", "use the same ids")
+        return Likelihood(log, self.outside_option).score(self.utility, self.halo)
+
+    @classmethod
+    def fit(cls, log: ChoiceLog, held_out: ChoiceLog | None = None, utility_ridge: float = 1e-3) -> Fit:
+        """Maximum likelihood; the outside option is there when the log has choices of nothing."""
+        return cls._fitted(log, held_out, utility_ridge, None)
+
+    @classmethod
+    def _fitted(cls, log: ChoiceLog, held_out: ChoiceLog | None, utility_ridge: float, ridge: float | None) -> Fit:
+        found = maximise(Likelihood(log, log.outside_option), utility_ridge, ridge)
+        model = cls.__new__(cls)
+        model._fill(found.utility, found.halo, log.ids[:], log.outside_option)
+        test = None if held_out is None else model.score(held_out)
+        return Fit(model, model.score(log), test, found.converged, found.iterations)
+
+    # --- files ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to the folder ``path``."""
+        meta = {"ids": self.ids[:].tolist(), "outside_option": self.outside_option}
+        artifact.write(path, type(self).__name__, {"utility": self.utility, "halo": self.halo}, meta)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a saved model."""
+        saved = artifact.read(path, cls.__name__)
+        model = cls.__new__(cls)
+        model._fill(saved.arrays["utility"], saved.arrays["halo"], saved.meta["ids"], saved.meta["outside_option"])
+        return model
+
+
+class HaloMNL(MNL):
+    """The multinomial logit with a halo H (n, n): H_ij is what the presence of j adds to the utility of i."""
+
+    def __init__(
+        self, utility: ArrayLike, halo: ArrayLike, ids: IdChoice | None = None, outside_option: bool = True
+    ) -> None:
+        self._fill(utility, halo, ids, outside_option)
+
+    @classmethod
+    def from_wide(cls, frame: Any, utility: Any, item: str = "item", outside_option: bool = True) -> HaloMNL:
+        """From a square frame of effects, rows and columns named by item, and a mapping {item: utility}.
+
+        Rows are named by the column ``item`` or by a pandas index; a cell is what the column's item adds to the row's.
+        """
+        return cls(*frames.wide(frame, utility, item), outside_option)
+
+    @classmethod
+    def from_long(
+        cls,
+        frame: Any,
+        utility: Any,
+        item: str = "item",
+        other: str = "other",
+        effect: str = "effect",
+        outside_option: bool = True,
+    ) -> HaloMNL:
+        """From rows (item, other, effect of other on item) and a mapping {item: utility} that names all items."""
+        return cls(*frames.long(frame, utility, item, other, effect), outside_option)
+
+    @classmethod
+    def fit(
+        cls, log: ChoiceLog, held_out: ChoiceLog | None = None, utility_ridge: float = 1e-3, ridge: float = 1.0
+    ) -> Fit:
+        """Maximum likelihood with the penalty ½ ridge ‖H‖²; otherwise as for ``MNL``."""
+        return cls._fitted(log, held_out, utility_ridge, ridge)

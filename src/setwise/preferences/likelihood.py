@@ -1,0 +1,160 @@
+"""Maximum likelihood for MNL and Halo-MNL.
+
+Choice t has the alternatives A_t, the context indicator c_t ∈ {0, 1}ⁿ and the chosen item y_t:
+
+    U = u + C Hᵀ  (N, n),      p_ti = e^(U_ti) / (o + Σ_{j∈A_t} e^(U_tj)),      o = 1 with an outside option, else 0.
+
+We minimise  −Σ_t log p_{t,y_t} + ½ ridge ‖H‖² + ½ utility_ridge ‖u‖²,  which is convex; the penalties are Gaussian
+priors of those precisions. With Y the indicator of what was chosen the gradient is Σ_t (P − Y)_t for u and
+(P − Y)ᵀ C for H, whose diagonal stays 0. The outside option is one more column of P, the last, where row −1 points.
+
+**What is identified.** Without an outside option a constant added to u changes nothing, nor does one added to a column
+of H over the items that compete. The penalties choose the smallest of the equals, for u the one with Σu = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.checks import real_number
+from setwise.errors import InvalidInput, MissingDependency
+from setwise.preferences.choice_log import ChoiceLog
+
+if TYPE_CHECKING:
+    from setwise.preferences.halo_mnl import MNL
+
+Floats = NDArray[np.float64]
+
+MOST_STEPS = 1000  # of L-BFGS; a few hundred are usual
+GRADIENT = 1e-5  # of the mean loss: where a fit counts as converged; far below the error of any estimate
+LISTED = 5  # halo effects named in a printed report
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well a model predicts a log: mean −log p of what was chosen, and how often that was the most probable."""
+
+    observations: int
+    nll: float
+    accuracy: float
+
+    def __str__(self) -> str:
+        return f"NLL {self.nll:.4f}, accuracy {self.accuracy:.3f} on {self.observations:,} choices"
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model and its report."""
+
+    model: MNL
+    train: Score
+    held_out: Score | None
+    converged: bool
+    iterations: int
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ_t log p of what was chosen, penalties not included."""
+        return -self.train.nll * self.train.observations
+
+    def __str__(self) -> str:
+        model = self.model
+        outside = "with" if model.outside_option else "without"
+        lines = [
+            f"{type(model).__name__} of {len(model)} items, {outside} outside option",
+            f"  {'converged' if self.converged else 'NOT converged'} after {self.iterations} iterations",
+            f"  log-likelihood {self.log_likelihood:.1f}",
+            f"  training  {self.train}",
+            f"  held out  {self.held_out or 'nothing'}",
+            f"  utility   {model.utility.min():.3f} to {model.utility.max():.3f}",
+        ]
+        strongest = np.argsort(-np.abs(model.halo), axis=None, kind="stable")[:LISTED]
+        for i, j in zip(*np.unravel_index(strongest, model.halo.shape), strict=True):
+            if model.halo[i, j]:
+                lines.append(f"  halo      {model.halo[i, j]:+.3f} on {model.ids[i]} where {model.ids[j]} is")
+        return "\n".join(lines)
+
+
+class Likelihood:
+    """The loss of a log as a function of the parameters; H is (n, n), or (n, 0) when there is no halo."""
+
+    def __init__(self, log: ChoiceLog, outside_option: bool) -> None:
+        if log.outside_option and not outside_option:
+            raise InvalidInput(
+                "log", "one of choices only, as the model has no outside option", "choices of nothing", "drop those"
+            )
+        self.context = log.context.astype(np.float64)
+        possible = np.column_stack([log.offered, np.full(len(log), outside_option)])
+        self.barrier = np.where(possible, 0.0, -np.inf)
+        self.taken = np.arange(len(log)), log.chosen
+
+    def probabilities(self, utility: Floats, halo: Floats) -> tuple[Floats, Floats]:
+        """P (N, n + 1), zero for what could not be chosen, and log p of what was (N,)."""
+        weight = self.barrier.copy()
+        weight[:, :-1] += utility + self.context[:, : halo.shape[1]] @ halo.T
+        weight -= weight.max(axis=1, keepdims=True)
+        log_chosen = weight[self.taken]
+        np.exp(weight, out=weight)
+        total = weight.sum(axis=1)
+        weight /= total[:, None]
+        return weight, log_chosen - np.log(total)
+
+    def loss(self, utility: Floats, halo: Floats) -> tuple[float, Floats, Floats]:
+        """The mean of −log p, and its gradient in u and H."""
+        residual, log_chosen = self.probabilities(utility, halo)
+        residual[self.taken] -= 1.0
+        halo_gradient = (residual.T @ self.context[:, : halo.shape[1]])[:-1]
+        np.fill_diagonal(halo_gradient, 0.0)
+        choices = len(log_chosen)
+        return -float(log_chosen.mean()), residual.sum(axis=0)[:-1] / choices, halo_gradient / choices
+
+    def score(self, utility: Floats, halo: Floats) -> Score:
+        """How well these parameters predict the log."""
+        probability, log_chosen = self.probabilities(utility, halo)
+        choices = probability.shape[1]
+        right = probability.argmax(axis=1) == self.taken[1] % choices  # −1 is the last column
+        return Score(len(log_chosen), -float(log_chosen.mean()), float(right.mean()))
+
+
+@dataclass(frozen=True, eq=False)
+class Estimate:
+    """Where the optimiser stopped."""
+
+    utility: Floats
+    halo: Floats
+    converged: bool
+    iterations: int
+
+
+def maximise(likelihood: Likelihood, utility_ridge: float, ridge: float | None) -> Estimate:
+    """The parameters of largest penalised likelihood, by L-BFGS from zero; ``ridge`` None leaves H at zero."""
+    try:
+        from scipy.optimize import minimize
+    except ImportError:
+        raise MissingDependency("scipy", "fitting a choice model", "choice") from None
+    choices, n = likelihood.context.shape
+    width = 0 if ridge is None else n
+    precision = _precision("utility_ridge", utility_ridge), _precision("ridge", ridge or 0.0)
+    penalty = np.repeat(precision, [n, n * width]) / choices
+
+    def objective(flat: Floats) -> tuple[float, Floats]:
+        loss, utility_gradient, halo_gradient = likelihood.loss(flat[:n], flat[n:].reshape(n, width))
+        gradient = np.concatenate([utility_gradient, halo_gradient.ravel()]) + penalty * flat
+        return loss + float(penalty @ flat**2) / 2, gradient
+
+    options = {"maxiter": MOST_STEPS, "maxfun": 2 * MOST_STEPS, "gtol": GRADIENT, "ftol": 0.0}
+    found = minimize(objective, np.zeros(n + n * width), jac=True, method="L-BFGS-B", options=options)
+    halo = np.zeros((n, n))
+    halo[:, :width] = found.x[n:].reshape(n, width)
+    return Estimate(found.x[:n], halo, bool(found.success), int(found.nit))
+
+
+def _precision(parameter: str, number: float) -> float:
+    value = real_number(parameter, number)
+    if value < 0:
+        raise InvalidInput(parameter, "at least 0", value, "pass 0 for no penalty")
+    return value
