@@ -14,6 +14,7 @@ copied when they already are, and mapped from the file by ``Catalog.load``.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -151,32 +152,37 @@ class Catalog:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the catalogue to the folder ``path``; an older one there is replaced in one step, or not at all."""
-        arrays: dict[str, Array] = {
-            "query": self.query,
-            "key": self.key,
-            "value": self.value,
-            "reward_class": self.reward_class,
-        }
-        optional = {"base": self.base}
-        for name in ("sink", "positions"):
-            part = getattr(self, name)
-            optional |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
-        arrays |= {name: array for name, array in optional.items() if array is not None}
-        if not self.ids.are_row_numbers:
-            arrays |= {"ids.keys": self.ids.keys, "ids.order": self.ids.order} | _packed("ids.values", self.ids.values)
-        for name, column in self.attributes.items():
-            arrays |= _packed(f"attribute.{name}", column)
-        meta = {
-            "rewards": [reward_families.to_spec(reward) for reward in self.rewards],
-            "attributes": list(self.attributes),
-        }
-        artifact.write(path, "catalog", arrays, meta)
+        artifact.write(path, "catalog", *self.packed())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Catalog:
         """Open a saved catalogue: digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "catalog")
-        arrays = saved.arrays
+        return cls.unpacked(saved.arrays, saved.meta)
+
+    def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """The catalogue as named arrays and JSON data."""
+        arrays: dict[str, Array | None] = {
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "base": self.base,
+            "reward_class": self.reward_class,
+        }
+        for name in ("sink", "positions"):
+            part = getattr(self, name)
+            arrays |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
+        if not self.ids.are_row_numbers:
+            arrays |= {"ids.keys": self.ids.keys, "ids.order": self.ids.order} | _packed("ids.values", self.ids.values)
+        for name, column in self.attributes.items():
+            arrays |= _packed(f"attribute.{name}", column)
+        rewards = [reward_families.to_spec(reward) for reward in self.rewards]
+        present = {name: array for name, array in arrays.items() if array is not None}
+        return present, {"rewards": rewards, "attributes": list(self.attributes)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Catalog:
+        """What ``packed`` took apart; nothing is copied."""
         catalog = cls.__new__(cls)
         catalog._fill_arrays(
             arrays["query"],
@@ -187,14 +193,14 @@ class Catalog:
             Positions(**_fields("positions", arrays)) if "positions.key" in arrays else None,
             np.float64 if arrays["query"].dtype == np.float64 else np.float32,
         )
-        catalog.rewards = tuple(reward_families.from_spec(spec) for spec in saved.meta["rewards"])
+        catalog.rewards = tuple(reward_families.from_spec(spec) for spec in meta["rewards"])
         catalog.reward_class = arrays["reward_class"]
         catalog.ids = (
             Ids(_unpacked("ids.values", arrays), arrays["ids.keys"], arrays["ids.order"])
             if "ids.keys" in arrays
             else Ids.numbered(catalog.n_items)
         )
-        columns = {name: _unpacked(f"attribute.{name}", arrays) for name in saved.meta["attributes"]}
+        columns = {name: _unpacked(f"attribute.{name}", arrays) for name in meta["attributes"]}
         catalog.attributes = Attributes(columns, catalog.n_items)
         return catalog
 
@@ -220,7 +226,7 @@ def _positions(given: Positions, heads: int, d_kq: int, d_v: int, dtype: type[An
     return Positions(query, key, _headed("positions value", given.value, (len(query), heads, d_v), dtype))
 
 
-def _fields(name: str, arrays: dict[str, Array]) -> dict[str, Array]:
+def _fields(name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays called name.field, by field."""
     return {full.removeprefix(f"{name}."): array for full, array in arrays.items() if full.startswith(f"{name}.")}
 
@@ -234,7 +240,7 @@ def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array
     return {name: column}
 
 
-def _unpacked(name: str, arrays: dict[str, Array]) -> Any:
+def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
     """What ``_packed`` took apart."""
     if f"{name}.codes" in arrays:
         return Categorical(arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays))
