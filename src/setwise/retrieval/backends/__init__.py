@@ -1,0 +1,1 @@
+"""Retrieval backends, one file each; ``setwise.retrieval.neighbors`` is their registry."""

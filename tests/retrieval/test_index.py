@@ -1,0 +1,219 @@
+"""Index: build, ask, filter, change, save."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.datasets import World
+from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
+from setwise.retrieval.neighbors import BACKENDS
+from worlds import random_catalog
+
+
+def world_index(n: int = 600, **options) -> tuple[World, sw.Index]:
+    world = World.make(n, n_users=5, seed=3)
+    return world, sw.Index.build(world.catalog, **{"cells": 8, "backend": "numpy"} | options)
+
+
+def by_hand(index: sw.Index, user: sw.User, per_cell: int, allowed=None) -> set[int]:
+    """The best of every cell, straight from the definition."""
+    catalog = index.catalog
+    score = np.einsum("nhd,hd->n", catalog.value.astype(float), user.heads) + catalog.base.astype(float) @ user.base
+    chosen: set[int] = set()
+    for cell in range(index.partition.n_cells):
+        rows = np.flatnonzero((index.cell_of == cell) & (True if allowed is None else allowed))
+        chosen |= set(rows[np.argsort(-score[rows], kind="stable")][:per_cell].tolist())
+    return chosen
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_candidates_are_the_best_of_every_cell(backend: str) -> None:
+    world, index = world_index(backend=backend)
+    for history in world.histories:
+        user = world.user(history)
+        found = index.candidates(user, per_cell=4)
+        assert set(found.tolist()) == by_hand(index, user, 4)
+        assert (np.diff(found) > 0).all()
+
+
+def test_exclusions_and_filters() -> None:
+    world, index = world_index()
+    user = world.user(world.histories[0])
+    genre, year = world.catalog.attributes["genre"], world.catalog.attributes["year"]
+    allowed = np.array([g in ("folk", "jazz") for g in genre[:]]) & (year >= 1980)
+    allowed[world.histories[0]] = False
+    found = index.candidates(
+        user, 4, exclude=world.histories[0], where={"genre": ["folk", "jazz"], "year": (1980, None)}
+    )
+    assert set(found.tolist()) == by_hand(index, user, 4, allowed)
+    one = index.candidates(user, 4, where={"genre": "folk", "year": [1999, 2000]})
+    assert set(one.tolist()) == by_hand(
+        index, user, 4, np.array([g == "folk" for g in genre[:]]) & np.isin(year, [1999, 2000])
+    )
+    assert len(index.candidates(user, 4, where={"year": 1999})) > 0
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "sentence"),
+    [
+        ({"where": {"genre": "polka"}}, Infeasible, "where and exclude must be conditions that leave an item, got ones that leave none; loosen them."),
+        ({"where": {"mood": "sad"}}, InvalidInput, "attribute must be one the catalogue has (artist, genre, title, year), got 'mood'; use one of those names."),
+        ({"where": {"year": (1, 2, 3)}}, InvalidInput, "where['year'] must be a pair (low, high), got (1, 2, 3); use None for an open end."),
+        ({"per_cell": 0}, InvalidInput, "per_cell must be a whole number of at least 1, got 0; pass 1 or more."),
+        ({"per_head": -1}, InvalidInput, "per_head must be a whole number of at least 0, got -1; pass 0 or more."),
+        ({"exclude": [600]}, InvalidInput, "exclude must be row numbers of the catalogue, 0 to 599, got 600; pass row numbers, not ids."),
+    ],
+)  # fmt: skip
+def test_refusals(wish, error, sentence: str) -> None:
+    world, index = world_index()
+    with pytest.raises(error) as caught:
+        index.candidates(world.user(world.histories[0]), **wish)
+    assert str(caught.value) == sentence
+
+
+def test_build_refuses_what_it_cannot_do() -> None:
+    catalog, _ = random_catalog(0, positions=2)
+    with pytest.raises(InvalidInput, match="catalog must be without positional encodings"):
+        sw.Index.build(catalog)
+    with pytest.raises(InvalidInput, match="cells must be a whole number of at least 1, got 0"):
+        sw.Index.build(random_catalog(0)[0], cells=0)
+
+
+def test_each_head_alone_adds_what_the_total_hides() -> None:
+    world, index = world_index()
+    user = world.user(world.histories[1])
+    plain, wide = index.candidates(user, 3), index.candidates(user, 3, per_head=2)
+    assert set(plain.tolist()) < set(wide.tolist())
+    assert len(wide) <= 8 * (3 + 2 * 2)
+    one_head, someone = random_catalog(1, n=100)
+    single = sw.Index.build(one_head, cells=4, backend="numpy")
+    np.testing.assert_array_equal(single.candidates(someone, 3, per_head=5), single.candidates(someone, 3))
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_many_users_at_once(backend: str) -> None:
+    world, index = world_index(backend=backend)
+    users = [world.user(history) for history in world.histories]
+    together = index.candidates_many(users, 4, exclude=world.histories)
+    for user, history, found in zip(users, world.histories, together, strict=True):
+        np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=history))
+    for user, found in zip(users, index.candidates_many(users, 4), strict=True):
+        np.testing.assert_array_equal(found, index.candidates(user, 4))
+    assert index.candidates_many([], 4) == []
+    with pytest.raises(InvalidInput, match="exclude must be one list a user, 5, got 1"):
+        index.candidates_many(users, 4, exclude=[[]])
+
+
+def test_add_remove_and_compact() -> None:
+    world = World.make(600, n_users=3, seed=3)
+    index = sw.Index.build(world.catalog.taken(np.arange(500)), cells=8, backend="auto")
+    index.add(world.catalog.taken(np.arange(500, 550)))
+    index.add(world.catalog.taken(np.arange(550, 600)))
+    gone = world.catalog.ids[[0, 7, 520]].tolist()
+    index.remove(gone[:2])
+    index.remove(gone[2:])
+    user = world.user(world.histories[0])
+    allowed = ~np.isin(np.arange(600), [0, 7, 520])
+    assert index.statistics.overflow == 100
+    assert index.statistics.removed == 3
+    before = index.candidates(user, 5)
+    assert set(before.tolist()) == by_hand(index, user, 5, allowed)
+    ids = set(index.catalog.ids[before].tolist())
+    index.compact()
+    assert index.statistics.overflow == index.statistics.removed == 0
+    assert len(index.catalog) == 597
+    after = index.candidates(user, 5)
+    assert set(index.catalog.ids[after].tolist()) == ids
+    np.testing.assert_array_equal(
+        index.partition.reward_class[index.cell_of], index.catalog.reward_class, "a cell has one reward class"
+    )
+
+
+def test_items_that_do_not_fit() -> None:
+    world, index = world_index()
+    other, _ = random_catalog(0, heads=2, base=True)
+    with pytest.raises(InvalidInput, match="query of the new items must be of shape"):
+        index.add(other)
+    bare = world.catalog.taken([0])
+    alien = sw.Catalog(bare.query, bare.key, bare.value, sw.Tanh(), bare.base, bare.sink, ["new"], {name: bare.attributes[name][[0]] for name in bare.attributes})  # fmt: skip
+    with pytest.raises(InvalidInput, match="the new items' reward must be one that the index has cells for"):
+        index.add(alien)
+    with pytest.raises(InvalidInput, match="ids must be distinct, got 'song-0' more than once"):
+        index.add(bare)
+    with pytest.raises(InvalidInput, match="attributes of the new items must be"):
+        index.add(sw.Catalog(bare.query, bare.key, bare.value, bare.rewards[0], bare.base, bare.sink, ["new"]))
+    with pytest.raises(Infeasible, match="ids must be fewer than all items"):
+        index.remove(world.catalog.ids[np.arange(600)])
+
+
+@pytest.mark.parametrize("backend", sorted(BACKENDS))
+def test_saved_and_opened(backend: str, tmp_path: Path) -> None:
+    if not BACKENDS[backend].available:
+        pytest.skip(f"{BACKENDS[backend].library} is not installed")
+    world, index = world_index(backend=backend)
+    index.remove(["song-5"])
+    index.save(tmp_path)  # compacts first
+    loaded = sw.Index.load(tmp_path)
+    user = world.user(world.histories[0])
+    np.testing.assert_array_equal(loaded.candidates(user, 6), index.candidates(user, 6))
+    assert loaded.statistics == index.statistics
+    assert not loaded.catalog.value.flags.owndata
+    assert repr(loaded) == f"Index(599 items, 8 cells, backend '{backend}')"
+    with pytest.raises(DamagedArtifact, match="the kind is 'index', not 'catalog'"):
+        sw.Catalog.load(tmp_path)
+
+
+def test_statistics() -> None:
+    _, index = world_index()
+    seen = index.statistics
+    assert seen.n_items == 600
+    assert seen.n_cells == 8
+    assert 0 < seen.smallest_cell <= seen.median_cell <= seen.largest_cell <= 150, "no cell above twice the average"
+    assert seen.query_radius > 0
+
+
+def test_two_hundred_threads_get_the_answers_of_one() -> None:
+    world, index = world_index(n=2000, backend="auto")
+    users = [world.user(history) for history in world.histories]
+    alone = [index.candidates(user, 5, exclude=history) for user, history in zip(users, world.histories, strict=True)]
+    wrong: list[int] = []
+
+    def ask(number: int) -> None:
+        mine = number % 5
+        if not np.array_equal(index.candidates(users[mine], 5, exclude=world.histories[mine]), alone[mine]):
+            wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(200)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_answers_while_it_changes() -> None:
+    """A search under way keeps the state it began with: every answer is right for some moment."""
+    world, index = world_index(n=800, backend="auto")
+    user = world.user(world.histories[0])
+    first = index.candidates(user, 5)
+    index.remove(world.catalog.ids[first[:3]].tolist())
+    without = index.candidates(user, 5)
+    _, fresh = world_index(n=800, backend="auto")
+    seen = []
+    watcher = threading.Thread(target=lambda: seen.extend(fresh.candidates(user, 5) for _ in range(200)))
+    watcher.start()
+    fresh.remove(world.catalog.ids[first[:3]].tolist())
+    watcher.join()
+    assert all(np.array_equal(found, first) or np.array_equal(found, without) for found in seen)
+
+
+def test_a_progress_bar_on_request(capsys: pytest.CaptureFixture[str]) -> None:
+    world_index(progress=True)
+    assert "building the index" in capsys.readouterr().err
+    world_index(progress=False)
+    assert capsys.readouterr().err == ""

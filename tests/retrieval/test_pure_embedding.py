@@ -1,0 +1,94 @@
+"""Proposition "pure embedding": exact with exact neighbours, within its bound with approximate ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from retrieval.test_fjlt import DENSE, allowed_failures, spread_out
+from setwise.errors import InvalidInput
+from setwise.retrieval.pure_embedding import PureEmbedding, additive_rewards, guaranteed, item_vectors, user_vector
+from worlds import REWARDS, random_catalog
+
+
+def brute_force(catalog: sw.Catalog, user: sw.User, k: int) -> np.ndarray:
+    """The rewards of the best set: the k largest of all that are positive, or else the largest."""
+    rewards = np.sort(additive_rewards(catalog, user, np.arange(len(catalog))))[::-1]
+    return rewards[: max(1, min(k, np.count_nonzero(rewards > 0)))]
+
+
+def test_the_reward_of_an_item_alone() -> None:
+    """With itself for company an item attends to itself: the additive reward is F of the singleton."""
+    catalog, user = random_catalog(0, heads=3, base=True, rewards=REWARDS)
+    alone = [sw.set_value(catalog, user, [row]) for row in range(len(catalog))]
+    np.testing.assert_allclose(additive_rewards(catalog, user, np.arange(len(catalog))), alone, rtol=1e-12)
+    assert item_vectors(catalog).shape == (12, len(user_vector(user)))
+
+
+def test_brute_force_finds_nothing_better(count) -> None:
+    for seed in range(count(500)):
+        catalog, user = random_catalog(
+            seed, n=40, heads=1 + seed % 3, base=seed % 2 == 0, sink=seed % 4 == 0, rewards=REWARDS[: 1 + seed % 10]
+        )
+        k = 1 + seed % 12
+        found = PureEmbedding.build(catalog, backend="numpy").recommend(user, k)
+        best = brute_force(catalog, user, k)
+        np.testing.assert_allclose(found.rewards, best, rtol=1e-5, atol=1e-6)
+        np.testing.assert_array_equal(found.rewards, additive_rewards(catalog, user, found.items))
+        assert found.value == found.rewards.sum()
+        assert len(set(found.items.tolist())) == len(found.items)
+
+
+def test_whole_numbers_are_compared_exactly() -> None:
+    """Scores that float32 holds exactly: equality to the last bit, ties and all."""
+    rng = np.random.default_rng(0)
+    value = rng.integers(-3, 4, size=(200, 5)).astype(float)
+    catalog = sw.Catalog(value, value, value, reward=([sw.Logistic(), sw.ReLU(0.1)], rng.integers(2, size=200)))
+    index = PureEmbedding.build(catalog, backend="numpy")
+    for _ in range(20):
+        user = sw.User(rng.integers(-3, 4, size=5))
+        np.testing.assert_array_equal(index.recommend(user, 15).rewards, brute_force(catalog, user, 15))
+
+
+def test_only_what_is_worth_something_but_never_nothing() -> None:
+    value = np.array([[3.0], [1.0], [-1.0], [-2.0]])
+    index = PureEmbedding.build(sw.Catalog(value, value, value, reward=sw.Linear()), backend="numpy")
+    assert index.recommend([1.0], 3).items.tolist() == [0, 1]
+    assert index.recommend([1.0], 1).items.tolist() == [0]
+    below = PureEmbedding.build(sw.Catalog(value, value, value, reward=sw.Linear(bias=-9)), backend="numpy")
+    assert below.recommend([1.0], 3).items.tolist() == [0]
+    assert below.recommend([1.0], 3).value == -6
+
+
+def test_the_guarantee_with_approximate_neighbours(count) -> None:
+    """The fjlt backend keeps (1 − g(ε)) OPT − k h(ε) as often as it says, and does not simply find the optimum."""
+    rewards, k, failure, trials, wrong, missed = (sw.Logistic(2.0), sw.Tanh(0.5), sw.ReLU()), 5, 0.05, count(300), 0, 0
+    for seed in range(trials):
+        rng = np.random.default_rng(seed)
+        vectors, reward_class, user = spread_out(rng, 150, DENSE, cells=3, high=0.8)
+        user /= np.linalg.norm(user)
+        plain = np.zeros((150, 1))
+        catalog = sw.Catalog(plain, plain, vectors, reward=(rewards, reward_class))
+        index = PureEmbedding.build(catalog, backend="fjlt", eps=0.5, failure=failure, seed=seed)
+        eps = index.nearest.slack(user).max()
+        assert eps > 0
+        found, best = index.recommend(user, k).value, brute_force(catalog, catalog.user(user), k).sum()
+        promise = guaranteed(catalog.rewards, eps, k, best)
+        wrong += found < promise
+        missed += found < best - 1e-6
+    assert wrong <= allowed_failures(trials, failure)
+    assert missed > trials / 10
+
+
+def test_the_largest_g_and_h_count() -> None:
+    assert guaranteed([sw.Linear(2.0), sw.Linear(3.0)], 0.1, 5, 10.0) == pytest.approx(10 - 5 * 0.3)
+    assert guaranteed([sw.Exp(), sw.Logistic(4.0)], 0.1, 5, 10.0) == pytest.approx(np.exp(-0.1) * 10 - 5 * 0.1)
+
+
+def test_refusals() -> None:
+    catalog, user = random_catalog(0)
+    with pytest.raises(InvalidInput, match="backend must be 'auto' or one of numpy"):
+        PureEmbedding.build(catalog, backend="none")
+    with pytest.raises(InvalidInput, match="k must be a whole number of at least 1, got 0"):
+        PureEmbedding.build(catalog, backend="numpy").recommend(user, 0)
