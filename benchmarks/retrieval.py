@@ -1,0 +1,177 @@
+"""How fast is the best of every cell? All retrieval backends side by side, one thread, in one run.
+
+    python benchmarks/retrieval.py                    10^5 to 3·10^6 items, about six minutes
+    python benchmarks/retrieval.py --sizes 100000     one size
+    python benchmarks/retrieval.py --large            10^7 items as well (needs 16 GB)
+
+Two kinds of vectors: ``trained``, as a trained model has them (few directions matter, queries, keys and values come from one
+latent vector, so that cells hold similar values), and ``isotropic``, where nothing can be pruned. Times are medians over users,
+the backends taking turns; ``of oracle`` is the ratio to the numpy oracle in the same run. The probe is one pass of
+float32 over the vectors (a sum). Raw rows go to benchmarks/rows/retrieval.csv; the tables are derived from them.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import csv
+import statistics
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import setwise as sw
+from setwise.retrieval.clusters import clusters
+from setwise.retrieval.neighbors import BACKENDS
+
+D, K = 64, 10
+SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
+FAST = ("numpy", "scan", "tree", "faiss")  # the others are references: at most a million items
+FIELDS = (
+    "data",
+    "n",
+    "cells",
+    "backend",
+    "build_s",
+    "megabytes",
+    "recall",
+    "ms_1",
+    "ms_32",
+    "of_oracle_1",
+    "of_oracle_32",
+    "probe_ms",
+)
+
+
+def trained(n: int, rng: np.random.Generator) -> tuple[sw.Catalog, np.ndarray]:
+    """Latent vectors in groups; values in D dimensions with a decaying spectrum, queries and keys in eight."""
+    latent = 24
+    x = rng.normal(size=(500, latent))[rng.integers(500, size=n)] + 0.5 * rng.normal(size=(n, latent))
+    value = x @ (rng.normal(size=(latent, D)) * np.linspace(1.5, 0.3, latent)[:, None]) + 0.15 * rng.normal(size=(n, D))
+    query, key = (0.4 * x @ rng.normal(size=(latent, 8)) for _ in range(2))
+    catalog = sw.Catalog(query, key, value)
+    return catalog, catalog.value[rng.integers(n, size=(32, 5)), 0].mean(axis=1)
+
+
+def isotropic(n: int, rng: np.random.Generator) -> tuple[sw.Catalog, np.ndarray]:
+    catalog = sw.Catalog(rng.normal(size=(n, 8)), rng.normal(size=(n, 8)), rng.normal(size=(n, D)))
+    return catalog, rng.normal(size=(32, D)).astype(np.float32)
+
+
+def milliseconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return 1000 * (time.perf_counter() - start)
+
+
+def recall(hits, truth) -> float:
+    """The share of each cell's true best that was found, by score: a tie counts."""
+    last = np.min(np.where(np.isfinite(truth.scores), truth.scores, np.inf), axis=2, keepdims=True)
+    found = hits.scores >= last - 1e-5 * np.abs(last)
+    return float(found.sum() / np.isfinite(truth.scores).sum())
+
+
+def measure(kind: Callable, n: int, cells: int, names: list[str], repeats: int) -> list[dict]:
+    rng = np.random.default_rng(0)
+    catalog, users = kind(n, rng)
+    cell_of = clusters(catalog, cells).cell_of
+    vectors = catalog.value.reshape(n, -1)
+    indexes, rows = {}, {}
+    for name in names:
+        start = time.perf_counter()
+        indexes[name] = BACKENDS[name].load().build(vectors, cell_of, cells)
+        rows[name] = {
+            "data": kind.__name__,
+            "n": n,
+            "cells": cells,
+            "backend": name,
+            "build_s": time.perf_counter() - start,
+        }
+        rows[name]["megabytes"] = sum(array.nbytes for array in indexes[name].arrays().values()) / 1e6
+        print(f"  {kind.__name__} {n:,}: built {name} in {rows[name]['build_s']:.1f} s", flush=True)
+    probe = min(milliseconds(vectors.sum) for _ in range(5))
+    truth = indexes["numpy"].search(users, K)
+    alone: dict[str, list[float]] = {name: [] for name in names}
+    together: dict[str, list[float]] = {name: [] for name in names}
+    for name, index in indexes.items():
+        rows[name]["recall"] = recall(index.search(users, K), truth)  # also the warm-up
+        index.search(users[:1], K)
+    for turn in range(repeats):
+        for name, index in indexes.items():
+            alone[name].append(milliseconds(lambda: index.search(users[turn % 32][None], K)))  # noqa: B023
+    for _ in range(max(2, repeats // 8)):
+        for name in set(names) & set(FAST):
+            together[name].append(milliseconds(lambda: indexes[name].search(users, K)) / 32)  # noqa: B023
+    for name, row in rows.items():
+        row["ms_1"], row["probe_ms"] = statistics.median(alone[name]), probe
+        row["ms_32"] = statistics.median(together[name]) if together[name] else float("nan")
+        row["of_oracle_1"] = row["ms_1"] / statistics.median(alone["numpy"])
+        row["of_oracle_32"] = row["ms_32"] / statistics.median(alone["numpy"])
+    return list(rows.values())
+
+
+def index_of_a_million() -> None:
+    """Time and peak memory of Index.build, the catalogue itself not counted."""
+    catalog, _ = trained(1_000_000, np.random.default_rng(0))
+    sw.Index.build(catalog.taken(np.arange(2000)))  # compile first
+    tracemalloc.start()
+    took = milliseconds(lambda: sw.Index.build(catalog, cells=256, progress=False)) / 1000
+    peak = tracemalloc.get_traced_memory()[1] / catalog.value.nbytes
+    tracemalloc.stop()
+    print(f"\nIndex.build of 10^6 items: {took:.1f} s, peak memory {peak:.2f} times the value matrix")
+
+
+def table(rows: list[dict]) -> None:
+    print(f"\n{'data':>10} {'n':>10} {'cells':>6} {'backend':>9} {'build s':>8} {'MB':>7} {'recall':>7} {'ms':>8} {'of oracle':>9} {'ms of 32':>9} {'of oracle':>9} {'probe':>6}")  # fmt: skip
+    for row in rows:
+        print(
+            f"{row['data']:>10} {row['n']:>10,} {row['cells']:>6} {row['backend']:>9} {row['build_s']:8.1f} {row['megabytes']:7.0f} {row['recall']:7.4f} "
+            f"{row['ms_1']:8.2f} {row['of_oracle_1']:9.3f} {row['ms_32']:9.2f} {row['of_oracle_32']:9.3f} {row['probe_ms']:6.1f}"
+        )
+
+
+def exponents(rows: list[dict]) -> None:
+    """The slope of log time against log n, for backends measured at two sizes or more."""
+    for data in ("trained", "isotropic"):
+        for name in FAST:
+            points = [(row["n"], row["ms_1"]) for row in rows if row["data"] == data and row["backend"] == name]
+            if len(points) > 1:
+                n, ms = np.log(np.array(points)).T
+                print(
+                    f"growth of {name} on {data}: time ~ n^{np.polyfit(n, ms, 1)[0]:.2f} from {points[0][0]:,} to {points[-1][0]:,}"
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--large", action="store_true", help="10^7 items as well, with 1,024 cells")
+    parser.add_argument("--cells", type=int, default=256)
+    parser.add_argument("--repeats", type=int, default=16)
+    parser.add_argument("--data", nargs="+", choices=("trained", "isotropic"), default=["trained", "isotropic"])
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "retrieval.csv")
+    options = parser.parse_args()
+    rows: list[dict] = []
+    for size in options.sizes + ([10_000_000] if options.large else []):
+        for kind in (globals()[name] for name in options.data):
+            names = [name for name in BACKENDS if BACKENDS[name].available and (name in FAST or size <= 100_000)]
+            rows += measure(kind, size, 1024 if size >= 10_000_000 else options.cells, names, options.repeats)
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    with options.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, FIELDS)
+        writer.writeheader()
+        writer.writerows(rows)
+    table(rows)
+    exponents(rows)
+    index_of_a_million()
+
+
+if __name__ == "__main__":
+    main()
