@@ -15,7 +15,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.retrieval.tiles import LANES, SEGMENT, error_bound, four_users, one_user, quantise_user
+from setwise.retrieval.tiles import LANES, SEGMENT, eight_users, error_bound, one_user, quantise_user
 
 Floats32 = NDArray[np.float32]
 
@@ -160,10 +160,10 @@ def scan(
             for tile in range(tile_count):
                 at, scale_at = (begin + tile) * groups * 2 * LANES, (begin + tile) * LANES
                 b = 0
-                while b + 4 <= count:
+                while b + 8 <= count:
                     out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
-                    four_users(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
-                    b += 4
+                    eight_users(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
+                    b += 8
                 while b < count:
                     out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
                     one_user(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)

@@ -29,44 +29,63 @@ Floats32 = NDArray[np.float32]
 LANES = 16  # items in a tile
 SEGMENT = 4096  # items whose approximate scores are held at a time: they stay in the cache
 _INT32 = 2.0**31 - 1
-_HALF = LANES // 2
-_BYTES, _WORDS = ir.VectorType(ir.IntType(8), LANES), ir.VectorType(ir.IntType(16), LANES)
-_SUMS, _FLOATS = ir.VectorType(ir.IntType(32), _HALF), ir.VectorType(ir.FloatType(), _HALF)
+_MULTIPLY_ADD = {16: ("avx512bw", "llvm.x86.avx512.pmaddw.d.512"), 8: ("avx2", "llvm.x86.avx2.pmadd.wd")}
 
 
-def _pair_products(builder: Any, left: Any, right: Any) -> Any:
-    """left_0 right_0 + left_1 right_1, left_2 right_2 + left_3 right_3, …: sixteen int16 by sixteen to eight int32."""
-    if binding.get_host_cpu_features().get("avx2"):  # one instruction there, which LLVM does not find by itself
-        name = "llvm.x86.avx2.pmadd.wd"
-        kind = ir.FunctionType(_SUMS, [_WORDS, _WORDS])
-        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [left, right])
+class _Vectors:
+    """Vector types of the width that this machine likes: sixteen or eight 32-bit lanes."""
 
-    def half(vector: Any, odd: int) -> Any:
-        lanes = ir.Constant(ir.VectorType(ir.IntType(32), _HALF), [2 * lane + odd for lane in range(_HALF)])
-        return builder.sext(builder.shuffle_vector(vector, ir.Constant(_WORDS, ir.Undefined), lanes), _SUMS)
+    def __init__(self, builder: Any) -> None:
+        features = binding.get_host_cpu_features()
+        self.builder = builder
+        self.width = 16 if features.get("avx512bw") else 8
+        feature, self.name = _MULTIPLY_ADD[self.width]
+        self.native = bool(features.get(feature))
+        self.bytes = ir.VectorType(ir.IntType(8), 2 * self.width)
+        self.words = ir.VectorType(ir.IntType(16), 2 * self.width)
+        self.sums = ir.VectorType(ir.IntType(32), self.width)
+        self.floats = ir.VectorType(ir.FloatType(), self.width)
 
-    return builder.add(builder.mul(half(left, 0), half(right, 0)), builder.mul(half(left, 1), half(right, 1)))
+    def pair_products(self, left: Any, right: Any) -> Any:
+        """left_0 right_0 + left_1 right_1, left_2 right_2 + left_3 right_3, …, from int16 to half as many int32."""
+        builder = self.builder
+        if self.native:  # one instruction, which LLVM does not find by itself
+            kind = ir.FunctionType(self.sums, [self.words, self.words])
+            return builder.call(cgutils.get_or_insert_function(builder.module, kind, self.name), [left, right])
 
+        def half(vector: Any, odd: int) -> Any:
+            places = ir.Constant(self.sums, [2 * lane + odd for lane in range(self.width)])
+            return builder.sext(
+                builder.shuffle_vector(vector, ir.Constant(self.words, ir.Undefined), places), self.sums
+            )
 
-def _repeated(builder: Any, pair: Any) -> Any:
-    """Two int16, read as one int32, in every lane."""
-    lane = builder.insert_element(ir.Constant(_SUMS, ir.Undefined), pair, ir.Constant(ir.IntType(32), 0))
-    zeros = ir.Constant(ir.VectorType(ir.IntType(32), _HALF), [0] * _HALF)
-    return builder.bitcast(builder.shuffle_vector(lane, ir.Constant(_SUMS, ir.Undefined), zeros), _WORDS)
+        return builder.add(builder.mul(half(left, 0), half(right, 0)), builder.mul(half(left, 1), half(right, 1)))
 
+    def repeated(self, pair: Any) -> Any:
+        """Two int16, read as one int32, in every lane."""
+        nothing = ir.Constant(self.sums, ir.Undefined)
+        lane = self.builder.insert_element(nothing, pair, ir.Constant(ir.IntType(32), 0))
+        zeros = ir.Constant(self.sums, [0] * self.width)
+        return self.builder.bitcast(self.builder.shuffle_vector(lane, nothing, zeros), self.words)
 
-def _largest(builder: Any, left: Any, right: Any) -> Any:
-    """The largest of sixteen floats in two halves."""
-    larger = builder.select(builder.fcmp_ordered(">", left, right), left, right)
-    kind = ir.FunctionType(ir.FloatType(), [_FLOATS])
-    function = cgutils.get_or_insert_function(builder.module, kind, f"llvm.vector.reduce.fmax.v{_HALF}f32")
-    return builder.call(function, [larger], fastmath=("nnan",))
+    def largest(self, vectors: list[Any]) -> Any:
+        """The largest of all floats in ``vectors``."""
+        builder, result = self.builder, vectors[0]
+        for other in vectors[1:]:
+            result = builder.select(builder.fcmp_ordered(">", result, other), result, other)
+        kind = ir.FunctionType(ir.FloatType(), [self.floats])
+        name = f"llvm.vector.reduce.fmax.v{self.width}f32"
+        return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [result], fastmath=("nnan",))
 
+    def load(self, pointer: Any, kind: Any) -> Any:
+        """What stands at ``pointer``, however it is aligned."""
+        loaded = self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
+        loaded.align = 1
+        return loaded
 
-def _load(builder: Any, pointer: Any, kind: Any) -> Any:
-    loaded = builder.load(builder.bitcast(pointer, kind.as_pointer()))
-    loaded.align = 1
-    return loaded
+    def store(self, value: Any, pointer: Any) -> None:
+        """Write ``value`` to ``pointer``, however it is aligned."""
+        self.builder.store(value, self.builder.bitcast(pointer, value.type.as_pointer())).align = 4
 
 
 def _tile_scores(users: int) -> Callable[..., Any]:
@@ -91,40 +110,36 @@ def _tile_scores(users: int) -> Callable[..., Any]:
                 for place in (0, 2, 5, 7, 9)
             )
             at, first, width, scale_at, out_at, peak_at = (arguments[place] for place in (1, 3, 4, 6, 8, 10))
+            v = _Vectors(builder)
+            parts = range(LANES // v.width)
 
-            def number(value: int) -> Any:
-                return ir.Constant(at.type, value)
+            def element(data: Any, start: Any, offset: int) -> Any:
+                return builder.gep(data, [builder.add(start, ir.Constant(at.type, offset))])
 
-            nothing = ir.Constant(_SUMS, [0] * _HALF)
-            totals = [[cgutils.alloca_once(builder, _SUMS) for _ in range(2)] for _ in range(users)]
-            for total in (half for pair in totals for half in pair):
-                builder.store(nothing, total)
-            rows = [builder.mul(builder.add(first, number(user)), width) for user in range(users)]
-            with cgutils.for_range(builder, builder.sdiv(width, number(2))) as loop:
-                place = builder.add(at, builder.mul(loop.index, number(2 * LANES)))
-                halves = [
-                    builder.sext(
-                        _load(builder, builder.gep(items, [builder.add(place, number(part * LANES))]), _BYTES), _WORDS
-                    )
-                    for part in range(2)
+            totals = [[cgutils.alloca_once(builder, v.sums) for _ in parts] for _ in range(users)]
+            for total in (part for user in totals for part in user):
+                builder.store(ir.Constant(v.sums, [0] * v.width), total)
+            rows = [builder.mul(builder.add(first, ir.Constant(at.type, user)), width) for user in range(users)]
+            with cgutils.for_range(builder, builder.sdiv(width, ir.Constant(at.type, 2))) as loop:
+                twice = builder.mul(loop.index, ir.Constant(at.type, 2))
+                place = builder.add(at, builder.mul(twice, ir.Constant(at.type, LANES)))
+                words = [
+                    builder.sext(v.load(element(items, place, 2 * part * v.width), v.bytes), v.words) for part in parts
                 ]
                 for row, total in zip(rows, totals, strict=True):
-                    pair = builder.gep(asked, [builder.add(row, builder.mul(loop.index, number(2)))])
-                    weights = _repeated(builder, _load(builder, pair, ir.IntType(32)))
-                    for half, part in zip(halves, total, strict=True):
-                        builder.store(builder.add(builder.load(part), _pair_products(builder, half, weights)), part)
+                    pair = v.load(builder.gep(asked, [builder.add(row, twice)]), ir.IntType(32))
+                    weights = v.repeated(pair)
+                    for part in parts:
+                        products = v.pair_products(words[part], weights)
+                        builder.store(builder.add(builder.load(total[part]), products), total[part])
+            steps = [v.load(element(scales, scale_at, part * v.width), v.floats) for part in parts]
             for user, total in enumerate(totals):
-                scores = []
-                for part in range(2):
-                    lane = number(part * _HALF)
-                    steps = _load(builder, builder.gep(scales, [builder.add(scale_at, lane)]), _FLOATS)
-                    scores.append(builder.fmul(builder.sitofp(builder.load(total[part]), _FLOATS), steps))
-                    place = builder.add(out_at, number(user * SEGMENT + part * _HALF))
-                    builder.store(
-                        scores[part], builder.bitcast(builder.gep(target, [place]), _FLOATS.as_pointer())
-                    ).align = 4
-                place = builder.add(peak_at, number(user * SEGMENT // LANES))
-                builder.store(_largest(builder, *scores), builder.gep(peaks, [place]))
+                scores = [
+                    builder.fmul(builder.sitofp(builder.load(total[part]), v.floats), steps[part]) for part in parts
+                ]
+                for part in parts:
+                    v.store(scores[part], element(target, out_at, user * SEGMENT + part * v.width))
+                v.store(v.largest(scores), element(peaks, peak_at, user * SEGMENT // LANES))
             return context.get_dummy_value()
 
         return signature, codegen
@@ -132,7 +147,7 @@ def _tile_scores(users: int) -> Callable[..., Any]:
     return tile_scores  # type: ignore[no-any-return]
 
 
-one_user, four_users = _tile_scores(1), _tile_scores(4)
+one_user, eight_users = _tile_scores(1), _tile_scores(8)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
