@@ -33,7 +33,7 @@ from setwise.retrieval.neighbors import BACKENDS
 
 D, K = 64, 10
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
-FAST = ("numpy", "scan", "tree", "faiss")  # the others are references: at most a million items
+FAST = ("numpy", "scan", "tree", "faiss")  # the others are references: 10^5 items at most
 FIELDS = (
     "data",
     "n",
@@ -53,15 +53,22 @@ FIELDS = (
 def trained(n: int, rng: np.random.Generator) -> tuple[sw.Catalog, np.ndarray]:
     """Latent vectors in groups; values in D dimensions with a decaying spectrum, queries and keys in eight."""
     latent = 24
-    x = rng.normal(size=(500, latent))[rng.integers(500, size=n)] + 0.5 * rng.normal(size=(n, latent))
-    value = x @ (rng.normal(size=(latent, D)) * np.linspace(1.5, 0.3, latent)[:, None]) + 0.15 * rng.normal(size=(n, D))
-    query, key = (0.4 * x @ rng.normal(size=(latent, 8)) for _ in range(2))
+    group = rng.normal(size=(500, latent))
+    to_value = rng.normal(size=(latent, D)) * np.linspace(1.5, 0.3, latent)[:, None]
+    to_query, to_key = 0.4 * rng.normal(size=(2, latent, 8))
+    query, key, value = (np.empty((n, width), np.float32) for width in (8, 8, D))
+    for start in range(0, n, 1 << 18):  # piece by piece: ten million items in float64 would not fit
+        rows = slice(start, min(n, start + (1 << 18)))
+        x = group[rng.integers(500, size=rows.stop - start)]
+        x = x + 0.5 * rng.normal(size=x.shape)
+        query[rows], key[rows] = x @ to_query, x @ to_key
+        value[rows] = x @ to_value + 0.15 * rng.normal(size=(len(x), D))
     catalog = sw.Catalog(query, key, value)
     return catalog, catalog.value[rng.integers(n, size=(32, 5)), 0].mean(axis=1)
 
 
 def isotropic(n: int, rng: np.random.Generator) -> tuple[sw.Catalog, np.ndarray]:
-    catalog = sw.Catalog(rng.normal(size=(n, 8)), rng.normal(size=(n, 8)), rng.normal(size=(n, D)))
+    catalog = sw.Catalog(*(rng.standard_normal((n, width), np.float32) for width in (8, 8, D)))
     return catalog, rng.normal(size=(32, D)).astype(np.float32)
 
 
@@ -161,7 +168,8 @@ def main() -> None:
     rows: list[dict] = []
     for size in options.sizes + ([10_000_000] if options.large else []):
         for kind in (globals()[name] for name in options.data):
-            names = [name for name in BACKENDS if BACKENDS[name].available and (name in FAST or size <= 100_000)]
+            able = FAST[:3] if size >= 10_000_000 else FAST if size > 100_000 else tuple(BACKENDS)
+            names = [name for name in BACKENDS if BACKENDS[name].available and name in able]
             rows += measure(kind, size, 1024 if size >= 10_000_000 else options.cells, names, options.repeats)
     options.out.parent.mkdir(parents=True, exist_ok=True)
     with options.out.open("w", newline="") as file:

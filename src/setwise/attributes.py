@@ -36,6 +36,11 @@ class Strings:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
+    def joined(self, others: Strings) -> Strings:
+        """These strings, then the others."""
+        offsets = np.concatenate([self.offsets, self.offsets[-1] + others.offsets[1:]])
+        return Strings(np.concatenate([self.data, others.data]), offsets)
+
     def __iter__(self) -> Iterator[str]:
         return map(self._one, range(len(self)))
 
@@ -63,6 +68,13 @@ class Categorical:
 
     def __len__(self) -> int:
         return len(self.codes)
+
+    def joined(self, others: Categorical) -> Categorical:
+        """The cells of this column, then those of the other."""
+        number = {value: code for code, value in enumerate(self.values)}
+        renamed = [number.setdefault(value, len(number)) for value in others.values]
+        codes = np.array([*renamed, -1], np.int32)[others.codes]  # −1, a missing value, stays what it is
+        return Categorical(np.concatenate([self.codes, codes]), Strings.pack(number))
 
     def __getitem__(self, at: Any) -> Any:
         """The value of one item, or a list of values: None where it is missing."""
@@ -114,6 +126,8 @@ class Attributes(Mapping[str, Column]):
         """From a mapping of names to columns, or a data frame (anything with ``columns`` and ``frame[name]``)."""
         if table is None:
             return cls({}, size)
+        if isinstance(table, Attributes):
+            return table
         names = list(table if isinstance(table, Mapping) else getattr(table, "columns", ()))
         if not names and not isinstance(table, Mapping):
             raise InvalidInput("attributes", "a mapping or a data frame", type(table).__name__, "pass {name: column}")
@@ -136,6 +150,25 @@ class Attributes(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def joined(self, others: Attributes) -> Attributes:
+        """The rows of this table, then those of the other, which must have the same columns of the same kinds."""
+        kinds = [
+            {name: "text" if isinstance(column, Categorical) else "numbers" for name, column in table.items()}
+            for table in (self, others)
+        ]
+        if kinds[0] != kinds[1]:
+            raise InvalidInput(
+                "attributes of the new items", f"{kinds[0]}", f"{kinds[1]}", "give them the same columns"
+            )
+        columns: dict[str, Column] = {}
+        for name, mine in self.items():
+            theirs = others[name]
+            if isinstance(mine, Categorical) and isinstance(theirs, Categorical):
+                columns[name] = mine.joined(theirs)
+            else:
+                columns[name] = np.concatenate([np.asarray(mine), np.asarray(theirs)])
+        return Attributes(columns, self.size + others.size)
 
     def matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
         """Which items meet every condition: a value, a list of values, or a range (low, high) with None for no end."""

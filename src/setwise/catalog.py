@@ -61,7 +61,7 @@ class Catalog:
         reward: RewardChoice = Logistic(scale=1.0, bias=0.0),  # noqa: B008  # a frozen value
         base: ArrayLike | None = None,
         sink: Sink | None = None,
-        ids: IdChoice | None = None,
+        ids: IdChoice | Ids | None = None,
         attributes: Any = None,
         positions: Positions | None = None,
         dtype: type[np.float32] | type[np.float64] = np.float32,
@@ -175,10 +175,6 @@ class Catalog:
                 raise InvalidInput(
                     f"{name} of the new items", f"of shape {shapes[0]} each", f"{shapes[1]}", "use one model"
                 )
-        if set(self.attributes) != set(others.attributes):
-            mine, theirs = sorted(self.attributes), sorted(others.attributes)
-            raise InvalidInput("attributes of the new items", f"{mine}", f"{theirs}", "give them the same columns")
-        everyone, newcomers = np.arange(len(self)), np.arange(len(others))
         return Catalog(
             np.concatenate([self.query, others.query]),
             np.concatenate([self.key, others.key]),
@@ -189,8 +185,8 @@ class Catalog:
             ),
             None if self.base is None or others.base is None else np.concatenate([self.base, others.base]),
             self.sink,
-            np.concatenate([self.ids[everyone], others.ids[newcomers]]),
-            {name: [*mine[everyone], *others.attributes[name][newcomers]] for name, mine in self.attributes.items()},
+            self.ids.joined(others.ids),
+            self.attributes.joined(others.attributes),
             self.positions,
             self.query.dtype.type,
         )

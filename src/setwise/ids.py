@@ -28,14 +28,19 @@ class Ids:
         self.values, self.keys, self.order = values, keys, order
 
     @classmethod
-    def of(cls, given: IdChoice | None, n: int) -> Ids:
+    def of(cls, given: IdChoice | Ids | None, n: int) -> Ids:
         """Check ``given``; None means 0 … n − 1."""
         if given is None:
             return cls.numbered(n)
+        if isinstance(given, Ids):
+            return given
         values = _checked(given, n)
-        unsorted = _keys(values) if isinstance(values, Strings) else values
-        order = np.argsort(unsorted, kind="stable")
-        result = cls(values, unsorted[order], order)
+        return cls._sorted(values, _keys(values) if isinstance(values, Strings) else values)
+
+    @classmethod
+    def _sorted(cls, values: Strings | Array, keys: NDArray[np.int64]) -> Ids:
+        order = np.argsort(keys, kind="stable")
+        result = cls(values, keys[order], order)
         result._refuse_repetition()
         return result
 
@@ -44,6 +49,21 @@ class Ids:
         """The row numbers as ids."""
         rows = np.arange(n)
         return cls(rows, rows, rows)
+
+    def joined(self, others: Ids) -> Ids:
+        """These ids, then the others, all of them distinct; row numbers go on counting."""
+        if self.are_row_numbers and others.are_row_numbers:
+            return Ids.numbered(len(self) + len(others))
+        values: Strings | Array
+        if isinstance(self.values, Strings) and isinstance(others.values, Strings):
+            values = self.values.joined(others.values)
+        elif isinstance(self.values, Strings) or isinstance(others.values, Strings):
+            raise InvalidInput("ids", "all str or all int of 64 bits", "some of each", "convert ids to one of the two")
+        else:
+            values = np.concatenate([self.values, others.values])
+        keys = np.empty(len(self) + len(others), np.int64)
+        keys[self.order], keys[len(self) + others.order] = self.keys, others.keys
+        return Ids._sorted(values, keys)
 
     @property
     def are_row_numbers(self) -> bool:

@@ -20,7 +20,7 @@ def run(*arguments: str):
 
 
 def test_tables() -> None:
-    result = run("demo", "--items", "200", "--k", "3", "--candidates", "15")
+    result = run("demo", "--items", "200", "--k", "3", "--cells", "5", "--per-cell", "3")
     assert result.exit_code == 0, result.output
     for ranker in RANKERS:
         assert ranker in result.output
@@ -29,7 +29,7 @@ def test_tables() -> None:
 
 
 def test_json_is_ordered_and_consistent() -> None:
-    result = run("demo", "--items", "200", "--k", "3", "--candidates", "15", "--at-most", "1", "--heads", "3", "--json")
+    result = run("demo", "--items", "200", "--k", "3", "--cells", "5", "--at-most", "1", "--heads", "3", "--json")
     rankers = json.loads(result.output)["rankers"]
     assert {row["method"] for row in rankers} == set(RANKERS)
     assert [row["value"] for row in rankers] == sorted((row["value"] for row in rankers), reverse=True)
@@ -37,7 +37,7 @@ def test_json_is_ordered_and_consistent() -> None:
 
 
 def test_a_ranker_that_refuses_is_reported_not_fatal() -> None:
-    result = run("demo", "--items", "200", "--k", "10", "--candidates", "100")
+    result = run("demo", "--items", "200", "--k", "10", "--per-cell", "10")
     assert result.exit_code == 0, result.output
     assert "exhaustive search must visit at most" in " ".join(result.output.split())
 

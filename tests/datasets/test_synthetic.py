@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.cli.demo import _unheard_by_score
 from setwise.datasets import World
 from setwise.errors import InvalidInput
 
@@ -42,10 +41,11 @@ def test_people_can_read_it() -> None:
 def test_the_set_matters() -> None:
     """Top-k by score loses a good part of the value, as on trained models: there is something to optimise."""
     world = World.make()
-    shares = []
+    index, shares = sw.Index.build(world.catalog, cells=12), []
     for history in world.histories[:10]:
         user = world.user(history)
-        instance = sw.Instance.from_catalog(world.catalog, user, _unheard_by_score(world.catalog, user, history, 30))
+        candidates = index.candidates(user, per_cell=3, exclude=history)
+        instance = sw.Instance.from_catalog(world.catalog, user, candidates)
         shares.append(sw.rank(instance, 4, "knn").value / sw.rank(instance, 4, "exhaustive").value)
     assert 0.6 < np.mean(shares) < 0.95
 

@@ -134,6 +134,32 @@ def test_add_remove_and_compact() -> None:
     )
 
 
+def test_items_without_ids_go_on_counting() -> None:
+    catalog, user = random_catalog(2, n=40)
+    index = sw.Index.build(catalog.taken(np.arange(40)), cells=2, backend="numpy")
+    plain = sw.Index.build(random_catalog(2, n=40)[0], cells=2, backend="numpy")
+    plain.add(random_catalog(3, n=5)[0])
+    assert plain.catalog.ids[44] == 44
+    assert len(plain.candidates(user, 30)) == 45
+    with pytest.raises(InvalidInput, match="ids must be distinct"):
+        index.add(catalog.taken([3]))
+
+
+def test_new_values_of_a_column_join_the_old_ones() -> None:
+    catalog, _ = random_catalog(2, n=3, ids=["a", "b", "c"], attributes={"x": ["p", None, "q"], "y": [1, 2, 3]})
+    newer, _ = random_catalog(3, n=3, ids=["d", "e", "f"], attributes={"x": ["r", "q", None], "y": [4, 5, 6]})
+    both = catalog.joined(newer)
+    assert both.attributes["x"][:] == ["p", None, "q", "r", "q", None]
+    assert both.attributes["y"].tolist() == [1, 2, 3, 4, 5, 6]
+    assert both.rows_of(["f", "a"]).tolist() == [5, 0]
+    with pytest.raises(InvalidInput, match="ids must be all str or all int of 64 bits, got some of each"):
+        catalog.joined(random_catalog(3, n=2, attributes={"x": ["r", "q"], "y": [4, 5]})[0])
+    with pytest.raises(InvalidInput, match="attributes of the new items must be"):
+        catalog.joined(random_catalog(3, n=1, ids=["z"], attributes={"x": ["r"], "y": ["four"]})[0])
+    numbered = random_catalog(2, n=2, ids=[7, 9])[0].joined(random_catalog(2, n=2, ids=[1, 2])[0])
+    assert numbered.rows_of([1, 9]).tolist() == [2, 1]
+
+
 def test_items_that_do_not_fit() -> None:
     world, index = world_index()
     other, _ = random_catalog(0, heads=2, base=True)

@@ -1,4 +1,4 @@
-"""``setwise demo``: a world, a user, every ranker side by side, and the slate that won."""
+"""``setwise demo``: a world, an index, a user, every ranker side by side, and the slate that won."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
@@ -16,11 +15,8 @@ from setwise.catalog import Catalog
 from setwise.datasets import World
 from setwise.errors import TooLarge
 from setwise.instance import Instance
-from setwise.objective import base_scores, scores
 from setwise.ranking import RANKERS, Ranking, rank
-from setwise.users import User
-
-Rows = NDArray[np.intp]
+from setwise.retrieval import Index
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,8 @@ def demo(
     items: int = typer.Option(2000, min=20, help="Songs in the world."),
     k: int = typer.Option(5, min=1, help="Songs to recommend."),
     heads: int = typer.Option(2, min=1, help="Attention heads of the world's transformer."),
-    candidates: int = typer.Option(40, min=1, help="Songs to choose from: the best by score alone, unheard ones."),
+    cells: int = typer.Option(12, min=1, help="Cells to cut the world into."),
+    per_cell: int = typer.Option(4, min=1, help="Songs to retrieve from every cell."),
     at_most: int = typer.Option(0, min=0, help="At most so many songs by one artist; 0 for no limit."),
     user: int = typer.Option(0, min=0, max=49, help="Which of the world's 50 users to recommend to."),
     seed: int = typer.Option(0, min=0, help="The seed of the world."),
@@ -49,7 +46,9 @@ def demo(
     world = World.make(items, n_users=50, heads=heads, seed=seed)
     history = world.histories[user]
     who = world.user(history)
-    instance = Instance.from_catalog(world.catalog, who, _unheard_by_score(world.catalog, who, history, candidates))
+    index = Index.build(world.catalog, cells=cells, seed=seed)
+    candidates = index.candidates(who, per_cell=per_cell, exclude=history)
+    instance = Instance.from_catalog(world.catalog, who, candidates)
     contestants, refusals = _contest(instance, k, {"artist": at_most} if at_most else None)
     if as_json:
         print(json.dumps(_report(world.catalog, instance, contestants)))
@@ -57,20 +56,13 @@ def demo(
     console = Console()
     console.print(
         f"\nA world of {items:,} songs. User {user} has heard {len(history)} of them, for instance "
-        f"[italic]{_title(world.catalog, history[0])}[/italic]; here are {k} more out of {len(instance)} candidates.\n"
+        f"[italic]{_title(world.catalog, history[0])}[/italic]. Phase One took {len(instance)} candidates from "
+        f"{index.partition.n_cells} cells; here are the best {k} of them.\n"
     )
     console.print(_comparison(contestants))
     for refusal in refusals:
         console.print(f"[dim]{refusal}[/dim]")
     console.print(_slate(world.catalog, instance, contestants[0].ranking))
-
-
-def _unheard_by_score(catalog: Catalog, user: User, history: Rows, count: int) -> Rows:
-    """The songs of highest total score that are not in the history."""
-    everything = np.arange(catalog.n_items)
-    score = base_scores(catalog, user, everything) + scores(catalog, user, everything, None)[0].sum(axis=0)
-    score[history] = -np.inf
-    return np.argsort(-score, kind="stable")[: min(count, catalog.n_items - len(history))]
 
 
 def _contest(instance: Instance, k: int, at_most: dict[str, int] | None) -> tuple[list[Contestant], list[str]]:
