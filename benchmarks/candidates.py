@@ -4,7 +4,8 @@
 
 For held-out users of the two trained catalogues: as many items by score alone as Phase One returns, Phase One with the total
 score, and Phase One with the best of every head added (``per_head``). Each candidate list is ranked by the same ranker; shares
-are of the best value any list gave that user. Raw rows go to benchmarks/rows/candidates.csv.
+are of the best value any list gave that user. Raw rows go to report/candidates.csv, which is not
+committed: they are about real users.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--cells", type=int, default=64)
     parser.add_argument("--ranker", default="greedy")
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "candidates.csv")
+    parser.add_argument("--out", type=Path, default=Path("report/candidates.csv"))
     options = parser.parse_args()
     rows: list[dict] = []
     for name in CATALOGUES:
