@@ -158,7 +158,7 @@ def exponents(rows: list[dict]) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
+    parser.add_argument("--sizes", type=int, nargs="*", default=list(SIZES))
     parser.add_argument("--large", action="store_true", help="10^7 items as well, with 1,024 cells")
     parser.add_argument("--cells", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=16)

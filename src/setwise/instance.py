@@ -14,7 +14,7 @@ Logits are kept, not weights, so that any subset can be judged exactly: weights 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise import objective
-from setwise.attributes import Attributes, Labels
+from setwise.attributes import Labels
 from setwise.catalog import Catalog
 from setwise.checks import index_array, numbers, real_array, require_shape
 from setwise.errors import InvalidInput
@@ -90,7 +90,8 @@ class Instance:
             logit, score, (catalog.rewards, catalog.reward_class[rows]), objective.base_scores(catalog, checked, rows),
             sink_logit, sink_score, rows, places, exclusive=exclusive,
         )  # fmt: skip
-        instance.groups = _AttributeGroups(catalog.attributes, rows)
+        attributes = catalog.attributes
+        instance.groups = _Groups(attributes, lambda name: attributes.labels(name, rows))
         return instance
 
     @classmethod
@@ -173,46 +174,27 @@ class Instance:
             None if self.positions is None else self.positions[order],
             exclusive=[labels[order] for labels in self.exclusive],
         )
-        instance.groups = _Permuted(self.groups, order)
+        instance.groups = _Groups(self.groups, lambda name: self.groups[name][order])
         return instance
 
 
-class _AttributeGroups(Mapping[str, Labels]):
-    """The labels of the candidates, made from the catalogue's attributes only when a constraint asks for them."""
+class _Groups(Mapping[str, Labels]):
+    """Labels by name, made only when a constraint asks for them."""
 
-    def __init__(self, attributes: Attributes, rows: Rows) -> None:
-        self._attributes, self._rows = attributes, rows
-
-    def __getitem__(self, name: str) -> Labels:
-        return self._attributes.labels(name, self._rows)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._attributes
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._attributes)
-
-    def __len__(self) -> int:
-        return len(self._attributes)
-
-
-class _Permuted(Mapping[str, Labels]):
-    """Labels in another order of the candidates."""
-
-    def __init__(self, groups: Mapping[str, Labels], order: Rows) -> None:
-        self._groups, self._order = groups, order
+    def __init__(self, names: Collection[str], labels: Callable[[str], Labels]) -> None:
+        self._names, self._labels = names, labels
 
     def __getitem__(self, name: str) -> Labels:
-        return self._groups[name][self._order]
+        return self._labels(name)
 
     def __contains__(self, name: object) -> bool:
-        return name in self._groups
+        return name in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._groups)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(self._groups)
+        return len(self._names)
 
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:

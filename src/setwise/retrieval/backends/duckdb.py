@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
-
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.retrieval.neighbors import Floats32, Hits, by_cell
+from setwise.retrieval.backends.sorted_vectors import SortedVectors
+from setwise.retrieval.neighbors import Floats32, Hits
 
 # max(…, k) orders pairs by score, then by lowest row: the same answer whichever of DuckDB's threads comes first.
 QUERY = """
@@ -22,17 +20,12 @@ FROM (
 """
 
 
-class DuckDB:
+class DuckDB(SortedVectors):
     """The vectors sorted by cell, which are saved, and a database of its own, filled anew on loading."""
 
     def __init__(self, vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64]) -> None:
-        self.vectors, self.order, self.start = vectors, order, start
+        super().__init__(vectors, order, start)
         self._database = _filled(vectors, order, start)
-
-    @classmethod
-    def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int) -> Self:
-        order, start = by_cell(cell_of, n_cells)
-        return cls(vectors[order], order, start)
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
         hits = Hits.none(len(users), len(self.start) - 1, per_cell)
@@ -47,13 +40,6 @@ class DuckDB:
                 hits.rows[b, best["cell"], best["place"]] = -best["minus"]
                 hits.scores[b, best["cell"], best["place"]] = best["score"]
         return hits
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"vectors": self.vectors, "order": self.order, "start": self.start}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        return cls(arrays["vectors"], arrays["order"], arrays["start"])
 
 
 def _filled(vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64]) -> duckdb.DuckDBPyConnection:

@@ -7,31 +7,26 @@ it does well: a fast scan of a list of vectors. The scan is exact.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any
 
 import faiss
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.errors import InvalidInput
-from setwise.retrieval.neighbors import Floats32, Hits, by_cell
+from setwise.retrieval.backends.sorted_vectors import SortedVectors
+from setwise.retrieval.neighbors import Floats32, Hits
 
 
-class Faiss:
+class Faiss(SortedVectors):
     """The vectors sorted by cell, which are saved, and faiss's copy of them, which is made anew on loading.
 
     faiss's own files are never read: a damaged one can crash the process.
     """
 
     def __init__(self, vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64]) -> None:
-        self.vectors, self.order, self.start = vectors, order, start
+        super().__init__(vectors, order, start)
         self._index = _inverted_file(vectors, order, start)
-
-    @classmethod
-    def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int) -> Self:
-        order, start = by_cell(cell_of, n_cells)
-        return cls(vectors[order], order, start)
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
         self._check(users)
@@ -56,13 +51,6 @@ class Faiss:
         )
         scores[rows < 0] = -np.inf  # where faiss has left the lowest finite float
         return Hits(rows, scores)
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"vectors": self.vectors, "order": self.order, "start": self.start}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
-        return cls(arrays["vectors"], arrays["order"], arrays["start"])
 
     def _check(self, users: Floats32) -> None:
         """Refuse users of another width: faiss gets bare pointers and would read past their end."""

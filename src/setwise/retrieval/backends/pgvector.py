@@ -12,11 +12,11 @@ import tempfile
 import threading
 import warnings
 import weakref
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from queue import LifoQueue
-from typing import Any, Self
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
@@ -25,7 +25,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from setwise.errors import InvalidInput, MissingDependency
-from setwise.retrieval.neighbors import Floats32, Hits, by_cell
+from setwise.retrieval.backends.sorted_vectors import SortedVectors
+from setwise.retrieval.neighbors import Floats32, Hits
 
 WIDEST = 16_000  # dimensions of pgvector's type
 CONNECTIONS = 4  # of one backend; more threads than that wait for one another
@@ -47,7 +48,7 @@ ALLOWED = sql.SQL("AND get_bit(%(barred)s::bytea, row) = 0")
 _once = threading.Lock()  # held by whoever starts the server or installs the extension
 
 
-class PgVector:
+class PgVector(SortedVectors):
     """The vectors sorted by cell, which are saved, and a table of them, which is filled anew on loading."""
 
     def __init__(
@@ -55,17 +56,12 @@ class PgVector:
     ) -> None:
         if vectors.shape[1] > WIDEST:
             raise InvalidInput("vectors", f"at most {WIDEST} wide", vectors.shape[1], "use another backend")
-        self.vectors, self.order, self.start = vectors, order, start
+        super().__init__(vectors, order, start)
         self._table = sql.Identifier(f"setwise_{uuid4().hex}")
         self._connections = _Connections(_own_server() if dsn is None else dsn)
         with self._connections.lend() as connection:
             weakref.finalize(self, _drop, self._connections, self._table)
             _fill(connection, self._table, vectors, order, start)
-
-    @classmethod
-    def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int, dsn: str | None = None) -> Self:
-        order, start = by_cell(cell_of, n_cells)
-        return cls(vectors[order], order, start, dsn)
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
         cells = len(self.start) - 1
@@ -82,13 +78,6 @@ class PgVector:
                 at = b, cell.astype(np.int64), place.astype(np.int64)
                 hits.rows[at], hits.scores[at] = row, score
         return hits
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        return {"vectors": self.vectors, "order": self.order, "start": self.start}
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], dsn: str | None = None) -> Self:
-        return cls(arrays["vectors"], arrays["order"], arrays["start"], dsn)
 
 
 class _Connections:
