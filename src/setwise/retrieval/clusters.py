@@ -31,9 +31,9 @@ _ROOM = 2.0  # a cell holds at most this many times the average
 _CHUNK = 1 << 15  # items assigned in one go
 
 
-def default_cells(n_items: int, most: int = 256) -> int:
-    """The rule for the number of cells: at most ``most``, and sixteen items a cell on average at the least."""
-    return max(1, min(most, n_items // 16))
+def default_cells(n_items: int) -> int:
+    """The rule for the number of cells: 256, or as many as leave sixteen items for each on average."""
+    return max(1, min(256, n_items // 16))
 
 
 def clusters(catalog: Catalog, cells: int, seed: int = 0, tick: Tick = lambda items: None) -> Partition:

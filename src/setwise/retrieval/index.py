@@ -77,7 +77,7 @@ class Index:
     def build(
         cls,
         catalog: Catalog,
-        cells: int = 256,
+        cells: int | None = None,
         backend: str = "auto",
         seed: int = 0,
         partition: Partition | None = None,
@@ -86,7 +86,7 @@ class Index:
     ) -> Index:
         """Cut the catalogue into cells by balanced k-means (or take ``partition``) and index every cell.
 
-        There are at most ``cells`` cells, and on average at least sixteen items in each: fewer items, fewer cells.
+        Without a number of ``cells`` there are 256, or as many as leave sixteen items for each on average.
         ``options`` go to the backend, for instance ``recall=0.99`` to ``tree``. ``progress`` shows a bar; without it, a
         terminal decides.
         """
@@ -96,8 +96,8 @@ class Index:
             raise InvalidInput("catalog", "without positional encodings", "some", "index the items, rank the positions")
         with Progress("building the index", catalog.n_items, progress) as bar:
             if partition is None:
-                wanted = default_cells(catalog.n_items, whole_number("cells", cells))
-                partition = clusters(catalog, wanted, seed, bar.advance)
+                wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
+                partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
             neighbors = kind.build(item_vectors(catalog), partition.cell_of, partition.n_cells, **options)
         return cls(_State(catalog, partition, neighbors, len(catalog), None, None), name, options)
 
