@@ -194,6 +194,18 @@ def test_saved_and_opened(backend: str, tmp_path: Path) -> None:
         sw.Catalog.load(tmp_path)
 
 
+def test_a_partition_made_by_hand_and_a_compaction_without_removals() -> None:
+    world, index = world_index()
+    by_cover = sw.Index.build(world.catalog, partition=index.partition, backend="numpy")
+    user = world.user(world.histories[0])
+    np.testing.assert_array_equal(by_cover.candidates(user, 4), index.candidates(user, 4))
+    by_cover.compact()
+    np.testing.assert_array_equal(by_cover.candidates(user, 4), index.candidates(user, 4))
+    by_cover.remove(["song-1"])
+    kept = by_cover.candidates(user, 600, exclude=[2], where={"year": (None, None)})
+    assert set(range(600)) - set(kept.tolist()) == {1, 2}
+
+
 def test_statistics() -> None:
     _, index = world_index()
     seen = index.statistics
