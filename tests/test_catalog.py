@@ -24,8 +24,21 @@ def test_one_head_may_be_left_out() -> None:
     assert repr(catalog) == "Catalog(4 items, 1 heads, d_kq=3, d_v=3, 1 reward functions, sink)"
 
 
-def test_float32_is_kept_without_a_copy_and_float64_converted() -> None:
-    assert np.shares_memory(sw.Catalog(FLAT, FLAT, FLAT).query, FLAT)
+def test_what_the_caller_can_change_is_copied_and_nothing_else() -> None:
+    mine = FLAT.copy()
+    catalog = sw.Catalog(mine, FLAT, FLAT, attributes={"year": (year := np.arange(4))})
+    mine[0], year[:] = np.nan, 7
+    assert np.isfinite(catalog.query).all()
+    assert catalog.attributes["year"].tolist() == [0, 1, 2, 3]
+    mine = FLAT.copy()
+    view = mine[:]
+    view.flags.writeable = False
+    assert not np.shares_memory(sw.Catalog(view, FLAT, FLAT).query, mine), "a closed view of an open array is open"
+    mine.flags.writeable = False
+    assert np.shares_memory(sw.Catalog(mine, FLAT, FLAT).query, mine)
+
+
+def test_float64_is_converted_unless_asked_for() -> None:
     assert sw.Catalog(FLAT.astype(float), FLAT, FLAT).query.dtype == np.float32
     assert sw.Catalog(FLAT, FLAT, FLAT, dtype=np.float64).query.dtype == np.float64
     with pytest.raises(ValueError, match="read-only"):
@@ -76,6 +89,27 @@ def test_attributes_from_columns_and_frames() -> None:
         assert len(attributes["artist"]) == 4
 
 
+def test_missing_values_of_every_library() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    frame = pandas.DataFrame(
+        {
+            "artist": ["x", np.nan, "y", None],
+            "year": pandas.array([1, None, 3, 4], dtype="Int64"),
+            "new": pandas.array([True, None, False, True], dtype="boolean"),
+        }
+    )
+    attributes = sw.Catalog(FLAT, FLAT, FLAT, attributes=frame[["artist", "year"]]).attributes
+    assert attributes["artist"][:] == ["x", None, "y", None]
+    assert attributes.labels("year", np.arange(4)).tolist() == [0, -1, 1, 2]
+    other = sw.Catalog(
+        FLAT, FLAT, FLAT, attributes=polars.DataFrame({"artist": ["x", None, "y", "x"], "year": [1, 2, None, 4]})
+    ).attributes
+    assert other.labels("artist", np.arange(4)).tolist() == [0, -1, 1, 0]
+    assert other.labels("year", np.arange(4)).tolist() == [0, 1, -1, 2]
+    masked = sw.Catalog(FLAT, FLAT, FLAT, attributes={"year": np.ma.array([1, 2, 3, 4], mask=[0, 1, 0, 0])}).attributes
+    assert masked.labels("year", np.arange(4)).tolist() == [0, -1, 1, 2]
+
+
 def test_strings() -> None:
     packed = Strings.pack(["", "añ", "漢字"])
     assert len(packed) == 3
@@ -97,7 +131,18 @@ NAN[2, 1] = np.nan
 BAD = [
     ({"query": NAN}, "query must be finite everywhere, got nan at (2, 0, 1); remove or replace such entries."),
     ({"value": np.full((4, 3), -np.inf)}, "value must be finite everywhere, got -inf at (0, 0, 0); remove or replace such entries."),
-    ({"value": FLAT.astype(float) + 1e300}, "value must be finite everywhere, got inf at (0, 0, 0); remove or replace such entries."),
+    ({"value": FLAT.astype(float) + 1e300}, "value must be at most 1e+100 in size, got 1e+300 at (0, 0, 0); remove or replace such entries."),
+    ({"value": FLAT.astype(float) + 1e60}, "value must be finite everywhere, got inf at (0, 0, 0); remove or replace such entries."),
+    ({"value": np.ma.array(FLAT, mask=FLAT > 3)}, "value must be without masked entries, got some; fill or drop them."),
+    ({"sink": (1, 2)}, "sink must be a setwise.Sink, got tuple; pass setwise.Sink(...) or leave it out."),
+    ({"positions": ()}, "positions must be a setwise.Positions, got tuple; pass setwise.Positions(...) or leave it out."),
+    ({"ids": "abcd"}, "ids must be a list of int or str, got str; pass one id an item."),
+    ({"ids": {1, 2, 3, 4}}, "ids must be a list of int or str, got set; pass one id an item."),
+    ({"ids": ["a", "b", "c", "d\0"]}, "text must be valid Unicode without NUL characters, got 'd\\x00'; clean the text."),
+    ({"ids": ["a", "b", "c", "\ud800"]}, "text must be valid Unicode without NUL characters, got '\\ud800'; clean the text."),
+    ({"attributes": {"a": 5}}, "attribute 'a' must be 4 values, one an item, got 5; pass a list."),
+    ({"attributes": {"a": [2**60, None, 1, 2]}}, "attribute 'a' must be whole numbers below 2^53 beside missing values, got 1152921504606846976; pass them as text, or without missing values."),
+    ({"attributes": {"a": [2**70, 0, 1, 2]}}, "attribute 'a' must be whole numbers of 64 bits, got larger ones; pass them as text."),
     ({"key": FLAT[:3]}, "key must be an array of shape (4, 1, 3), got shape (3, 1, 3); reshape it or check its source."),
     ({"query": FLAT[0]}, "query must be an array of shape (n, heads, d_kq), got shape (3,); reshape it or check its source."),
     ({"query": FLAT[:0]}, "query must be an array with an item, a head and a dimension, got shape (0, 1, 3); pass at least one item."),
@@ -117,7 +162,7 @@ BAD = [
     ({"reward": ([sw.ReLU()], [0.5] * 4)}, "reward classes must be 4 whole numbers, one an item, got float64 of shape (4,); pass a Reward, or ([functions], class of each item)."),
     ({"attributes": {"a": [1]}}, "attribute 'a' must be 4 values, one an item, got 1; align it with the items."),
     ({"attributes": {"a": ["x", 1, 2, 3]}}, "attribute 'a' must be all numbers or all strings, got a mixture; convert the column to one type."),
-    ({"attributes": {"a": np.ones((4, 2))}}, "attribute 'a' must be one value an item, got shape (4, 2); pass one column a name."),
+    ({"attributes": {"a": np.ones((4, 2))}}, "attribute 'a' must be one value an item, got several; pass one column a name."),
     ({"attributes": {3: [1] * 4}}, "attributes must be columns with names that are strings, got 3; rename the column."),
     ({"attributes": 5}, "attributes must be a mapping or a data frame, got int; pass {name: column}."),
     ({"dtype": int}, "dtype must be numpy.float32 or numpy.float64, got <class 'int'>; leave it out for float32."),

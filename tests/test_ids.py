@@ -12,7 +12,7 @@ from setwise.errors import InvalidInput, UnknownId
 from setwise.ids import Ids
 
 
-@given(st.lists(st.text(), unique=True, min_size=1), st.randoms())
+@given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), unique=True, min_size=1), st.randoms())
 def test_every_string_finds_its_row(strings: list[str], chance) -> None:
     known = Ids.of(strings, len(strings))
     asked = strings[:]
@@ -44,6 +44,11 @@ def test_what_cannot_be_ids() -> None:
         Ids.of([2**63], 1)
     with pytest.raises(InvalidInput, match="ids must be all str or all int of 64 bits, got True"):
         Ids.of([True], 1)
+    for wrong in ("a1", 3, None):
+        with pytest.raises(InvalidInput, match="ids must be a list of ids, got "):
+            Ids.of([1], 1).rows_of(wrong)
+    with pytest.raises(InvalidInput, match="ids must be 2 ids, one an item, got 1"):
+        Ids.of(Ids.of([1], 1), 2)
     with pytest.raises(
         UnknownId, match="id must be one of the known ids, got 18446744073709551616; check its spelling"
     ):

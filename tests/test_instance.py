@@ -75,7 +75,7 @@ def test_groups_from_attributes_and_from_labels() -> None:
     assert "artist" in turned.groups
     assert "genre" not in turned.groups
     plain = sw.Instance(np.zeros((3, 3)), np.zeros(3), groups={"colour": ["red", "blue", "red"], "shelf": [5, 5, 6]})
-    assert plain.groups["colour"].tolist() == [1, 0, 1]
+    assert plain.groups["colour"].tolist() == [0, 1, 0]
     assert plain.groups["shelf"].tolist() == [5, 5, 6]
 
 
@@ -95,7 +95,7 @@ def test_size_and_name() -> None:
         ),
         (
             {"logit": np.full((3, 3), np.nan)},
-            "logit must be numbers or −∞, got NaN or +∞; remove or replace such entries.",
+            "logit must be −∞ or numbers of at most 1e+100 in size, got NaN, +∞ or larger ones; remove or replace such entries.",
         ),
         (
             {"score": [1, np.inf, 0]},
@@ -110,9 +110,15 @@ def test_size_and_name() -> None:
             {"candidates": [1, 2]},
             "candidates must be an array of shape (3,), got shape (2,); reshape it or check its source.",
         ),
+        ({"groups": {"a": [1]}}, "attribute 'a' must be 3 values, one an item, got 1; align it with the items."),
+        ({"groups": 5}, "groups must be a mapping {name: one value a candidate}, got 5; write groups={...}."),
         (
-            {"groups": {"a": [1]}},
-            "group 'a' must be an array of shape (3,), got shape (1,); reshape it or check its source.",
+            {"candidates": [0.5, 1, 2]},
+            "candidates must be whole numbers, one a candidate, got dtype float64; pass row numbers.",
+        ),
+        (
+            {"score": np.zeros((1, 0)), "logit": np.zeros((0, 0))},
+            "candidates must be at least one, got none; retrieve or pass some.",
         ),
     ],
 )
@@ -122,7 +128,18 @@ def test_refusals(arguments, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
+def test_nobody_can_change_an_instance() -> None:
+    logit = np.zeros((3, 3))
+    instance = sw.Instance(logit, [1.0, 2.0, 3.0], sw.Linear(), groups={"g": ["x", None, "x"], "h": [1.5, np.nan, 1.5]})
+    logit[:] = np.nan
+    assert instance.value([0, 1]) == 3.0
+    assert instance.groups["g"].tolist() == [0, -1, 0]
+    assert instance.groups["h"].tolist() == [0, -1, 0]
+
+
 def test_more_refusals() -> None:
+    with pytest.raises(InvalidInput, match="candidates must be at least one, got none; loosen the filters"):
+        sw.Instance.from_catalog(*random_catalog(0), [])
     with pytest.raises(InvalidInput, match="weight must be finite and at least 0, got other entries"):
         sw.Instance.from_weights([[-1.0]], [1.0])
     catalog, user = random_catalog(0)

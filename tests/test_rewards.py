@@ -121,6 +121,10 @@ def test_codes_are_distinct_and_tabled() -> None:
         (lambda: sw.Logistic(scale=math.nan), "scale must be a finite number, got nan; remove NaN and infinity before calling."),
         (lambda: sw.Linear(bias="x"), "bias must be a finite number, got 'x'; pass a plain float."),
         (lambda: sw.LeakyReLU(slope=-1), "slope must be at least 0, because a reward must not decrease, got -1.0; use 0 for ReLU."),
+        (lambda: sw.Logistic(scale=True), "scale must be a finite number, got True; pass a plain float."),
+        (lambda: sw.Logistic(scale="1.5"), "scale must be a finite number, got '1.5'; pass a plain float."),
+        (lambda: sw.Linear().h(-1.0), "eps must be at least 0, got -1.0; pass the size of the error."),
+        (lambda: sw.Exp().g(-5.0), "eps must be at least 0, got -5.0; pass the size of the error."),
         (lambda: sw.Exp(0), "scale must be different from 0, got 0.0; use Constant for a reward that does not change."),
         (
             lambda: sw.PiecewiseLinear((0, 1), (1, 0)),

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast, overload
+from functools import cached_property
+from typing import Any, overload
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from setwise.errors import InvalidInput
 
@@ -28,7 +29,7 @@ class Strings:
     @classmethod
     def pack(cls, strings: Iterable[str]) -> Strings:
         """Pack ``strings`` in order."""
-        encoded = [string.encode() for string in strings]
+        encoded = [_encoded(string) for string in strings]
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(piece) for piece in encoded], out=offsets[1:])
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
@@ -69,9 +70,14 @@ class Categorical:
     def __len__(self) -> int:
         return len(self.codes)
 
+    @cached_property
+    def code_of(self) -> dict[str, int]:
+        """The code of each value; made when a filter first asks."""
+        return {value: code for code, value in enumerate(self.values)}
+
     def joined(self, others: Categorical) -> Categorical:
         """The cells of this column, then those of the other."""
-        number = {value: code for code, value in enumerate(self.values)}
+        number = dict(self.code_of)
         renamed = [number.setdefault(value, len(number)) for value in others.values]
         codes = np.array([*renamed, -1], np.int32)[others.codes]  # −1, a missing value, stays what it is
         return Categorical(np.concatenate([self.codes, codes]), Strings.pack(number))
@@ -87,26 +93,75 @@ class Categorical:
 Column = NDArray[Any] | Categorical
 
 
-def _column(name: str, given: ArrayLike, size: int) -> Column:
-    """``given`` as a column: numbers and booleans stay arrays, strings become categorical."""
-    # A pandas or polars column becomes a list first: its own missing values turn into None or NaN there.
-    cells = given if isinstance(given, np.ndarray) else list(cast(Iterable[Any], given))
+def _encoded(string: str) -> bytes:
+    try:
+        if "\0" not in string:  # numpy drops trailing NULs of strings, so that two texts could become one
+            return string.encode()
+    except UnicodeEncodeError:
+        pass
+    raise InvalidInput("text", "valid Unicode without NUL characters", ascii(string), "clean the text")
+
+
+def _is_missing(cell: Any) -> bool:
+    """None, NaN, a masked entry, or a data frame's own mark."""
+    return (
+        cell is None
+        or cell is np.ma.masked
+        or type(cell).__name__ == "NAType"
+        or (isinstance(cell, (float, np.floating)) and cell != cell)
+    )
+
+
+def _column(name: str, given: Any, size: int) -> Column:
+    """``given`` as a column that nobody else can change: bool, int64 or float64, or categorical for text."""
+    if (
+        isinstance(given, np.ndarray)
+        and given.shape == (size,)
+        and not np.ma.is_masked(given)
+        and given.dtype.kind in "bif"
+    ):
+        kind: type[Any] = {"b": np.bool_, "i": np.int64, "f": np.float64}[given.dtype.kind]
+        return given.astype(kind)
+    try:
+        cells = list(given)  # the cells one by one: every library's missing values become visible
+    except TypeError:
+        raise InvalidInput(f"attribute '{name}'", f"{size} values, one an item", repr(given), "pass a list") from None
     if len(cells) != size:
         raise InvalidInput(
             f"attribute '{name}'", f"{size} values, one an item", f"{len(cells)}", "align it with the items"
         )
-    array = np.asarray(cells)
-    if array.ndim != 1:
-        raise InvalidInput(f"attribute '{name}'", "one value an item", f"shape {array.shape}", "pass one column a name")
-    if array.dtype.kind in "biuf":
-        return array
-    if all(cell is None or isinstance(cell, str) for cell in cells):
-        return _categorical(["" if cell is None else str(cell) for cell in cells], [cell is None for cell in cells])
-    if all(cell is None or isinstance(cell, (int, float)) for cell in cells):
-        return np.array([np.nan if cell is None else cell for cell in cells], np.float64)
+    missing = [_is_missing(cell) for cell in cells]
+    present = [cell for cell, gone in zip(cells, missing, strict=True) if not gone]
+    if any(np.ndim(cell) for cell in present):
+        raise InvalidInput(f"attribute '{name}'", "one value an item", "several", "pass one column a name")
+    if present and all(isinstance(cell, str) for cell in present):
+        return _categorical([str(cell) if not gone else "" for cell, gone in zip(cells, missing, strict=True)], missing)
+    if all(isinstance(cell, (bool, np.bool_)) for cell in present) and not any(missing):
+        return np.array(present, bool)
+    if all(isinstance(cell, (int, np.integer)) for cell in present) and not any(missing):
+        return _whole(name, present)
+    if all(isinstance(cell, (int, float, np.number)) for cell in present):
+        return _real(name, cells, missing)
     raise InvalidInput(
         f"attribute '{name}'", "all numbers or all strings", "a mixture", "convert the column to one type"
     )
+
+
+def _whole(name: str, cells: list[Any]) -> NDArray[np.int64]:
+    try:
+        return np.array([int(cell) for cell in cells], np.int64)
+    except OverflowError:
+        raise InvalidInput(
+            f"attribute '{name}'", "whole numbers of 64 bits", "larger ones", "pass them as text"
+        ) from None
+
+
+def _real(name: str, cells: list[Any], missing: list[bool]) -> NDArray[np.float64]:
+    for cell, gone in zip(cells, missing, strict=True):
+        if not gone and isinstance(cell, (int, np.integer)) and abs(int(cell)) > 2**53:
+            todo = "pass them as text, or without missing values"
+            raise InvalidInput(f"attribute '{name}'", "whole numbers below 2^53 beside missing values", cell, todo)
+    return np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)], np.float64)
 
 
 def _categorical(cells: list[str], missing: list[bool]) -> Categorical:
@@ -127,6 +182,8 @@ class Attributes(Mapping[str, Column]):
         if table is None:
             return cls({}, size)
         if isinstance(table, Attributes):
+            if table.size != size:
+                raise InvalidInput("attributes", f"about {size} items", f"{table.size}", "align them with the items")
             return table
         names = list(table if isinstance(table, Mapping) else getattr(table, "columns", ()))
         if not names and not isinstance(table, Mapping):
@@ -171,16 +228,25 @@ class Attributes(Mapping[str, Column]):
         return Attributes(columns, self.size + others.size)
 
     def matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Which items meet every condition: a value, a list of values, or a range (low, high) with None for no end."""
+        """Which items meet every condition.
+
+        A condition is a value, a list or set of values, or, for numbers, a range (low, high) with None for no end. An
+        item whose value is missing meets none.
+        """
+        if not isinstance(where, Mapping):
+            raise InvalidInput(
+                "where", "a mapping {attribute: condition}", repr(where), "write where={'genre': 'jazz'}"
+            )
         result = np.ones(self.size, bool)
         for name, condition in where.items():
             column = self[name]
             if isinstance(column, Categorical):
-                result &= _one_of(column, condition)
+                result &= np.isin(column.codes, [column.code_of.get(value, -2) for value in _texts(name, condition)])
             elif isinstance(condition, tuple):
-                result &= _within(name, column, condition)
+                low, high = _ends(name, condition)
+                result &= (column >= low) & (column <= high)
             else:
-                result &= np.isin(column, condition if isinstance(condition, list) else [condition])
+                result &= np.isin(column, _numbers(name, condition))
         return result
 
     def labels(self, name: str, rows: NDArray[np.intp]) -> Labels:
@@ -195,14 +261,34 @@ class Attributes(Mapping[str, Column]):
         return labels
 
 
-def _one_of(column: Categorical, condition: Any) -> NDArray[np.bool_]:
-    wanted = set(condition) if isinstance(condition, (list, tuple, set)) else {condition}
-    codes = [code for code, value in enumerate(column.values) if value in wanted]
-    return np.isin(column.codes, codes)
+def _listed(condition: Any) -> list[Any]:
+    several = isinstance(condition, (list, set, frozenset, np.ndarray))
+    return (
+        np.asarray(condition).ravel().tolist()
+        if isinstance(condition, np.ndarray)
+        else list(condition)
+        if several
+        else [condition]
+    )
 
 
-def _within(name: str, column: NDArray[Any], ends: tuple[Any, ...]) -> NDArray[np.bool_]:
-    if len(ends) != 2:
-        raise InvalidInput(f"where['{name}']", "a pair (low, high)", repr(ends), "use None for an open end")
-    low, high = (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])
-    return np.asarray((column >= low) & (column <= high))
+def _texts(name: str, condition: Any) -> list[str]:
+    values = _listed(condition)
+    if not all(isinstance(value, str) for value in values):
+        raise InvalidInput(f"where['{name}']", "a text or a list of texts", repr(condition), "the column holds text")
+    return values
+
+
+def _numbers(name: str, condition: Any) -> list[float]:
+    values = _listed(condition)
+    if not all(isinstance(value, (bool, int, float, np.number, np.bool_)) and value == value for value in values):
+        must = "a number, a list of numbers or a range (low, high)"
+        raise InvalidInput(f"where['{name}']", must, repr(condition), "the column holds numbers")
+    return values
+
+
+def _ends(name: str, ends: tuple[Any, ...]) -> tuple[float, float]:
+    given = [end for end in ends if end is not None]
+    if len(ends) != 2 or not all(isinstance(end, (int, float, np.number)) and end == end for end in given):
+        raise InvalidInput(f"where['{name}']", "a pair of numbers (low, high)", repr(ends), "use None for an open end")
+    return (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])

@@ -7,8 +7,8 @@
     positions    per place      encodings added to query, key and value in an ordered slate
     reward       f_i            one function, or τ functions and the class of each item
 
-Arrays are held in float32 unless ``dtype=numpy.float64`` asks otherwise (constructions that must be exact do), never
-copied when they already are, and mapped from the file by ``Catalog.load``.
+Arrays are held in float32 unless ``dtype=numpy.float64`` asks otherwise (constructions that must be exact do). What the
+caller could still change is copied; read-only arrays, such as those mapped from a file by ``Catalog.load``, are not.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise import rewards as reward_families
 from setwise.attributes import Attributes, Categorical, Strings
-from setwise.checks import index_array, numbers, real_array
+from setwise.checks import frozen, index_array, numbers, real_array
 from setwise.errors import InvalidInput
 from setwise.ids import IdChoice, Ids
 from setwise.rewards import Logistic, RewardChoice, reward_classes
@@ -94,6 +94,10 @@ class Catalog:
         self.value: Array = _headed("value", value, (n, heads, "d_v"), dtype)
         d_v = self.value.shape[2]
         self.base: Array | None = None if base is None else real_array("base", base, (n, "d_0"), dtype)
+        for name, part, kind in (("sink", sink, Sink), ("positions", positions, Positions)):
+            if part is not None and not isinstance(part, kind):
+                todo = f"pass setwise.{kind.__name__}(...) or leave it out"
+                raise InvalidInput(name, f"a setwise.{kind.__name__}", type(part).__name__, todo)
         self.sink: Sink | None = sink and Sink(
             _small("sink key", sink.key, (heads, d_kq), dtype), _small("sink value", sink.value, (heads, d_v), dtype)
         )
@@ -154,11 +158,11 @@ class Catalog:
         """The catalogue of these rows alone, in their order."""
         chosen = self.items(rows)
         return Catalog(
-            self.query[chosen],
-            self.key[chosen],
-            self.value[chosen],
+            frozen(self.query[chosen]),
+            frozen(self.key[chosen]),
+            frozen(self.value[chosen]),
             (self.rewards, self.reward_class[chosen]),
-            None if self.base is None else self.base[chosen],
+            None if self.base is None else frozen(self.base[chosen]),
             self.sink,
             self.ids[chosen],
             {name: column[chosen] for name, column in self.attributes.items()},
@@ -175,15 +179,18 @@ class Catalog:
                 raise InvalidInput(
                     f"{name} of the new items", f"of shape {shapes[0]} each", f"{shapes[1]}", "use one model"
                 )
+        for name in ("sink", "positions"):
+            if not _same(getattr(self, name), getattr(others, name)):
+                raise InvalidInput(f"{name} of the new items", "that of the catalogue", "another", "use one model")
         return Catalog(
-            np.concatenate([self.query, others.query]),
-            np.concatenate([self.key, others.key]),
-            np.concatenate([self.value, others.value]),
+            frozen(np.concatenate([self.query, others.query])),
+            frozen(np.concatenate([self.key, others.key])),
+            frozen(np.concatenate([self.value, others.value])),
             (
                 [*self.rewards, *others.rewards],
                 np.concatenate([self.reward_class, others.reward_class + len(self.rewards)]),
             ),
-            None if self.base is None or others.base is None else np.concatenate([self.base, others.base]),
+            None if self.base is None or others.base is None else frozen(np.concatenate([self.base, others.base])),
             self.sink,
             self.ids.joined(others.ids),
             self.attributes.joined(others.attributes),
@@ -217,8 +224,8 @@ class Catalog:
             arrays |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
         if not self.ids.are_row_numbers:
             arrays |= {"ids.keys": self.ids.keys, "ids.order": self.ids.order} | _packed("ids.values", self.ids.values)
-        for name, column in self.attributes.items():
-            arrays |= _packed(f"attribute.{name}", column)
+        for number, column in enumerate(self.attributes.values()):
+            arrays |= _packed(f"attribute.{number}", column)
         rewards = [reward_families.to_spec(reward) for reward in self.rewards]
         present = {name: array for name, array in arrays.items() if array is not None}
         return present, {"rewards": rewards, "attributes": list(self.attributes)}
@@ -243,7 +250,7 @@ class Catalog:
             if "ids.keys" in arrays
             else Ids.numbered(catalog.n_items)
         )
-        columns = {name: _unpacked(f"attribute.{name}", arrays) for name in meta["attributes"]}
+        columns = {name: _unpacked(f"attribute.{number}", arrays) for number, name in enumerate(meta["attributes"])}
         catalog.attributes = Attributes(columns, catalog.n_items)
         return catalog
 
@@ -267,6 +274,12 @@ def _positions(given: Positions, heads: int, d_kq: int, d_v: int, dtype: type[An
     query = _headed("positions query", given.query, ("P", heads, d_kq), dtype)
     key = _headed("positions key", given.key, (len(query), heads, d_kq), dtype)
     return Positions(query, key, _headed("positions value", given.value, (len(query), heads, d_v), dtype))
+
+
+def _same(one: Sink | Positions | None, other: Sink | Positions | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(array, getattr(other, name)) for name, array in vars(one).items())
 
 
 def _fields(name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:

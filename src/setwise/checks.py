@@ -18,12 +18,16 @@ from setwise.errors import InvalidInput
 FloatType = TypeVar("FloatType", np.float32, np.float64)
 Shape = Sequence[int | str]  # an int is required, a str names a free dimension
 
+LARGEST = 1e100  # sums of products of such numbers are still finite, so no NaN can come out of finite input
+
 _SCAN = 1 << 20  # values looked at in one go, so that scanning a mapped file allocates one megabyte, not the file
 
 
 def real_number(parameter: str, number: object, must: str = "a finite number") -> float:
     """``number`` as a finite float."""
     try:
+        if isinstance(number, (bool, np.bool_, str, bytes)):
+            raise TypeError
         value = float(number)  # type: ignore[arg-type]  # the except clause is the check
     except (TypeError, ValueError, OverflowError):
         raise InvalidInput(parameter, must, repr(number), "pass a plain float") from None
@@ -48,6 +52,8 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
 
 def numbers(parameter: str, array: ArrayLike) -> NDArray[Any]:
     """``array`` as a numpy array of real numbers of any type."""
+    if np.ma.is_masked(array):
+        raise InvalidInput(parameter, "without masked entries", "some", "fill or drop them")
     try:
         result = np.asarray(array)
     except ValueError:  # ragged nested lists
@@ -72,24 +78,44 @@ def require_shape(parameter: str, array: NDArray[Any], shape: Shape) -> None:
 
 
 def require_finite(parameter: str, array: NDArray[Any]) -> None:
-    """Refuse NaN and infinity, naming the first place, without copying ``array``."""
-    flat = array.reshape(-1)
+    """Refuse NaN, infinity and numbers beyond ``LARGEST``, naming the first place, without copying ``array``."""
+    if array.dtype.kind != "f":
+        return  # whole numbers are finite and small
+    flat, limit = array.reshape(-1), min(LARGEST, float(np.finfo(array.dtype).max))
     for start in range(0, flat.size, _SCAN):
-        good = np.isfinite(flat[start : start + _SCAN])
+        good = np.abs(flat[start : start + _SCAN]) <= array.dtype.type(limit)
         if not good.all():
             at = start + int(np.argmin(good))
             place = tuple(int(i) for i in np.unravel_index(at, array.shape))
-            raise InvalidInput(
-                parameter, "finite everywhere", f"{flat[at]} at {place}", "remove or replace such entries"
-            )
+            must = f"at most {LARGEST:g} in size" if np.isfinite(flat[at]) else "finite everywhere"
+            raise InvalidInput(parameter, must, f"{flat[at]} at {place}", "remove or replace such entries")
+
+
+def is_frozen(array: NDArray[Any]) -> bool:
+    """Whether nobody can write to the memory of ``array`` through it or through what it is a view of."""
+    root: Any = array
+    while isinstance(root, np.ndarray):
+        if root.flags.writeable:
+            return False
+        root = root.base
+    return True
+
+
+def frozen(array: NDArray[FloatType]) -> NDArray[FloatType]:
+    """``array``, made here and owned by nobody else, closed to writing: it need not be copied again."""
+    array.flags.writeable = False
+    return array
 
 
 def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[FloatType]) -> NDArray[FloatType]:
-    """``array`` as a read-only, finite, C-ordered array of ``dtype``; not copied when it already is one."""
+    """``array`` as a finite, C-ordered array of ``dtype`` that nobody can change: copied unless it already is one."""
     given = numbers(parameter, array)
     require_shape(parameter, given, shape)
     with np.errstate(over="ignore"):
-        result = np.ascontiguousarray(given, dtype=dtype).view()
+        if given.dtype == dtype and given.flags.c_contiguous and is_frozen(given):
+            result = given.view()
+        else:
+            result = np.array(given, dtype=dtype, order="C")
     if result.dtype != given.dtype and given.dtype.kind == "f":
         require_finite(parameter, given)  # report the caller's own NaN before an overflow of the conversion
     require_finite(parameter, result)

@@ -33,6 +33,8 @@ class Ids:
         if given is None:
             return cls.numbered(n)
         if isinstance(given, Ids):
+            if len(given) != n:
+                raise InvalidInput("ids", f"{n} ids, one an item", f"{len(given)}", "align ids with the items")
             return given
         values = _checked(given, n)
         return cls._sorted(values, _keys(values) if isinstance(values, Strings) else values)
@@ -51,9 +53,11 @@ class Ids:
         return cls(rows, rows, rows)
 
     def joined(self, others: Ids) -> Ids:
-        """These ids, then the others, all of them distinct; row numbers go on counting."""
+        """These ids, then the others, all of them distinct; row numbers go on counting from the largest number."""
         if self.are_row_numbers and others.are_row_numbers:
             return Ids.numbered(len(self) + len(others))
+        if others.are_row_numbers and not isinstance(self.values, Strings):
+            return self.joined(Ids.of(self.keys[-1] + 1 + np.arange(len(others)), len(others)))
         values: Strings | Array
         if isinstance(self.values, Strings) and isinstance(others.values, Strings):
             values = self.values.joined(others.values)
@@ -78,6 +82,8 @@ class Ids:
 
     def rows_of(self, wanted: IdChoice) -> NDArray[np.intp]:
         """The rows of these ids, in their order."""
+        if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
+            raise InvalidInput("ids", "a list of ids", repr(wanted), "put a single id into a list")
         asked: list[Any] = wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
         kind = str if isinstance(self.values, Strings) else int
         for one in asked:
@@ -135,6 +141,8 @@ def _checked(given: IdChoice, n: int) -> Strings | NDArray[np.int64]:
     ):
         return given.astype(np.int64)
     try:
+        if isinstance(given, (str, bytes, set, frozenset)) or (isinstance(given, np.ndarray) and given.ndim != 1):
+            raise TypeError  # letters, an order that varies, or no list at all
         listed: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
     except TypeError:
         raise InvalidInput("ids", "a list of int or str", type(given).__name__, "pass one id an item") from None

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise import objective
-from setwise.attributes import Labels
+from setwise.attributes import Attributes, Labels
 from setwise.catalog import Catalog
-from setwise.checks import index_array, numbers, real_array, require_shape
-from setwise.errors import InvalidInput
+from setwise.checks import LARGEST, frozen, index_array, is_frozen, numbers, real_array, require_shape
+from setwise.errors import Infeasible, InvalidInput
 from setwise.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
 from setwise.users import User
 
@@ -53,6 +53,8 @@ class Instance:
     ) -> None:
         self.score = _headed("score", score, ("heads", "m"))
         heads, m = self.score.shape
+        if m == 0:
+            raise Infeasible("candidates", "at least one", "none", "retrieve or pass some")
         self.logit = _log_weights(logit, heads, m)
         self.base = np.zeros(m) if base is None else _vector("base", base, m)
         if (sink_logit is None) != (sink_score is None):
@@ -61,11 +63,10 @@ class Instance:
         self.sink_score = None if sink_score is None else _vector("sink_score", sink_score, heads)
         self.rewards: tuple[Reward, ...]
         self.rewards, self.reward_class = reward_classes(reward, m)
-        self.candidates = np.arange(m) if candidates is None else np.asarray(candidates, np.intp)
-        require_shape("candidates", self.candidates, (m,))
-        self.positions = None if positions is None else np.asarray(positions, np.intp)
-        self.groups: Mapping[str, Labels] = _labels(groups or {}, m)
-        self.exclusive = tuple(np.asarray(labels, np.int64) for labels in exclusive)
+        self.candidates = np.arange(m) if candidates is None else _whole("candidates", candidates, m)
+        self.positions = None if positions is None else _whole("positions", positions, m)
+        self.groups: Mapping[str, Labels] = _labelled(groups, m)
+        self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
 
     # --- constructors ---
 
@@ -77,6 +78,8 @@ class Instance:
         each item and each position may be chosen once; ``instance.positions`` tells the position of each pair.
         """
         rows = index_array("candidates", candidates, catalog.n_items, "the catalogue")
+        if not len(rows):
+            raise Infeasible("candidates", "at least one", "none", "loosen the filters or exclude fewer")
         checked = catalog.user(user)
         places: Rows | None = None
         exclusive: tuple[Rows, ...] = ()
@@ -87,9 +90,16 @@ class Instance:
         logit, sink_logit = objective.logits(catalog, rows, places)
         score, sink_score = objective.scores(catalog, checked, rows, places)
         instance = cls(
-            logit, score, (catalog.rewards, catalog.reward_class[rows]), objective.base_scores(catalog, checked, rows),
-            sink_logit, sink_score, rows, places, exclusive=exclusive,
-        )  # fmt: skip
+            frozen(logit),
+            frozen(score),
+            (catalog.rewards, catalog.reward_class[rows]),
+            objective.base_scores(catalog, checked, rows),
+            sink_logit,
+            sink_score,
+            rows,
+            places,
+            exclusive=exclusive,
+        )
         attributes = catalog.attributes
         instance.groups = _Groups(attributes, lambda name: attributes.labels(name, rows))
         return instance
@@ -101,7 +111,7 @@ class Instance:
         if not (np.isfinite(given).all() and (given >= 0).all()):
             raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
         with np.errstate(divide="ignore"):
-            return cls(np.log(given), score, **others)
+            return cls(frozen(np.log(given)), score, **others)
 
     # --- what rankers compute with ---
 
@@ -164,8 +174,8 @@ class Instance:
     def permuted(self, order: Rows) -> Instance:
         """The same problem with candidate ``order[p]`` at place p."""
         instance = Instance(
-            self.logit[:, order[:, None], order],
-            self.score[:, order],
+            frozen(self.logit[:, order[:, None], order]),
+            frozen(self.score[:, order]),
             (self.rewards, self.reward_class[order]),
             self.base[order],
             None if self.sink_logit is None else self.sink_logit[:, order],
@@ -207,24 +217,41 @@ def _vector(name: str, given: ArrayLike, size: int) -> Floats:
 
 
 def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
-    """Logits may be −∞ (no attention at all), but not NaN or +∞."""
-    array = numbers("logit", given).astype(np.float64, copy=False)
+    """Logits may be −∞ (no attention at all), but not NaN, +∞ or beyond ``LARGEST``; nobody can change them."""
+    array = numbers("logit", given)
     array = array[None] if array.ndim == 2 else array
     require_shape("logit", array, (heads, m, m))
-    if np.isnan(array).any() or np.isposinf(array).any():
-        raise InvalidInput("logit", "numbers or −∞", "NaN or +∞", "remove or replace such entries")
-    return array
+    if not ((array <= LARGEST) & ((array >= -LARGEST) | np.isneginf(array))).all():
+        must = f"−∞ or numbers of at most {LARGEST:g} in size"
+        raise InvalidInput("logit", must, "NaN, +∞ or larger ones", "remove or replace such entries")
+    return array if array.dtype == np.float64 and is_frozen(array) else frozen(np.array(array, np.float64))
 
 
-def _labels(groups: Mapping[str, ArrayLike], m: int) -> dict[str, Labels]:
-    result = {}
-    for name, given in groups.items():
-        labels = np.asarray(given)
-        require_shape(f"group '{name}'", labels, (m,))
-        if labels.dtype.kind not in "iu":
-            labels = np.unique(labels, return_inverse=True)[1]
-        result[name] = labels.astype(np.int64)
-    return result
+def _whole(name: str, given: ArrayLike, m: int) -> Rows:
+    """One whole number a candidate."""
+    array = np.asarray(given)
+    require_shape(name, array, (m,))
+    if array.dtype.kind not in "iu":
+        raise InvalidInput(name, "whole numbers, one a candidate", f"dtype {array.dtype}", "pass row numbers")
+    return array.astype(np.intp)
+
+
+def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
+    """Groups given as columns, one value a candidate: text or numbers, None or NaN where there is none.
+
+    Whole numbers are labels themselves, −1 meaning no group.
+    """
+    if groups is not None and not isinstance(groups, Mapping):
+        raise InvalidInput("groups", "a mapping {name: one value a candidate}", repr(groups), "write groups={...}")
+    table = Attributes.of(groups, m)
+
+    def labels(name: str) -> Labels:
+        column = table[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind == "i":
+            return column.astype(np.int64)
+        return table.labels(name, np.arange(m))
+
+    return _Groups(table, labels)
 
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:

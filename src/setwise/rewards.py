@@ -29,8 +29,15 @@ from setwise.errors import InvalidInput
 Floats = NDArray[np.float64]
 
 
+def _error(eps: float) -> float:
+    value = real_number("eps", eps)
+    if value < 0:
+        raise InvalidInput("eps", "at least 0", value, "pass the size of the error")
+    return value
+
+
 class Reward(ABC):
-    """A non-decreasing function of one real number."""
+    """A non-decreasing function of one real number. The families of this file are all there are: kernels know them."""
 
     code: ClassVar[int]
 
@@ -49,12 +56,12 @@ class Reward(ABC):
 
     def g(self, eps: float) -> float:
         """The multiplicative part of the loss under an error of ``eps`` in the argument."""
-        real_number("eps", eps)
+        _error(eps)
         return 0.0
 
     def h(self, eps: float) -> float:
         """The additive part of the loss under an error of ``eps`` in the argument."""
-        return self.lipschitz * real_number("eps", eps)
+        return self.lipschitz * _error(eps)
 
     @abstractmethod
     def shifted(self, c: float) -> Reward:
@@ -217,11 +224,11 @@ class Exp(_Affine):
         return math.inf
 
     def g(self, eps: float) -> float:
-        eps = real_number("eps", eps)
+        eps = _error(eps)
         return -math.expm1(-self.scale * eps) if self.scale > 0 else 0.0
 
     def h(self, eps: float) -> float:
-        return 0.0 if self.scale > 0 or real_number("eps", eps) == 0 else math.inf
+        return 0.0 if _error(eps) == 0 or self.scale > 0 else math.inf
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ def test_exactly_what_the_oracle_returns(name: str, count) -> None:
     for seed in range({"pgvector": 5, "duckdb": 20}.get(name, count(1000))):
         vectors, cell_of, cells, users, per_cell, barred = random_cells(1000 + seed)
         truth = Oracle.build(vectors, cell_of, cells).search(users, per_cell, barred)
-        agree(built(name, vectors, cell_of, cells).search(users, per_cell, barred), truth, vectors, users)
+        agree(built(name, vectors, cell_of, cells).search(users, per_cell, barred), truth, vectors, cell_of, users)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -71,6 +71,30 @@ def test_a_thousand_exclusions_and_a_filter_that_empties_a_cell(name: str) -> No
     hits = built(name, vectors, cell_of, 5).search(vectors[:2], 10, barred)
     check(hits, vectors, cell_of, 5, vectors[:2], 10, barred)
     assert (hits.rows[:, 3] == -1).all()
+
+
+@pytest.mark.parametrize("name", ["numpy", "scan", "tree"])
+def test_a_score_of_minus_infinity_is_not_a_barred_row(name: str) -> None:
+    vectors = np.full((20, 4), -1e38, np.float32)
+    vectors[3] = 0.0
+    users, barred = np.full((1, 4), 100, np.float32), np.arange(20) == 5
+    with np.errstate(over="ignore", invalid="ignore"):
+        hits = built(name, vectors, np.zeros(20, np.int32), 1).search(users, 20, barred)
+    assert hits.rows[0, 0, 0] == 3
+    assert sorted(hits.rows[0, 0, :19]) == [row for row in range(20) if row != 5]
+    assert hits.rows[0, 0, 19] == -1
+
+
+@pytest.mark.parametrize("name", ["scan", "tree"])
+def test_compiled_code_is_asked_for_nothing_out_of_bounds(name: str) -> None:
+    index = built(name, np.ones((30, 4), np.float32), np.zeros(30, np.int32), 1)
+    for width in (3, 5):
+        with pytest.raises(InvalidInput, match=r"users must be an array of shape \(count, 4\)"):
+            index.search(np.ones((2, width), np.float32), 1)
+    with pytest.raises(InvalidInput, match=r"barred must be an array of shape \(30,\)"):
+        index.search(np.ones((1, 4), np.float32), 1, np.zeros(29, bool))
+    with pytest.raises(InvalidInput, match="per_cell must be a whole number of at least 1"):
+        index.search(np.ones((1, 4), np.float32), 0)
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -108,9 +132,9 @@ def test_many_threads_get_the_same_answers(name: str) -> None:
 
 
 def test_the_registry() -> None:
-    assert neighbors.backend_named("auto") is BACKENDS["scan"].load()
+    assert neighbors.resolved("auto") == ("scan", BACKENDS["scan"].load())
     with pytest.raises(InvalidInput, match="backend must be 'auto' or one of numpy, scan, tree"):
-        neighbors.backend_named("annoy")
+        neighbors.resolved("annoy")
     missing = Backend("x", "x", "X", exact=True, library="no_such_library", extra="x")
     assert not missing.available
     with pytest.raises(MissingDependency, match="the retrieval backend 'x' needs no_such_library"):

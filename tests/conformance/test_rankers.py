@@ -160,8 +160,41 @@ def test_ordered_slates_use_each_item_and_place_once(ranker: str) -> None:
 
 
 @every_ranker
+@pytest.mark.parametrize(
+    ("score", "reward"),
+    [
+        ([-800.0, -900.0, -1000.0], sw.Exp(scale=-1.0)),
+        ([900.0, 950.0, 990.0], sw.Exp()),
+        ([-1e99, -1e99, -1e99], sw.Linear()),
+    ],
+)
+def test_values_beyond_the_largest_double(ranker: str, score, reward) -> None:
+    """Constraints hold when values are infinite, and nothing is called proven."""
+    ranking = sw.rank(sw.Instance(np.zeros((3, 3)), score, reward), 2, ranker, exclude=[0])
+    assert set(ranking.indices.tolist()) <= {1, 2}
+    assert np.isfinite(ranking.value) or not ranking.proven
+    assert ranking.upper_bound >= ranking.value
+
+
+def test_the_last_representable_exponentials_are_told_apart() -> None:
+    instance = sw.Instance(np.zeros((3, 3)), [709.2, 709.5, 709.7], sw.Exp())
+    best = sw.rank(instance, 1, "exhaustive")
+    assert best.indices.tolist() == [2]
+    assert best.proven
+
+
+@every_ranker
+def test_labels_of_any_size(ranker: str) -> None:
+    labels = np.array([10**15, 10**15, -1, 5], np.int64)
+    instance = sw.Instance(np.zeros((4, 4)), [4.0, 3.0, 2.0, 1.0], groups={"g": labels})
+    chosen = set(sw.rank(instance, 4, ranker, at_most={"g": 1}).indices.tolist())
+    assert not {0, 1} <= chosen
+    assert sw.rank(instance, 4, ranker, at_most={"g": 10**20}).indices.size == 4
+
+
+@every_ranker
 def test_logits_of_any_size(ranker: str) -> None:
-    """Sets that leave a huge logit out are still valued rightly: no 0/0, no NaN."""
+    """Huge logits give a number, not NaN; that it is the right one is test_never_better_than_the_truth's business."""
     instance = whole(random_catalog(9, sharpness=1e5))
     ranking = sw.rank(instance, 4, ranker)
     assert np.isfinite(ranking.value)
@@ -179,6 +212,7 @@ REFUSED = [
     ({"exclude": np.arange(12)}, Infeasible, "candidates must be at least one that is not excluded, got none; exclude fewer."),
     ({"include": [99]}, InvalidInput, "include must be row numbers of the instance, 0 to 11, got 99; pass row numbers, not ids."),
     ({"wings": 2}, InvalidInput, None),
+    ({"at_most": 2}, InvalidInput, "at_most must be a mapping {attribute: n}, got 2; write at_most={'artist': 2}."),
 ]  # fmt: skip
 
 
@@ -189,6 +223,13 @@ def test_refusals(ranker: str, wish, error, sentence) -> None:
     with pytest.raises(error) as caught:
         sw.rank(instance, **{"k": 3, "ranker": ranker} | wish)
     assert sentence is None or str(caught.value) == sentence
+
+
+def test_what_is_not_an_instance_or_a_name() -> None:
+    with pytest.raises(InvalidInput, match=r"instance must be a setwise\.Instance, got NoneType"):
+        sw.rank(None, 3)
+    with pytest.raises(InvalidInput, match="ranker must be one of"):
+        sw.rank(whole(random_catalog(5)), 3, ["knn"])
 
 
 def test_unknown_ranker() -> None:

@@ -210,11 +210,21 @@ def test_vectors_that_cannot_be_are_refused():
         (np.eye(2, dtype=bool), None),
         (np.triu(np.ones((2, 2), bool), 1), None),
         (np.zeros((2, 2), bool), np.ones(3, int)),
+        (np.zeros((2, 2), bool), [0.5, 1]),
+        ([[False, True], [True]], None),
+        ([[0, 1], [1, 0]], None),
+        (3, None),
     ],
 )
 def test_matrices_that_are_no_graph_are_refused(adjacency, weights):
     with pytest.raises(InvalidInput):
         Graph(adjacency, weights)
+
+
+def test_a_graph_from_lists():
+    graph = Graph([[False, True], [True, False]], weights=[3, 4])
+    assert graph.closed.tolist() == [[True, True], [True, True]]
+    assert graph.weights.dtype == np.int64
 
 
 def test_a_file_with_all_kinds_of_lines(tmp_path):

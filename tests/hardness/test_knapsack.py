@@ -116,6 +116,10 @@ def test_large_capacities_are_kept_up_to_the_limit():
         ([1.0], [[1]], [1, 2], "capacity"),
         ([1.0], [[1]], [-1], "capacity"),
         ([1.0], [[1]], [1.5], "capacity"),
+        ([1.0, 1.0], [[2**53 - 1, 2]], [1], "weight"),
+        ([1.0], [[2**63]], [1], "weight"),
+        ([1.0], [[1]], [2**53 + 1], "capacity"),
+        ([1e16, 0.0], [[1, 1]], [1], "profit"),
     ],
 )
 def test_what_is_no_knapsack_is_refused(profit, weight, capacity, parameter):
@@ -124,12 +128,25 @@ def test_what_is_no_knapsack_is_refused(profit, weight, capacity, parameter):
     assert caught.value.parameter == parameter
 
 
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.uint64, list])
+def test_numbers_of_any_type_add_up(dtype):
+    def given(numbers):
+        return numbers if dtype is list else np.array(numbers, dtype)
+
+    problem = Knapsack(given([120, 100]), given([[120, 100]]), given([127]))
+    assert (problem.profit.dtype, problem.weight.dtype, problem.capacity.dtype) == (float, np.int64, np.int64)
+    assert problem.value([1, 1]) == 220
+    assert not problem.is_feasible([1, 1])
+    assert problem.is_feasible([1, 0])
+
+
 def test_rows_and_choices_of_another_problem_are_refused():
     problem = Knapsack(np.ones(2), np.ones((1, 2), int), np.ones(1, int))
     with pytest.raises(InvalidInput):
         solution_to_knapsack(problem, [4])
-    with pytest.raises(InvalidInput):
-        knapsack_to_solution(problem, [True])
+    for wrong in (knapsack_to_solution, Knapsack.value, Knapsack.is_feasible):
+        with pytest.raises(InvalidInput, match="z must be an array of shape"):
+            wrong(problem, [True])
 
 
 # --- the files ---
@@ -176,6 +193,8 @@ def test_sac94_has_one_problem(tmp_path):
         ("2 2 7\n4 3\n1 2\n2\n\n", 5, "ends where a weight should stand (4 expected, 3 left)"),
         ("999999999 9999999 7\n4 3\n", 2, "ends where a profit should stand"),
         (GOOD + "8\n", 6, "the file must end here, got '8'"),
+        ("2 1 7\n4 3\n9007199254740991 2\n3\n", 4, "weight must be numbers that add up to less than 2^53"),
+        ("2 1 7\n9e15 3e15\n1 2\n3\n", 4, "profit must be numbers that add up to less than 2^53"),
     ],
 )
 def test_broken_files_are_refused_with_their_line(tmp_path, text, line, reason):

@@ -70,6 +70,36 @@ def test_the_capacity_is_a_pinned_row(seed):
     assert best.value == pytest.approx(optimum, abs=1.001e-6)
 
 
+@pytest.mark.parametrize("most", [100, 10**6, 10**9])
+@pytest.mark.parametrize("eps", [1.0, 1e-3, 2e-6, 1e-6, 1e-9, 1e-12])
+def test_rounding_is_counted(most, eps):
+    """Within eps, or refused with an eps that works."""
+    rng = np.random.default_rng(0)
+    pair = np.triu(rng.integers(1, most, (12, 12)), 1)
+    problem = QuadraticKnapsack(rng.integers(0, most, 12), pair + pair.T, np.ones(12, int), 12)
+    try:
+        instance = pairwise_instance(problem, 12, eps)
+    except InvalidInput as refusal:
+        assert "which is what double precision can keep here" in str(refusal)  # noqa: PT017
+        eps = float(str(refusal).split("at least ")[1].split(",")[0])
+        assert eps < 1e-11 * most
+        instance = pairwise_instance(problem, 12, eps)
+    for _ in range(300):
+        items = rng.choice(12, int(rng.integers(1, 13)), replace=False)
+        assert abs(instance.value(items) - problem.value(items)) <= eps
+
+
+def test_a_set_too_heavy_is_below_0_whatever_eps():
+    problem = QuadraticKnapsack([10**12, 3], [[0, 10**12], [10**12, 0]], [1, 1], 1)
+    assert quadratic_knapsack_instance(problem, 1e3).value([0, 1, 2]) < 0
+
+
+def test_lists_and_small_types_are_taken():
+    problem = QuadraticKnapsack([1, 2], [[0, 200], [200, 0]], np.array([200, 100], np.uint8), np.uint8(250))
+    assert problem.value([0, 1]) == 203
+    assert not problem.is_feasible([0, 1])
+
+
 def test_impossible_parameters_are_refused():
     problem = random_problem(np.random.default_rng(0), 4)
     for k, eps in ((0, 1e-6), (2, 0.0), (2, -1.0), (2, float("nan"))):
@@ -90,6 +120,9 @@ def test_impossible_parameters_are_refused():
         ({"pair": np.eye(2, dtype=int)}, "pair"),
         ({"weight": np.array([1])}, "weight"),
         ({"capacity": -1}, "capacity"),
+        ({"weight": [2**53, 1]}, "weight"),
+        ({"pair": [[0, 2**53], [2**53, 0]]}, "pair"),
+        ({"profit": [], "pair": np.zeros((0, 0), int), "weight": []}, "profit"),
     ],
 )
 def test_what_is_no_problem_is_refused(change, parameter):
@@ -133,6 +166,7 @@ def test_a_small_file(tmp_path):
         ("r\n3\n1 2 3\n4 5\n6\n\n0\n-10\n7 8 9\n", 8, "the capacity must be a whole number"),
         ("r\n3\n1 2 3\n4 5\n6\n\n0\n10\n7 8\n", 9, "weights: 3 expected on this line, got 2"),
         ("r\n3\n1 2 3\n4 5\n6\n\n0\n10\n", 8, "ends where weights should stand"),
+        ("r\n2\n1 2\n9007199254740991\n\n0\n10\n7 8\n", 8, "pair must be numbers that add up to less than 2^53"),
     ],
 )
 def test_broken_files_are_refused_with_their_line(tmp_path, text, line, reason):

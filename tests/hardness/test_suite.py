@@ -115,6 +115,9 @@ def test_a_folder_of_plain_files(tmp_path):
     assert found["mknapcb1-0"].optimum is None
 
 
+CLIQUES = "file,graph,best_known_clique\n"
+
+
 @pytest.mark.parametrize(
     ("name", "text", "line", "reason"),
     [
@@ -134,6 +137,31 @@ def test_a_folder_of_plain_files(tmp_path):
             2,
             "lp_relaxation must be a number",
         ),
+        (
+            "mkp/mknapcb_best_known.csv",
+            "file,problem,best_known_1997,lp_relaxation\nmknapcb1.txt,0,6,5.5\n",
+            2,
+            "best_known_1997 must be at most lp_relaxation, 5, got 6",
+        ),
+        (
+            "mkp/mknapcb_best_known.csv",
+            "file,problem,best_known_1997,lp_relaxation\n,0,4,5.5\n",
+            2,
+            "file must be the plain name of a file, got ''",
+        ),
+        ("clique/clique_best_known.csv", CLIQUES + "triangle.clq,t,0\n", 2, "best_known_clique must be 1 to 4"),
+        ("clique/clique_best_known.csv", CLIQUES + "triangle.clq,t,5\n", 2, "the number of vertices, got 5"),
+        ("clique/clique_best_known.csv", CLIQUES + "square.clq,t,2\n", 2, "there is no 'square.clq'"),
+        ("clique/clique_best_known.csv", CLIQUES + "../mkp/mknap1.txt,t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + "/etc/passwd,t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + "..,t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + ",t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + "a\0b,t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + "a" * 300 + ",t,2\n", 2, "must be the plain name of a file"),
+        ("clique/clique_best_known.csv", CLIQUES + "a" * 140_000 + ",t,2\n", 2, "field larger than field limit"),
+        ("clique/clique_best_known.csv", "a" * 140_000, 1, "field larger than field limit"),
+        ("qkp/qkp_best_known.csv", "instance,best_known\njeu,6\n../qkp/jeu,6\n", 3, "instance must be the plain name"),
+        ("qkp/qkp_best_known.csv", "instance,best_known\nheu,6\n", 2, "there is no 'heu.txt'"),
     ],
 )
 def test_broken_tables_are_refused_with_their_line(tmp_path, name, text, line, reason):
@@ -142,3 +170,16 @@ def test_broken_tables_are_refused_with_their_line(tmp_path, name, text, line, r
         list(hardness.suite(tmp_path))
     assert caught.value.line == line
     assert reason in str(caught.value)
+
+
+def test_a_missing_file_is_called_by_its_plain_name(tmp_path):
+    (small_folder(tmp_path) / "mkp" / "mknap1.txt").unlink()
+    with pytest.raises(FileNotFoundError) as caught:
+        list(hardness.suite(tmp_path))
+    assert caught.value.filename == str(tmp_path / "mkp" / "mknap1.txt")
+
+
+def test_every_quadratic_knapsack_is_within_reach(published):
+    for hard in published:
+        if hard.family == "quadratic knapsack":
+            hard.build()

@@ -135,3 +135,90 @@ def test_bad_wishes_are_refused() -> None:
         model.assortment(1, [1.0, 1.0], include=[0, 1])
     with pytest.raises(InvalidInput, match="ranker must be one of"):
         model.assortment(1, [1.0, 1.0], ranker="oracle")
+
+
+# --- what doubles can and cannot prove ---
+
+
+def test_utilities_beyond_the_doubles() -> None:
+    for level in (720.0, 5000.0, -2000.0):
+        model, price = MNL(level + np.arange(3.0), outside_option=False), [5.0, 3.0, -2.0]
+        found = model.assortment(2, price, ranker="exhaustive", include=[2])
+        assert sorted(found.indices.tolist()) == [1, 2]
+        assert found.proven
+    assert MNL([800.0, 801.0]).assortment(1, ranker="exhaustive").items == [1]
+
+
+def test_a_shift_divides_the_value() -> None:
+    model = HaloMNL([3.0, 1.0], [[0, 1.0], [-2.0, 0]])
+    assert model.instance(shift=2.5).value([0, 1]) == pytest.approx(model.value([0, 1]) * np.exp(-2.5))
+    assert np.isfinite(MNL([800.0, 801.0]).instance([1.0, -1.0], shift=500.0).value([0, 1]))
+
+
+@pytest.mark.parametrize("outside", [True, False])
+@pytest.mark.parametrize("strength", [40.0, 100.0, 300.0])
+def test_rounding_of_a_large_value_does_not_hide_a_small_better_one(outside: bool, strength: float) -> None:
+    """Two items that sell each other at a poor mean price, or the dear one alone."""
+    model = HaloMNL([1.1, 0.3], [[0, strength], [1.01 * strength, 0]], outside_option=outside)
+    for price in ([1.1, 0.1], [1.1, 0.3], [1.3, 0.7]):
+        best = max(model.expected_revenue(items, price) for items in ([0], [1], [0, 1]))
+        found = model.assortment(2, price, ranker="exhaustive")
+        assert found.expected_revenue == pytest.approx(best, rel=1e-9)
+        assert found.proven
+
+
+def test_nothing_wrong_is_ever_proven() -> None:
+    """Exponents of any size, prices of any unit: a proven assortment is the best one."""
+    proven = 0
+    for seed in range(400):
+        rng = np.random.default_rng(seed)
+        H = rng.choice([1, 30, 300, 800]) * rng.normal(size=(5, 5)) * (rng.random((5, 5)) < 0.5)
+        H[rng.random((5, 5)) < 0.1] = -1e18 * (seed % 2)
+        np.fill_diagonal(H, 0.0)
+        utility = rng.choice([1, 50, 700, 2000]) * rng.normal(size=5) + rng.choice([0, 0, -1500, 900])
+        model = HaloMNL(utility, H, outside_option=seed % 3 > 0)
+        price = (rng.normal(size=5) + seed % 2) * rng.choice([1e-30, 1.0, 1e20])
+        include = [seed % 5] if seed % 4 else []
+        found = model.assortment(3, price, ranker="exhaustive", include=include)
+        best = max(model.expected_revenue(items, price) for items in all_feasible(5, 3, include))
+        proven += found.proven
+        assert not found.proven or found.expected_revenue >= best - 1e-9 * np.abs(price).max()
+        if model.outside_option:
+            selling = model.assortment(3, ranker="exhaustive", include=include)
+            most = max(model.expected_sales(items) for items in all_feasible(5, 3, include))
+            assert not selling.proven or selling.expected_sales >= most - 1e-9
+    assert proven > 100
+
+
+def test_never_together() -> None:
+    H = np.array([[0, -1e18, 1.0], [-1e18, 0, 0], [0, 0, 0]])
+    found = HaloMNL([0.0, 0.5, 0.0], H).assortment(3, ranker="exhaustive")
+    assert sorted(found.indices.tolist()) == [0, 2]
+    assert found.proven
+    alone = HaloMNL([0.0, 0.0], [[0, -1e18], [-1e18, 0]], outside_option=False)
+    assert not alone.assortment(2, [5.0, 4.0], ranker="exhaustive", include=[1]).proven, "weights of e^(-1e18)"
+
+
+@pytest.mark.parametrize("size", [1e-310, 1e-30, 1e18, 1e80])
+def test_effects_of_any_size(size: float) -> None:
+    """A tiny effect is none, a hugely negative one is "never together", a hugely positive one says nothing."""
+    sour = HaloMNL([0, 0], [[0, -size], [0, 0]]).assortment(2, ranker="exhaustive")
+    assert len(sour.items) == (2 if size < 1 else 1)
+    assert sour.proven
+    sweet = HaloMNL([0, 0], [[0, size], [0, 0]])
+    if size < 1:
+        assert sweet.assortment(2, ranker="exhaustive").items == [0, 1]
+    else:
+        with pytest.raises(
+            InvalidInput, match="positive effects and utilities must be such that doubles keep their sums"
+        ):
+            sweet.assortment(2)
+
+
+def test_effects_beyond_any_sum_are_refused() -> None:
+    with pytest.raises(
+        InvalidInput, match=r"halo must be at most 2\.2e\+84 in sum on an item, got effects that add up"
+    ):
+        HaloMNL([0, 0], [[0, 1e90], [0, 0]]).instance()
+    with pytest.raises(InvalidInput):
+        HaloMNL([0, 0], [[0, 1e300], [0, 0]]).assortment(2)

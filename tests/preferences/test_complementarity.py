@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -10,7 +11,7 @@ from many_sets import all_sets, catalog_values, random_sets
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.preferences.attention_sum import AttentionSum, largest_sums
+from setwise.preferences.attention_sum import AttentionSum, largest_sums, require_reachable
 from setwise.preferences.complementarity import Complementarity
 
 MODELS = 200
@@ -113,7 +114,7 @@ def test_the_least_reachable_eps_is_named_and_works() -> None:
 
 
 @pytest.mark.parametrize(
-    ("size", "eps"), [(0.0, 1e-6), (1e-300, 1e-6), (1e-30, 1e-36), (1e30, 1e21), (1e200, 1e191), (1e300, 1e298)]
+    ("size", "eps"), [(0.0, 1e-6), (1e-300, 1e-6), (1e-30, 1e-36), (1e30, 1e21), (1e50, 1e41), (1e100, 1e102)]
 )
 def test_interactions_of_any_size(size: float, eps: float) -> None:
     """Never an overflow: a tiny H vanishes in eps, a huge one asks for a large eps."""
@@ -123,6 +124,13 @@ def test_interactions_of_any_size(size: float, eps: float) -> None:
         catalog = model.to_catalog(eps)
         for items in ([0], [0, 1], [2, 0], [0, 1, 2]):
             assert abs(sw.set_value(catalog, model.user([1.0]), items) - model.value([1.0], items)) <= eps
+
+
+def test_only_an_eps_known_to_be_enough_is_reachable() -> None:
+    require_reachable(1e-6, 1e-6)
+    for least in (math.nan, math.inf):
+        with pytest.raises(InvalidInput, match="eps must be within reach of double precision, got 1 for a model of"):
+            require_reachable(1.0, least)
 
 
 def test_a_smaller_eps_makes_a_heavier_sink() -> None:
@@ -145,6 +153,11 @@ def test_a_smaller_eps_makes_a_heavier_sink() -> None:
         (lambda: Complementarity([[1.0]], [[0.0]]).value([1.0, 2.0], [0]), r"user must be an array of shape \(1,\)"),
         (lambda: Complementarity([[1.0]], [[0.0]]).value([1.0], [1]), r"items must be row numbers of the model"),
         (lambda: Complementarity([[1.0]], [[0.0]]).sample([1.0], [], 1, 0), r"items must be a set of at least one"),
+        (
+            lambda: Complementarity([[1.0]], [[0.0]]).sample([1.0], [0], 1, -1),
+            r"seed must be a whole number of at least",
+        ),
+        (lambda: Complementarity(np.ones((2, 1)), 1 - np.eye(2)).to_catalog(5e-324), r"eps must be at least .*e-1"),
     ],
 )
 def test_bad_input_is_refused(build, sentence: str) -> None:

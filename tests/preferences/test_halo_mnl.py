@@ -75,6 +75,7 @@ def test_samples_follow_the_probabilities() -> None:
     p = model.choice_probabilities([1, 0])
     assert share == pytest.approx([*p, 1 - p.sum()], abs=0.01)
     assert model.sample([], 3, seed=1).tolist() == [-1, -1, -1]
+    assert (model.sample([1, 0], 50) == model.sample([1, 0], 50, seed=0)).all()
     assert (HaloMNL(model.utility, model.halo, outside_option=False).sample([1, 0], 1000, seed=1) >= 0).all()
 
 
@@ -128,6 +129,24 @@ def test_an_eps_out_of_reach_is_refused_and_the_named_one_works() -> None:
 def test_hopeless_items_need_no_precision() -> None:
     model = HaloMNL([-2000.0, -2000.0], [[0, 1], [-1, 0]])
     assert sw.set_value(model.to_catalog(1e-9), model.user(), [0, 1]) <= 1e-9
+
+
+@pytest.mark.parametrize("never", [-100.0, -1e18, -1e100])
+def test_never_together_in_a_catalog(never: float) -> None:
+    """Effects and utilities that leave nothing of an item are no harder to express than milder ones."""
+    model = HaloMNL([0.5, 0.0, never], [[0, never, 1], [never, 0, never], [2, 0, 0]])
+    for eps in (1e-3, 1e-8):
+        catalog = model.to_catalog(eps)
+        for row in all_sets(3, 3):
+            items = np.flatnonzero(row)
+            assert abs(sw.set_value(catalog, model.user(), items) - model.value(items)) <= eps
+    assert model.instance().value([0, 1, 2]) == pytest.approx(model.value([0, 1, 2]), rel=1e-11, abs=1e-300)
+    assert model.instance().value([0, 2]) == pytest.approx(model.value([0, 2]))
+
+
+def test_effects_that_no_eps_can_hold_are_refused() -> None:
+    with pytest.raises(InvalidInput, match="eps must be within reach of double precision"):
+        HaloMNL([-1e18, 0.0], [[0, 1e18], [0, 0]]).to_catalog(1e-3)
 
 
 def test_instance_is_the_total_weight() -> None:
@@ -225,6 +244,52 @@ def test_frames_with_other_names_and_whole_number_ids() -> None:
             "frame must be one row for each of its 3 items, got 2 rows",
         ),
         (lambda: HaloMNL.from_wide(WIDE, {"tea": 1.0}), InvalidInput, "utility must be a number for each of 3 items"),
+        (
+            lambda: HaloMNL.from_long(LONG | {"effect": [1.0]}, UTILITY),
+            InvalidInput,
+            r"column 'effect' must be an array of shape \(3,\), got shape \(1,\)",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG | {"other": ["cake"]}, UTILITY),
+            InvalidInput,
+            "frame must be one of columns of equal length, got 3 cells in 'item' and 1 in 'other'",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG | {"effect": ["1", "2", "3"]}, UTILITY),
+            InvalidInput,
+            "column 'effect' must be an array of real numbers, got dtype <U1",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG | {"effect": [1.0, None, 2.0]}, UTILITY),
+            InvalidInput,
+            "column 'effect' must be an array of real numbers, got dtype object",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG | {"item": "tea"}, UTILITY),
+            InvalidInput,
+            "column 'item' must be a list of cells, got 'tea'",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG | {"effect": None}, UTILITY),
+            InvalidInput,
+            "column 'effect' must be a list of cells, got None",
+        ),
+        (
+            lambda: HaloMNL.from_long(LONG, UTILITY | {"tea": "much"}),
+            InvalidInput,
+            "utility must be an array of real numbers",
+        ),
+        (lambda: HaloMNL.from_long(LONG, UTILITY | {"tea": None}), InvalidInput, "utility must be an array of real"),
+        (
+            lambda: HaloMNL.from_wide(WIDE | {"tea": [0.0]}, UTILITY),
+            InvalidInput,
+            r"column 'tea' must be an array of shape \(3,\), got shape \(1,\)",
+        ),
+        (
+            lambda: HaloMNL.from_wide(WIDE | {"tea": ["a", "b", "c"]}, UTILITY),
+            InvalidInput,
+            "column 'tea' must be an array of real numbers",
+        ),
     ],
 )
 def test_bad_frames_are_refused(build, error: type[Exception], sentence: str) -> None:
@@ -259,6 +324,7 @@ def test_saved_models_come_back(model: MNL, tmp_path) -> None:
         (lambda: MNL([1.0]).expected_revenue([0], [1.0, 2.0]), r"price must be an array of shape \(1,\)"),
         (lambda: MNL([1.0]).instance([np.inf]), "margin must be finite everywhere"),
         (lambda: MNL([1.0], outside_option=False).sample([], 1, 0), "items must be a set of at least one item"),
+        (lambda: MNL([1.0]).sample([0], 1, seed=-1), "seed must be a whole number of at least 0"),
         (lambda: MNL([1.0]).choice_probabilities([0, 0]), "items must be a set of distinct row numbers"),
     ],
 )

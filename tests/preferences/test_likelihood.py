@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.errors import InvalidInput, MissingDependency, UnknownId
+from setwise.ids import Ids
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.halo_mnl import MNL, HaloMNL
 from setwise.preferences.likelihood import Likelihood
@@ -89,6 +90,25 @@ def test_log_from_baskets() -> None:
 def test_bad_logs_are_refused(build, error: type[Exception], sentence: str) -> None:
     with pytest.raises(error, match=sentence):
         build()
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"chosen": [-3, 0]}, "chosen must be row numbers, 0 to 1, or -1 for nothing, got -3; correct the log"),
+        ({"chosen": [7, 0]}, "chosen must be row numbers, 0 to 1, or -1 for nothing, got 7; correct the log"),
+        ({"chosen": [0.0, 1.0]}, "chosen must be row numbers, 0 to 1, or -1 for nothing, got dtype float64"),
+        ({"chosen": [[0], [1]]}, r"chosen must be an array of shape \(choices,\)"),
+        ({"offered": [[True, True]]}, r"offered must be an array of shape \(2, 2\)"),
+        ({"context": [[1, 1], [0, 1]]}, "context must be an array of booleans, got dtype int64"),
+    ],
+)
+def test_arrays_that_are_no_log_are_refused(change, sentence: str) -> None:
+    everything = [[True, True], [True, True]]
+    good = {"ids": Ids.numbered(2), "offered": everything, "chosen": [-1, 1], "context": everything}
+    assert ChoiceLog(**good).outside_option
+    with pytest.raises(InvalidInput, match=sentence):
+        ChoiceLog(**good | change)
 
 
 # --- likelihood ---
@@ -219,6 +239,13 @@ def test_bad_fits_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         MNL([0.0]).score(log)
     with pytest.raises(InvalidInput, match="log must be one of choices only, as the model has no outside option"):
         true_model(outside=False).score(log)
+    monkeypatch.setattr("setwise.preferences.halo_mnl.maximise", lambda *_: pytest.fail("it was fitted first"))
+    with pytest.raises(InvalidInput, match="held_out must be about the items of the model, got 3 others"):
+        HaloMNL.fit(log, ChoiceLog.of([[0]], [0], 3))
+    chosen_only = ChoiceLog.of([[0, 1]], [0], N_ITEMS)
+    with pytest.raises(InvalidInput, match="held_out must be one of choices only, as the model has no outside option"):
+        MNL.fit(chosen_only, ChoiceLog.of([[0]], [None], N_ITEMS))
+    monkeypatch.undo()
     monkeypatch.setitem(sys.modules, "scipy.optimize", None)
     with pytest.raises(MissingDependency, match="fitting a choice model needs scipy"):
         MNL.fit(log)

@@ -125,6 +125,11 @@ def test_choices_follow_the_utilities() -> None:
             {"embedding": [[1], [2]]},
             "embedding must be rows of length 1, got one of length 2; divide rows by their norms.",
         ),
+        (
+            {"utility": [], "embedding": np.zeros((0, 1))},
+            "items must be at least one, got none; check the source of the model.",
+        ),
+        ({"beta": 1e101}, "beta must be at most 1e+100 in size, got 1e+101; scale it down."),
         ({"beta": math.inf}, "beta must be a finite number, got inf; remove NaN and infinity before calling."),
     ],
 )
@@ -136,7 +141,7 @@ def test_refusals(arguments, sentence: str) -> None:
 
 def test_what_cannot_be_reached_is_refused() -> None:
     model = random_model(0)
-    with pytest.raises(InvalidInput, match="eps must be greater than 0, got 0"):
+    with pytest.raises(InvalidInput, match=r"eps must be above 0, got 0\.0"):
         model.to_catalog(0.0)
     with pytest.raises(InvalidInput, match="which is what double precision can keep here, got 1e-30"):
         model.to_catalog(1e-30)
@@ -144,3 +149,63 @@ def test_what_cannot_be_reached_is_refused() -> None:
         InvalidInput, match="sequence must be at most 6 items, got 7; shorten it or pass more lag weights"
     ):
         model.value(range(7))
+
+
+@pytest.mark.parametrize("size", [1e13, 1e18, 1e50, 1e100])
+@pytest.mark.parametrize("beta", [-1.0, 1.0])
+def test_extreme_lag_weights_never_break_the_promise_silently(size: float, beta: float) -> None:
+    model = SequentialVariety([1.0, 2.0, 3.0], [[1.0, 0.0], [1.0, 0.0], [0.6, 0.8]], [size, size], beta)
+    with pytest.raises(InvalidInput, match=r"^(eps|the value of a sequence) must be "):
+        model.to_catalog(1e-6)
+
+
+def test_weights_beyond_the_doubles_are_refused() -> None:
+    with pytest.raises(InvalidInput):
+        SequentialVariety([1.0, 2.0, 3.0], [[1.0, 0], [1, 0], [0, 1]], [1e308, 1e308], -1.0).to_catalog(1e-6)
+    with pytest.raises(InvalidInput, match=r"the value of a sequence must be below e\^700, got up to e\^1e\+03"):
+        SequentialVariety([1.0, 2.0], [[1.0], [1.0]], [1.0], 1000.0).to_catalog(1e-30)
+    with pytest.raises(InvalidInput, match="eps must be at least"):
+        random_model(0).to_catalog(5e-324)
+    tiny_lag_huge_beta = SequentialVariety([1.0, 2.0], [[1.0], [1.0]], [1e-95], 1e95)
+    with pytest.raises(InvalidInput, match="eps must be within reach of double precision"):
+        tiny_lag_huge_beta.to_catalog(1e-6)
+
+
+def test_whatever_is_accepted_is_within_eps() -> None:
+    """Sizes from the harmless to the absurd: refused, or right."""
+    accepted = 0
+    for seed in range(300):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(4, 2))
+        model = SequentialVariety(
+            10 ** rng.uniform(-5, 5, 4),
+            x / np.linalg.norm(x, axis=1, keepdims=True),
+            10 ** rng.uniform(-20, rng.choice([0, 2, 99]), 3),
+            float(rng.choice([-1, 1]) * 10 ** rng.uniform(-9, rng.choice([0, 2, 90]))),
+        )
+        eps = float(10 ** rng.uniform(-12, 3))
+        try:
+            catalog = model.to_catalog(eps)
+        except InvalidInput:
+            continue
+        accepted += 1
+        for length in (2, 3, 4):
+            for sequence in itertools.permutations(range(4), length):
+                assert abs(sw.set_value(catalog, model.user(), sequence) - model.value(sequence)) <= eps
+    assert accepted > 50
+
+
+def test_impossible_samples_are_refused() -> None:
+    model = random_model(2)
+    with pytest.raises(InvalidInput, match="sequence must be a set of at least one item, got the empty set"):
+        model.sample([], 1)
+    with pytest.raises(InvalidInput, match="seed must be a whole number of at least 0, got -1"):
+        model.sample([0], 1, seed=-1)
+    with pytest.raises(InvalidInput, match="size must be a whole number of at least 1, got 0"):
+        model.sample([0], 0)
+
+
+def test_utilities_beyond_the_doubles_can_still_be_compared() -> None:
+    model = SequentialVariety([1.0, 1.0], [[1.0], [1.0]], [1000.0], 1.0)
+    assert model.value([0, 1]) == math.inf
+    assert (model.sample([0, 1], 20) == 1).all()

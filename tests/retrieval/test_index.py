@@ -12,6 +12,7 @@ import setwise as sw
 from setwise.datasets import World
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.retrieval.neighbors import BACKENDS
+from setwise.retrieval.partition import Partition
 from worlds import random_catalog
 
 
@@ -55,7 +56,13 @@ def test_exclusions_and_filters() -> None:
     assert set(one.tolist()) == by_hand(
         index, user, 4, np.array([g == "folk" for g in genre[:]]) & np.isin(year, [1999, 2000])
     )
-    assert len(index.candidates(user, 4, where={"year": 1999})) > 0
+    for same in ({1999, 2000}, np.array([1999, 2000]), (1999, 2000)):
+        other = index.candidates(user, 4, where={"genre": {"folk"}, "year": same})
+        np.testing.assert_array_equal(other, one)
+    repeated = np.concatenate([world.histories[0], world.histories[0]])
+    np.testing.assert_array_equal(
+        index.candidates(user, 4, exclude=repeated), index.candidates(user, 4, exclude=world.histories[0])
+    )
 
 
 @pytest.mark.parametrize(
@@ -63,7 +70,13 @@ def test_exclusions_and_filters() -> None:
     [
         ({"where": {"genre": "polka"}}, Infeasible, "where and exclude must be conditions that leave an item, got ones that leave none; loosen them."),
         ({"where": {"mood": "sad"}}, InvalidInput, "attribute must be one the catalogue has (artist, genre, title, year), got 'mood'; use one of those names."),
-        ({"where": {"year": (1, 2, 3)}}, InvalidInput, "where['year'] must be a pair (low, high), got (1, 2, 3); use None for an open end."),
+        ({"where": {"year": (1, 2, 3)}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got (1, 2, 3); use None for an open end."),
+        ({"where": {"year": ("a", "b")}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got ('a', 'b'); use None for an open end."),
+        ({"where": {"year": "1999"}}, InvalidInput, "where['year'] must be a number, a list of numbers or a range (low, high), got '1999'; the column holds numbers."),
+        ({"where": {"year": float("nan")}}, InvalidInput, "where['year'] must be a number, a list of numbers or a range (low, high), got nan; the column holds numbers."),
+        ({"where": {"genre": ("a", "m")}}, InvalidInput, "where['genre'] must be a text or a list of texts, got ('a', 'm'); the column holds text."),
+        ({"where": {"genre": 3}}, InvalidInput, "where['genre'] must be a text or a list of texts, got 3; the column holds text."),
+        ({"where": ["genre"]}, InvalidInput, "where must be a mapping {attribute: condition}, got ['genre']; write where={'genre': 'jazz'}."),
         ({"per_cell": 0}, InvalidInput, "per_cell must be a whole number of at least 1, got 0; pass 1 or more."),
         ({"per_head": -1}, InvalidInput, "per_head must be a whole number of at least 0, got -1; pass 0 or more."),
         ({"exclude": [600]}, InvalidInput, "exclude must be row numbers of the catalogue, 0 to 599, got 600; pass row numbers, not ids."),
@@ -105,6 +118,11 @@ def test_many_users_at_once(backend: str) -> None:
     for user, found in zip(users, index.candidates_many(users, 4), strict=True):
         np.testing.assert_array_equal(found, index.candidates(user, 4))
     assert index.candidates_many([], 4) == []
+    heavy = [np.flatnonzero(index.cell_of == 0), *world.histories[1:]]  # one user has seen a whole cell
+    for user, seen, found in zip(users, heavy, index.candidates_many(users, 4, exclude=heavy), strict=True):
+        np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=seen))
+    with pytest.raises(Infeasible, match="exclude must be"):
+        index.candidates_many(users[:1], 4, exclude=np.arange(600)[None])
     with pytest.raises(InvalidInput, match="exclude must be one list a user, 5, got 1"):
         index.candidates_many(users, 4, exclude=[[]])
 
@@ -183,15 +201,115 @@ def test_saved_and_opened(backend: str, tmp_path: Path) -> None:
         pytest.skip(f"{BACKENDS[backend].library} is not installed")
     world, index = world_index(backend=backend)
     index.remove(["song-5"])
-    index.save(tmp_path)  # compacts first
+    index.save(tmp_path)
+    assert index.statistics.removed == 1, "saving compacts what is saved, not what is served"
     loaded = sw.Index.load(tmp_path)
     user = world.user(world.histories[0])
-    np.testing.assert_array_equal(loaded.candidates(user, 6), index.candidates(user, 6))
+    ids = [set(one.catalog.ids[one.candidates(user, 6)].tolist()) for one in (loaded, index)]
+    assert ids[0] == ids[1]
+    index.compact()
     assert loaded.statistics == index.statistics
     assert not loaded.catalog.value.flags.owndata
     assert repr(loaded) == f"Index(599 items, 8 cells, backend '{backend}')"
     with pytest.raises(DamagedArtifact, match="the kind is 'index', not 'catalog'"):
         sw.Catalog.load(tmp_path)
+
+
+def test_an_item_like_another_goes_to_its_cell() -> None:
+    """New items are measured as the cells were made: in logits, not in raw distances."""
+    rng = np.random.default_rng(2)
+    query, key = 0.05 * rng.normal(size=(2000, 8)), 5 * rng.normal(size=(2000, 8))
+    value = rng.normal(size=(2000, 4))
+    index = sw.Index.build(sw.Catalog(query, key, value, ids=np.arange(2000)), cells=32, backend="numpy")
+    index.add(sw.Catalog(query[:500], key[:500], value[:500], ids=np.arange(500) + 10**6))
+    assert (index.cell_of[2000:] == index.cell_of[:500]).mean() > 0.9
+
+
+def test_an_id_may_come_back_and_numbers_go_on() -> None:
+    world, index = world_index()
+    index.remove(["song-3"])
+    changed = world.catalog.taken([3])
+    index.add(changed)
+    assert index.catalog.rows_of(["song-3"]).tolist() == [599]
+    plain = sw.Index.build(random_catalog(2, n=60)[0], cells=3, backend="numpy")
+    plain.add(random_catalog(3, n=5)[0])
+    plain.compact()
+    plain.add(random_catalog(4, n=5)[0])
+    assert plain.catalog.ids[69] == 69
+
+
+def test_a_reward_class_survives_the_loss_of_its_items() -> None:
+    catalog, user = random_catalog(5, n=60, rewards=[sw.Logistic(), sw.ReLU()], ids=[f"i{row}" for row in range(60)])
+    index = sw.Index.build(catalog, cells=4, backend="numpy")
+    lost = np.flatnonzero(catalog.reward_class == 1)
+    back = catalog.taken(lost[:3])
+    index.remove(catalog.ids[lost].tolist())
+    index.compact()
+    index.add(back)
+    assert set(back.ids[np.arange(3)]) <= set(index.catalog.ids[index.candidates(user, 60)])
+
+
+def test_changes_while_it_is_saved_are_in_it_whole_or_not_at_all(tmp_path: Path) -> None:
+    world = World.make(400, n_users=1, seed=3)
+    index = sw.Index.build(world.catalog.taken(np.arange(200)), cells=4, backend="numpy")
+    user = world.user([0])
+
+    def grow() -> None:
+        for start in range(200, 400, 10):
+            index.add(world.catalog.taken(np.arange(start, start + 10)))
+            index.remove([f"song-{start - 200}"])
+
+    change = threading.Thread(target=grow)
+    change.start()
+    while change.is_alive():
+        index.save(tmp_path)
+        loaded = sw.Index.load(tmp_path)
+        assert len(loaded.candidates(user, 400)) == len(loaded.catalog), "every item that was saved can be found"
+    change.join()
+    index.save(tmp_path)
+    assert len(sw.Index.load(tmp_path).catalog) == 380
+
+
+def test_options_are_kept_and_secrets_are_not(tmp_path: Path) -> None:
+    world, index = world_index(backend="tree", recall=np.float32(0.9), sample_users=np.ones((3, 28)))
+    index.save(tmp_path / "tree")
+    assert "sample_users" not in (tmp_path / "tree" / "manifest.json").read_text()
+    loaded = sw.Index.load(tmp_path / "tree")
+    loaded.remove(["song-1"])
+    loaded.compact()
+    assert 0.89 < loaded._options["recall"] < 0.91
+    with pytest.raises(InvalidInput, match="options of 'scan' must be among: none, got 'recal'; drop it"):
+        sw.Index.build(world.catalog, recal=0.9)
+    with pytest.raises(InvalidInput, match="options of 'tree' must be among: none, got 'dsn'; drop it"):
+        sw.Index.load(tmp_path / "tree", dsn="x")
+
+
+def test_values_and_users_of_any_size() -> None:
+    catalog, user = random_catalog(4, n=200, dtype=np.float64)
+    index = sw.Index.build(catalog, cells=4)
+    for factor in (1e-80, 1e-30, 1e30, 1e90):
+        np.testing.assert_array_equal(index.candidates(sw.User(user.heads * factor), 5), index.candidates(user, 5))
+    with pytest.raises(InvalidInput, match=r"value and base must be at most 1e\+18 in size"):
+        sw.Index.build(sw.Catalog(catalog.query, catalog.key, catalog.value * 1e30, dtype=np.float64), cells=4)
+    assert len(index.candidates(user, 10**12)) == 200
+
+
+def test_partitions_that_do_not_fit() -> None:
+    world, index = world_index()
+    other = world.catalog.taken(np.arange(300))
+    for arguments in (
+        {"partition": index.partition},
+        {"partition": sw.Index.build(other, cells=4).partition, "cells": 4},
+    ):
+        with pytest.raises(InvalidInput, match="partition must be one of this catalogue, in place of cells"):
+            sw.Index.build(other, **arguments)
+    with pytest.raises(InvalidInput, match="cell_of must be an array of shape"):
+        Partition.of(other, np.zeros(5, int), 1)
+    with pytest.raises(InvalidInput, match="cell_of must be whole numbers from 0 to 0, got others"):
+        Partition.of(other, np.ones(300, int), 1)
+    mixed, _ = random_catalog(5, rewards=[sw.Logistic(), sw.ReLU()])
+    with pytest.raises(InvalidInput, match="cell_of must be cells of one reward class each"):
+        Partition.of(mixed, np.zeros(12, int), 1)
 
 
 def test_a_partition_made_by_hand_and_a_compaction_without_removals() -> None:
@@ -243,10 +361,22 @@ def test_answers_while_it_changes() -> None:
     without = index.candidates(user, 5)
     _, fresh = world_index(n=800, backend="auto")
     seen = []
-    watcher = threading.Thread(target=lambda: seen.extend(fresh.candidates(user, 5) for _ in range(200)))
+    begun, done = threading.Event(), threading.Event()
+
+    def watch() -> None:
+        while not done.is_set():
+            seen.append(fresh.candidates(user, 5))
+            begun.set()
+        seen.append(fresh.candidates(user, 5))
+
+    watcher = threading.Thread(target=watch)
     watcher.start()
+    begun.wait()
     fresh.remove(world.catalog.ids[first[:3]].tolist())
+    done.set()
     watcher.join()
+    assert np.array_equal(seen[0], first)
+    assert np.array_equal(seen[-1], without)
     assert all(np.array_equal(found, first) or np.array_equal(found, without) for found in seen)
 
 

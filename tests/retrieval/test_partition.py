@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
-from setwise.retrieval.clusters import clusters, default_cells
+from setwise.errors import InvalidInput
+from setwise.retrieval import clusters as module
+from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from worlds import REWARDS, random_catalog
 
 
@@ -33,14 +35,19 @@ def test_no_cell_is_more_than_twice_the_average() -> None:
     assert partition.sizes.max() <= 200
 
 
-def test_cells_find_the_groups_that_are_there() -> None:
+@pytest.mark.parametrize(
+    ("query_scale", "key_scale"),
+    [(1, 1), (1e-25, 1e-25), (1e-13, 1e-13), (1e9, 1e9), (1e12, 1e12), (1e12, 1e-25), (1, 1e-13)],
+)
+def test_cells_find_the_groups_that_are_there(query_scale: float, key_scale: float) -> None:
     rng = np.random.default_rng(1)
-    centre = 10 * rng.normal(size=(6, 8))
     group = np.arange(600) % 6
-    query = centre[group] + 0.1 * rng.normal(size=(600, 8))
-    partition = clusters(sw.Catalog(query, query, query), 6)
+    query, key = (10 * rng.normal(size=(6, 8))[group] + 0.1 * rng.normal(size=(600, 8)) for _ in range(2))
+    catalog = sw.Catalog(query_scale * query, key_scale * key, query)
+    partition = clusters(catalog, 6)
     for cell in range(6):
         assert len(set(group[partition.cell_of == cell])) == 1
+    np.testing.assert_array_equal(nearest_cells(catalog, np.arange(600), partition), partition.cell_of)
 
 
 def test_equal_items_and_more_cells_than_points() -> None:
@@ -48,6 +55,68 @@ def test_equal_items_and_more_cells_than_points() -> None:
     partition = clusters(sw.Catalog(same, same, same), 7)
     assert partition.sizes.max() <= 12
     assert (partition.query_radius < 1e-5).all()
+
+
+def test_an_item_far_beyond_the_typical_norm_spoils_no_distance() -> None:
+    rng = np.random.default_rng(0)
+    query = rng.normal(size=(20_001, 4))
+    query[1] *= 1e25  # not among those that the units are measured on
+    partition = clusters(sw.Catalog(query, query, query), 50)
+    assert partition.sizes.max() <= 802
+    assert np.isfinite(partition.query_unit).all()
+
+
+@pytest.mark.parametrize("equal", [True, False])
+def test_no_matrix_of_distances_is_large(equal: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor are there many of them, when all items coincide and each cell is filled in turn."""
+    rng = np.random.default_rng(0)
+    points = np.ones((5000, 4)) if equal else rng.normal(size=(5000, 4)) ** 5
+    catalog, largest, made = sw.Catalog(points, points, points), 1 << 14, []
+    plain = module._squared_distances
+
+    def watched(points, centres):
+        made.append(len(points) * len(centres))
+        return plain(points, centres)
+
+    monkeypatch.setattr(module, "_DISTANCES", largest)
+    monkeypatch.setattr(module, "_squared_distances", watched)
+    monkeypatch.setattr(module, "_ITERATIONS", 2)
+    partition = clusters(catalog, 100)
+    assert partition.sizes.max() <= 100
+    nearest_cells(catalog, np.arange(5000), partition)
+    assert max(made) <= largest
+    assert sum(made) <= (2 + 1 + 1 + 1 + 1) * 5000 * 100  # Lloyd twice, k-means++, all items, those left over, nearest
+
+
+def test_new_items_go_to_the_nearest_cell_of_their_class_in_units_of_logits() -> None:
+    rng = np.random.default_rng(0)
+    query, key = 100 * rng.normal(size=(400, 2, 3)), 1e-3 * rng.normal(size=(400, 2, 3))
+    reward_class = np.arange(400) % 2
+    catalog = sw.Catalog(query, key, query, reward=([sw.Linear(), sw.Logistic()], reward_class))
+    partition = clusters(catalog, 30)
+    rows = rng.permutation(400)[:150]
+    got = nearest_cells(catalog, rows, partition)
+    assert got.shape == (150,)
+    assert got.dtype == np.int32
+    np.testing.assert_array_equal(partition.reward_class[got], reward_class[rows])
+    norm = [np.sqrt((part.astype(float) ** 2).sum(axis=2).mean(axis=0))[:, None] for part in (query, key)]
+    for row, cell in zip(rows, got, strict=True):
+        away = ((query[row] - partition.query_centre) * norm[1]) ** 2 + (
+            (key[row] - partition.key_centre) * norm[0]
+        ) ** 2
+        away = np.where(partition.reward_class == reward_class[row], away.sum(axis=(1, 2)), np.inf)
+        assert away[cell] <= away.min() * 1.0001
+
+
+def test_new_items_of_a_reward_without_cells() -> None:
+    rng = np.random.default_rng(0)
+    points = rng.normal(size=(40, 3))
+    catalog = sw.Catalog(points, points, points, reward=([sw.Linear(), sw.Logistic()], np.arange(40) // 30))
+    first = catalog.taken(np.arange(30))
+    with pytest.raises(
+        InvalidInput, match="the new items' reward must be one that the index has cells for, got another"
+    ):
+        nearest_cells(catalog, np.arange(25, 35), clusters(first, 4))
 
 
 def test_the_logits_of_two_cells_lie_where_the_radii_say() -> None:

@@ -7,7 +7,9 @@ import pytest
 from llvmlite import binding
 from numba import njit
 
+from cells import agree
 from setwise.retrieval import tiles
+from setwise.retrieval.backends.oracle import Oracle
 from setwise.retrieval.backends.scan import Scan, tiled
 
 
@@ -46,10 +48,11 @@ def test_scores_within_the_margin(features: str, users: int, n: int, d: int, mon
     asked = (100 * rng.normal(size=(users, d))).astype(np.float32)
     got = scores_by(tiles._tile_scores(users), users, vectors, asked)
     truth = asked.astype(float) @ vectors.astype(float).T
-    spread = tiled(vectors, np.array([0, n]))["spread"][0]
+    spread = tiled(vectors, np.array([0, n]))["spread"]
     for b in range(users):
-        _, length, rest = tiles.quantise_user(asked[b], np.zeros(2 * ((d + 1) // 2), np.int16))
-        assert np.abs(got[b] - truth[b]).max() <= tiles.error_bound(spread, length, rest)
+        step, alpha, beta, gamma = tiles.quantise_user(asked[b], np.zeros(2 * ((d + 1) // 2), np.int16))
+        margin = step * (spread @ [alpha, beta] + gamma)
+        assert (np.abs(got[b] - truth[b]) <= margin[np.arange(n) // tiles.LANES]).all()
 
 
 def test_extremes_do_not_overflow() -> None:
@@ -65,3 +68,30 @@ def test_a_user_without_taste() -> None:
     hits = Scan.build(vectors, np.zeros(50, np.int32), 1).search(np.zeros((1, 4), np.float32), 3)
     assert (hits.scores == 0).all()
     assert len(set(hits.rows.ravel().tolist())) == 3
+
+
+@pytest.mark.parametrize("scale", [1e-45, 1e-42, 1e-38, 1e-36, 1e18, 1e30, 1e36])
+def test_vectors_at_both_ends_of_float32(scale: float) -> None:
+    """Steps that are no normal numbers, or scores in units of t that overflow: such items are looked up."""
+    rng = np.random.default_rng(0)
+    vectors = (rng.normal(size=(500, 24)) * scale * 10 ** rng.uniform(0, 1, size=(500, 1))).astype(np.float32)
+    users = (rng.normal(size=(9, 24)) * min(1 / scale, 1e38)).astype(np.float32)
+    cell_of = (np.arange(500) % 2).astype(np.int32)
+    truth = Oracle.build(vectors, cell_of, 2).search(users, 5)
+    agree(Scan.build(vectors, cell_of, 2).search(users, 5), truth, vectors, cell_of, users)
+
+
+def test_a_long_item_costs_its_tile_precision_and_nobody_else() -> None:
+    """An item that is looked up shows its true vector: here that of all but the long one's tile and the best is a lie."""
+    rng = np.random.default_rng(0)
+    vectors = rng.normal(size=(4000, 32)).astype(np.float32)
+    user = rng.normal(size=(1, 32)).astype(np.float32)
+    vectors[70] = -1e5 * user[0]
+    arrays = Scan.build(vectors, np.zeros(4000, np.int32), 1).arrays()
+    score = (vectors @ user[0])[arrays["order"]]
+    honest = score > np.sort(score)[-10] - 0.1 * np.linalg.norm(user) * np.linalg.norm(vectors[0])
+    honest |= np.arange(4000) // tiles.LANES == 70 // tiles.LANES
+    assert honest.sum() < 200
+    lies = np.where(honest[:, None], arrays["vectors"], 1e6 * user).astype(np.float32)
+    hits = Scan.from_arrays({**arrays, "vectors": lies}).search(user, 10)
+    np.testing.assert_array_equal(hits.rows[0, 0], np.argsort(-(vectors @ user[0]))[:10])

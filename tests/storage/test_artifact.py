@@ -17,7 +17,7 @@ import pytest
 from safetensors import safe_open
 
 import setwise as sw
-from setwise.errors import DamagedArtifact
+from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.storage import artifact
 from worlds import REWARDS, random_catalog
 
@@ -119,6 +119,52 @@ def test_the_data_file_is_plain_safetensors(tmp_path: Path) -> None:
     (data,) = tmp_path.glob("*.safetensors")
     with safe_open(data, "np") as file:
         np.testing.assert_array_equal(file.get_tensor("query"), catalog.query)
+
+
+def test_nobody_elses_files_are_touched(tmp_path: Path) -> None:
+    (tmp_path / "drafts").mkdir()
+    (tmp_path / "drafts" / "novel.txt").write_text("years of work")
+    for foreign in (tmp_path, tmp_path / "drafts" / "novel.txt"):
+        with pytest.raises(InvalidInput, match="choose a folder that is new, empty or an artifact"):
+            full_catalog().save(foreign)
+    web = tmp_path / "web"
+    web.mkdir()
+    (web / "manifest.json").write_text('{"name": "a web page"}')
+    with pytest.raises(InvalidInput, match="path must be a folder for this artifact alone"):
+        full_catalog().save(web)
+    assert (tmp_path / "drafts" / "novel.txt").read_text() == "years of work"
+    assert (web / "manifest.json").read_text() == '{"name": "a web page"}'
+
+
+def test_columns_of_any_type_and_name_come_back(tmp_path: Path) -> None:
+    columns = {
+        "half": np.arange(12, dtype=np.float16),
+        "long": np.arange(12, dtype=np.longdouble),
+        "big": np.arange(12).astype(">i4"),
+        "unsigned": np.arange(12, dtype=np.uint8),
+        "a": list("xyzxyzxyzxyz"),
+        "a.codes": [2] * 12,
+        "a.bytes": list("pqrpqrpqrpqr"),
+        "0": [f"title {i}" for i in range(12)],
+        "ü/\\ ": [None, "x"] * 6,
+    }
+    random_catalog(0, attributes=columns)[0].save(tmp_path)
+    loaded = sw.Catalog.load(tmp_path).attributes
+    assert list(loaded) == list(columns)
+    for name, column in columns.items():
+        assert list(loaded[name][:]) == list(column), name
+
+
+def test_what_could_not_be_read_back_replaces_nothing(tmp_path: Path) -> None:
+    artifact.write(tmp_path, "thing", {"a": np.zeros(2)}, {"x": 1})
+    for arrays, meta in (
+        ({"a": np.zeros(2, np.float16)}, {}),
+        ({"a": np.zeros(2)}, {"x": {1, 2}}),
+        ({"a": np.zeros(2)}, {"x": "y" * (17 << 20)}),
+    ):
+        with pytest.raises(InvalidInput):
+            artifact.write(tmp_path, "thing", arrays, meta)
+    assert artifact.read(tmp_path, "thing").meta == {"x": 1}
 
 
 SAVER = """

@@ -97,8 +97,9 @@ class World:
         return cls(catalog, taste, tuple(_histories(rng, taste, popularity, n_users)))
 
     def user(self, history: ArrayLike) -> User:
-        """Whoever has heard the songs ``history`` (rows): their mean taste, at unit length."""
-        mean = self.taste[self.catalog.items(history)].mean(axis=0)
+        """Whoever has heard the songs ``history`` (rows): their mean taste, at unit length; none for a newcomer."""
+        rows = self.catalog.items(history)
+        mean = self.taste[rows].sum(axis=0) / max(1, len(rows))
         u = mean / max(float(np.linalg.norm(mean)), 1e-9)
         return User(heads=np.tile(np.append(u, 1.0), (self.catalog.heads, 1)), base=np.concatenate([u, [1.0, _OFFSET]]))
 

@@ -14,13 +14,15 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from setwise.checks import require_shape
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.hardness.tokens import read_lines, whole
+from setwise.hardness.whole_numbers import whole_array
 
 MOST_VERTICES = 20_000  # the adjacency is dense: 400 MB
 
@@ -33,16 +35,19 @@ class Graph:
     weights: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
-        n = len(self.adjacency)
-        require_shape("adjacency", self.adjacency, (n, n))
-        if n == 0 or self.adjacency.dtype != bool:
-            got = f"{n} vertices of dtype {self.adjacency.dtype}"
-            raise InvalidInput("adjacency", "a boolean matrix with a vertex", got, "compare with 0")
-        if self.adjacency.diagonal().any() or (self.adjacency != self.adjacency.T).any():
+        adjacency = _matrix(self.adjacency)
+        n = len(adjacency)
+        if n == 0 or adjacency.dtype != bool:
+            got = f"{n} vertices of dtype {adjacency.dtype}"
+            raise InvalidInput(
+                "adjacency", "a boolean matrix with a vertex", got, "write True and False, or compare with 0"
+            )
+        if adjacency.diagonal().any() or (adjacency != adjacency.T).any():
             todo = "add its transpose and clear the diagonal"
             raise InvalidInput("adjacency", "symmetric with an empty diagonal", "another matrix", todo)
+        object.__setattr__(self, "adjacency", adjacency)
         if self.weights is not None:
-            require_shape("weights", self.weights, (n,))
+            object.__setattr__(self, "weights", whole_array("weights", self.weights, (n,)))
 
     @property
     def n_vertices(self) -> int:
@@ -53,6 +58,17 @@ class Graph:
     def closed(self) -> NDArray[np.bool_]:
         """The adjacency with a full diagonal, the paper's A: (n, n)."""
         return self.adjacency | np.eye(self.n_vertices, dtype=bool)
+
+
+def _matrix(given: ArrayLike) -> NDArray[Any]:
+    """``given`` as a square array of any type."""
+    try:
+        array = np.asarray(given)
+    except ValueError:  # ragged nested lists
+        raise InvalidInput("adjacency", "a square matrix", "rows of different lengths", "pad them") from None
+    size = len(array) if array.ndim else 0
+    require_shape("adjacency", array, (size, size))
+    return array
 
 
 def read_dimacs(path: str | os.PathLike[str]) -> Graph:

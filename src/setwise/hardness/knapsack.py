@@ -28,16 +28,16 @@ from __future__ import annotations
 import math
 import os
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import index_array, numbers, require_finite, require_shape
+from setwise.checks import index_array, real_array, require_shape
 from setwise.errors import InvalidInput
 from setwise.hardness.reduction import Reduction
-from setwise.hardness.tokens import Words
+from setwise.hardness.tokens import Words, refused_at
+from setwise.hardness.whole_numbers import require_small_sums, whole_array
 from setwise.rewards import Constant, PiecewiseLinear, Reward
 
 Rows = NDArray[np.intp]
@@ -54,18 +54,17 @@ class Knapsack:
     name: str = ""
 
     def __post_init__(self) -> None:
-        for name in ("profit", "weight", "capacity"):
-            object.__setattr__(self, name, numbers(name, getattr(self, name)))
-        require_shape("profit", self.profit, ("c",))
-        require_finite("profit", self.profit)
-        require_shape("weight", self.weight, ("d", len(self.profit)))
-        require_shape("capacity", self.capacity, (len(self.weight),))
-        if not self.weight.size:
+        profit = real_array("profit", self.profit, ("c",), np.float64)
+        weight = whole_array("weight", self.weight, ("d", len(profit)))
+        capacity = whole_array("capacity", self.capacity, (len(weight),))
+        if not weight.size:
             raise InvalidInput("weight", "of an item and a constraint at least", "none", "add one")
-        if self.profit.min() < 0:
-            raise InvalidInput("profit", "at least 0", self.profit.min(), "drop the items that cost")
-        require_whole("weight", self.weight)
-        require_whole("capacity", self.capacity)
+        if profit.min() < 0:
+            raise InvalidInput("profit", "at least 0", profit.min(), "drop the items that cost")
+        require_small_sums("profit", profit)
+        require_small_sums("weight", weight)
+        for name, array in (("profit", profit), ("weight", weight), ("capacity", capacity)):
+            object.__setattr__(self, name, array)
 
     @property
     def n_items(self) -> int:
@@ -79,18 +78,16 @@ class Knapsack:
 
     def value(self, z: ArrayLike) -> float:
         """The profit p · z."""
-        return float(self.profit @ np.asarray(z, bool))
+        return float(self.profit @ self._choice(z))
 
     def is_feasible(self, z: ArrayLike) -> bool:
         """Whether y_i · z ≤ t_i for every constraint i."""
-        return bool((self.weight @ np.asarray(z, bool) <= self.capacity).all())
+        return bool((self.weight @ self._choice(z) <= self.capacity).all())
 
-
-def require_whole(name: str, array: NDArray[Any]) -> None:
-    """Refuse anything but whole numbers of at least 0."""
-    if array.dtype.kind not in "iu" or array.min(initial=0) < 0:
-        got = f"dtype {array.dtype} from {array.min(initial=0)}"
-        raise InvalidInput(name, "whole numbers of at least 0", got, "multiply until they are whole")
+    def _choice(self, z: ArrayLike) -> NDArray[np.bool_]:
+        chosen = np.asarray(z)
+        require_shape("z", chosen, (self.n_items,))
+        return chosen.astype(bool)
 
 
 # --- the files -----------------------------------------------------------------------------------------------------
@@ -123,7 +120,8 @@ def _problem(words: Words, number: int | None = None) -> Knapsack:
     weight = words.wholes(c * d, "a weight").reshape(d, c)
     capacity = words.wholes(d, "a capacity")
     name = words.path.name.split(".")[0] + ("" if number is None else f"-{number}")
-    return Knapsack(profit, weight, capacity, optimum or None, name)
+    with refused_at(words.path, words.line):
+        return Knapsack(profit, weight, capacity, optimum or None, name)
 
 
 # --- the reduction -------------------------------------------------------------------------------------------------

@@ -24,11 +24,13 @@ from __future__ import annotations
 import csv
 import math
 import os
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -48,6 +50,8 @@ from setwise.instance import Instance
 Folder = str | os.PathLike[str]
 
 EPS = 1e-6  # how far F of a quadratic knapsack may fall short of the profit
+
+_PLAIN_NAME = re.compile(r"[\w+-][\w.+ -]{0,199}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +86,9 @@ def cliques(folder: Folder) -> Iterator[HardInstance]:
     """The DIMACS graphs, by construction (a)."""
     here = Path(folder) / "clique"
     for row in _table(here / "clique_best_known.csv", "file", "graph", "best_known_clique"):
-        graph, best = read_dimacs(_file(here, row["file"])), row.whole("best_known_clique")
+        graph, best = read_dimacs(row.file("file")), row.whole("best_known_clique")
+        if not 1 <= best <= graph.n_vertices:
+            row.refuse(f"best_known_clique must be 1 to {graph.n_vertices}, the number of vertices, got {best}")
         k, decode = best + 1, partial(solution_to_clique, graph)
         yield HardInstance(row["graph"], "clique", k, (), best, best, clique_catalog(graph, k).instance, decode)
 
@@ -93,16 +99,18 @@ def knapsacks(folder: Folder) -> Iterator[HardInstance]:
     solved = chain(read_or_library(_file(here, "mknap1.txt")), map(read_sac94, sorted((here / "sac94").glob("*.dat"))))
     for problem in solved:
         yield _knapsack(problem, problem.optimum or 0.0, problem.optimum or math.inf)
-    file, problems = "", list[Knapsack]()
+    file, problems = None, list[Knapsack]()
     for row in _table(here / "mknapcb_best_known.csv", "file", "problem", "best_known_1997", "lp_relaxation"):
         if row["file"] != file:  # the rows of one file stand together
-            file, problems = row["file"], read_or_library(_file(here, row["file"]))
-        number = row.whole("problem")
+            file, problems = row["file"], read_or_library(row.file("file"))
+        number, best = row.whole("problem"), row.whole("best_known_1997")
         if number >= len(problems):
-            raise MalformedFile(row.path, row.line, f"problem must be 0 to {len(problems) - 1}, got {number}")
+            row.refuse(f"problem must be 0 to {len(problems) - 1}, got {number}")
         # The relaxation is printed to four digits and may be almost 10⁻⁴ larger than it says.
         upper = math.floor(row.real("lp_relaxation") + 1e-4)
-        yield _knapsack(problems[number], row.whole("best_known_1997"), upper)
+        if best > upper:
+            row.refuse(f"best_known_1997 must be at most lp_relaxation, {upper}, got {best}")
+        yield _knapsack(problems[number], best, upper)
 
 
 def _knapsack(problem: Knapsack, lower: float, upper: float) -> HardInstance:
@@ -115,7 +123,7 @@ def quadratic_knapsacks(folder: Folder) -> Iterator[HardInstance]:
     """The quadratic knapsacks, with their capacity."""
     here = Path(folder) / "qkp"
     for row in _table(here / "qkp_best_known.csv", "instance", "best_known"):
-        problem = read_billionnet_soutif(_file(here, row["instance"] + ".txt"))
+        problem = read_billionnet_soutif(row.file("instance", ".txt"))
         n, lower = problem.n_items, row.whole("best_known") - EPS
         build = partial(quadratic_knapsack_instance, problem, EPS)
         decode = partial(solution_to_quadratic_knapsack, problem)
@@ -142,21 +150,46 @@ class _Row:
     def real(self, column: str) -> float:
         return real(self.path, self.line, self.cells[column], column)
 
+    def file(self, column: str, ending: str = "") -> Path:
+        """The file beside the table that a cell names."""
+        name = self.cells[column]
+        if not _PLAIN_NAME.fullmatch(name):
+            self.refuse(f"{column} must be the plain name of a file, got {name[:40]!r}")
+        path = _file(self.path.parent, name + ending)
+        if not path.is_file():
+            self.refuse(f"{column} must name a file beside the table, but there is no {path.name!r}")
+        return path
+
+    def refuse(self, reason: str) -> NoReturn:
+        raise MalformedFile(self.path, self.line, reason)
+
 
 def _table(path: Path, *columns: str) -> Iterator[_Row]:
     """The rows of a CSV file that has these columns, and maybe others."""
-    lines = csv.reader(read_lines(path))
-    header = next(lines, [])
+    lines = _split(path)
+    _, header = next(lines, (1, []))
     for column in columns:
         if column not in header:
             raise MalformedFile(path, 1, f"the table must have a column '{column}'")
-    for cells in lines:
+    for number, cells in lines:
         if len(cells) != len(header):
-            raise MalformedFile(path, lines.line_num, f"there must be {len(header)} cells, got {len(cells)}")
-        yield _Row(path, lines.line_num, dict(zip(header, cells, strict=True)))
+            raise MalformedFile(path, number, f"there must be {len(header)} cells, got {len(cells)}")
+        yield _Row(path, number, dict(zip(header, cells, strict=True)))
+
+
+def _split(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every row of a CSV file, with the line."""
+    rows = csv.reader(read_lines(path))
+    try:
+        for cells in rows:
+            yield rows.line_num, cells
+    except csv.Error as error:
+        raise MalformedFile(
+            path, max(rows.line_num, 1), f"the line must be a row of cells, got one where {error}"
+        ) from None
 
 
 def _file(folder: Path, name: str) -> Path:
-    """The file of this name, gzipped or not."""
-    plain = folder / name
-    return plain if plain.exists() else folder / (name + ".gz")
+    """The file of this name, gzipped or not; the plain one when there is neither."""
+    plain, packed = folder / name, folder / (name + ".gz")
+    return packed if packed.exists() and not plain.exists() else plain

@@ -7,8 +7,11 @@ weight e^M and score 0, and the score e^M for all items,
 
     a_i(S) = p_i + Σ_j w_ij · e^M / (e^M + Σ_j w_ij)       is short of   p_i + Σ_j w_ij   by at most (Σ_j w_ij)² / e^M,
 
-so F(S) = Σ a_i(S) lies at most eps below the profit of S once e^M ≥ Σ_i (Σ_j w_ij)² / eps, for the largest such sums of
-at most k items.
+so F(S) = Σ a_i(S) lies at most eps/2 below the profit of S once e^M ≥ 2 Σ_i (Σ_j w_ij)² / eps, for the largest such
+sums of at most k items. The other half of eps is for rounding, with unit ε = 2^−53: that of log w, log w − M and the
+exponentials changes a weight by a factor of up to 1 + ε(3 |log w| + M + 6); product, division and the sums over k
+weights add 2k + 4, the sum over k items k more. Where the attention adds up to A and the items' own profits to P this
+makes ε(A(3 max |log w| + M + 3k + 10) + P(k + 1)), and an eps of which it may take more than half is refused.
 
 The capacity takes one more row, pinned, and a second head that only this row uses: it attends to item j with weight
 y_j and score −1, and to a sink of weight 1 and score 0, and sees −Y/(1+Y) = −1 + 1/(1+Y) of the sum Y. Its reward is
@@ -25,15 +28,18 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import index_array, real_number, require_shape, whole_number
+from setwise.checks import index_array, real_number, whole_number
 from setwise.errors import InvalidInput, MalformedFile
-from setwise.hardness.knapsack import capacity_reward, refuse_capacity, require_whole
-from setwise.hardness.tokens import read_lines, whole, wholes
+from setwise.hardness.knapsack import capacity_reward, refuse_capacity
+from setwise.hardness.tokens import read_lines, refused_at, whole, wholes
+from setwise.hardness.whole_numbers import require_small_sums, whole_array
 from setwise.instance import Instance
 from setwise.rewards import Linear
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
+
+UNIT = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,14 +53,20 @@ class QuadraticKnapsack:
     name: str = ""
 
     def __post_init__(self) -> None:
-        n = len(self.profit)
-        for name, shape in (("profit", (n,)), ("pair", (n, n)), ("weight", (n,))):
-            require_shape(name, getattr(self, name), shape)
-            require_whole(name, getattr(self, name))
-        whole_number("capacity", self.capacity, least=0)
-        if self.pair.diagonal().any() or (self.pair != self.pair.T).any():
+        profit = whole_array("profit", self.profit, ("n",))
+        n = len(profit)
+        pair = whole_array("pair", self.pair, (n, n))
+        weight = whole_array("weight", self.weight, (n,))
+        capacity = whole_number("capacity", self.capacity, least=0)
+        if n == 0:
+            raise InvalidInput("profit", "that of an item at least", "none", "add one")
+        if pair.diagonal().any() or (pair != pair.T).any():
             todo = "add its transpose and clear the diagonal"
             raise InvalidInput("pair", "symmetric with an empty diagonal", "another matrix", todo)
+        for name, array in (("profit", profit), ("pair", pair), ("weight", weight)):
+            require_small_sums(name, array.ravel())
+            object.__setattr__(self, name, array)
+        object.__setattr__(self, "capacity", capacity)
 
     @property
     def n_items(self) -> int:
@@ -94,7 +106,9 @@ def read_billionnet_soutif(path: str | os.PathLike[str]) -> QuadraticKnapsack:
     if rows.number("the kind of constraint") != 0:
         raise MalformedFile(rows.path, rows.line, "the kind of constraint must be 0, at most")
     capacity = rows.number("the capacity")
-    return QuadraticKnapsack(profit, pair + pair.T, rows.numbers(n, "weights"), capacity, name)
+    weight = rows.numbers(n, "weights")
+    with refused_at(rows.path, rows.line):
+        return QuadraticKnapsack(profit, pair + pair.T, weight, capacity, name)
 
 
 class _Rows:
@@ -128,7 +142,8 @@ class _Rows:
 
 
 def pairwise_instance(problem: QuadraticKnapsack, k: int, eps: float = 1e-6) -> Instance:
-    """The problem without its capacity: F(S) is the profit of S, or less by at most ``eps``, for |S| ≤ k."""
+    """The problem without its capacity: F(S) is the profit of S within ``eps`` for |S| ≤ k."""
+    eps = _positive(eps)
     n, log_pair, M = problem.n_items, _log(problem.pair / 2), _sink_logit(problem, k, eps)
     return Instance(
         log_pair, np.full(n, math.exp(M)), Linear(), problem.profit, sink_logit=np.full(n, M), sink_score=[0.0]
@@ -138,15 +153,16 @@ def pairwise_instance(problem: QuadraticKnapsack, k: int, eps: float = 1e-6) -> 
 def quadratic_knapsack_instance(problem: QuadraticKnapsack, eps: float = 1e-6) -> Instance:
     """The problem with its capacity, as a row n that must be pinned: ``include=[n]``, k = n + 1.
 
-    F(S) is the profit of the other rows, or less by at most ``eps``, when they fit, and below 0 when they do not.
+    F(S) is the profit of the other rows within ``eps`` when they fit, and below 0 when they do not.
     """
+    eps = _positive(eps)
     n, M = problem.n_items, _sink_logit(problem, problem.n_items, eps)
     refuse_capacity(problem.capacity, n + 1)
     logit = np.full((2, n + 1, n + 1), -np.inf)
     logit[0, :n, :n] = _log(problem.pair / 2)
     logit[1, n, :n] = _log(problem.weight)
     score = np.repeat([[math.exp(M)], [-1.0]], n + 1, axis=1)
-    penalty = float(problem.profit.sum() + problem.pair.sum() // 2) + 1
+    penalty = float(problem.profit.sum() + problem.pair.sum() // 2) + 1 + eps
     rewards = [Linear(), capacity_reward(problem.capacity, -1.0, penalty)]
     sink_logit = np.repeat([[M], [0.0]], n + 1, axis=1)
     reward_class = (np.arange(n + 1) == n).astype(int)
@@ -164,11 +180,23 @@ def _log(weight: Floats | Integers) -> Floats:
         return np.asarray(np.log(weight))
 
 
+def _positive(eps: float) -> float:
+    value = real_number("eps", eps)
+    if value <= 0:
+        raise InvalidInput("eps", "above 0", value, "pass a small positive number")
+    return value
+
+
 def _sink_logit(problem: QuadraticKnapsack, k: int, eps: float) -> float:
-    """The M that keeps F(S) within ``eps`` of the profit for all sets of at most k items."""
-    k, eps = whole_number("k", k), real_number("eps", eps)
-    if eps <= 0:
-        raise InvalidInput("eps", "above 0", eps, "pass a small positive number")
+    """The M that keeps F(S) within ``eps`` of the profit for all sets of at most k items, rounding included."""
+    k = min(whole_number("k", k), problem.n_items)
     attended = np.sort(problem.pair / 2, axis=1)[:, ::-1][:, : k - 1].sum(axis=1)
-    short = np.sort(attended**2)[::-1][:k].sum()
-    return math.log(max(short / eps, 1.0))
+    attended = np.sort(attended)[::-1][:k]
+    short, total = float((attended**2).sum()), float(attended.sum())
+    M = max(0.0, math.log(2 * short) - math.log(eps)) if short else 0.0
+    logs = max(1.0, math.log(problem.pair.max() / 2)) if short else 1.0  # log ½, the smallest, is above −1
+    rounding = UNIT * (total * (3 * logs + M + 3 * k + 10) + float(problem.profit.sum()) * (k + 1))
+    if eps < 2 * rounding:
+        must = f"at least {2.2 * rounding:.1e}, which is what double precision can keep here"
+        raise InvalidInput("eps", must, f"{eps:g}", "raise it or lower k")
+    return M

@@ -10,17 +10,18 @@ import gzip
 import os
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.errors import MalformedFile
+from setwise.errors import InvalidInput, MalformedFile
+from setwise.hardness.whole_numbers import LARGEST
 
 _WHOLE = re.compile(r"\d+", re.ASCII)
 _REAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_LARGEST = 2**53  # above it float64 skips whole numbers
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
@@ -35,11 +36,20 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
     return lines
 
 
+@contextmanager
+def refused_at(path: Path, line: int) -> Iterator[None]:
+    """Whatever is refused inside is refused as a malformed file that was read up to this line."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise MalformedFile(path, line, str(error).removesuffix(".")) from None
+
+
 def whole(path: Path, line: int, word: str, what: str) -> int:
     """``word`` as a whole number of at least 0."""
     if not _WHOLE.fullmatch(word):
         raise MalformedFile(path, line, f"{what} must be a whole number of at least 0, got {word[:40]!r}")
-    if len(word) > 16 or int(word) > _LARGEST:
+    if len(word) > 16 or int(word) > LARGEST:
         raise MalformedFile(path, line, f"{what} must be at most 2^53, got {word[:40]!r}")
     return int(word)
 
@@ -77,6 +87,11 @@ class Words:
             reason = f"the file ends where {what} should stand ({count} expected, {left} left)"
             raise MalformedFile(self.path, self._last_line, reason)
         return self._lines[start : self._at], self._words[start : self._at]
+
+    @property
+    def line(self) -> int:
+        """The line of the latest word."""
+        return self._lines[self._at - 1]
 
     def count(self, what: str) -> int:
         """The next word, as a whole number of at least 1."""

@@ -9,24 +9,42 @@
 Maximise F_θ, put θ ← R(S), and repeat until R no longer grows. Each round improves R strictly and there are finitely
 many sets, so it ends. When the ranker is exact, a last round without improvement means that no set has more than θ: the
 assortment is optimal. Any other ranker gives a rising sequence.
+
+**What is proven, in doubles.** Let r be the largest |price| and τ = 10⁻⁹ r / 4.
+
+* Cancellation. F_θ(S) = oθ for the set that gave θ, and its rounding may exceed what a better set of small V earns. So
+  an exact ranker gets a last round at θ + 2τ. There all sets of R ≤ θ are at least 2τ(o + V(S)) below what an
+  improvement needs, and rounding, less than τ V(S), cannot lift them: if the ranker returns one of them, no set has
+  more than θ + 3τ. Rounding of an exponent is ε(6k + 200) times its sums over H and 4ε times the rest; if that may
+  exceed 10⁻⁹/8 (margins are up to 2r), nothing is proven; if it may exceed 10⁻³, nothing is tried.
+* Overflow. F is divided by e^c, which changes no comparison, with a c that brings the largest V to e^600 at most.
+* Underflow. Terms below e^−745 are lost. They do not matter where (o + V(S)) e^−c is at least e^−700 for every set S,
+  and otherwise nothing is proven. (A set's V is at least the smallest that an item's e^g can be.)
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise.checks import whole_number
 from setwise.errors import InvalidInput
+from setwise.preferences.attention_sum import UNIT, largest_sums
 from setwise.ranking import Ranking, rank
 
 if TYPE_CHECKING:
     from setwise.preferences.halo_mnl import MNL
 
 Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+TOLERANCE = 1e-9  # of the largest price: by how much a set would have to be better to disprove ``proven``
+_COARSEST = 1e-3  # rounding of an exponent beyond which a search would be a guess
+_HIGHEST, _LOWEST = 600.0, -700.0  # e^±these are doubles with room to spare
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +55,7 @@ class Assortment:
     expected_sales    the probability that something is bought
     expected_revenue  at the given prices, None without them
     guesses           the thresholds θ of Dinkelbach's rounds, empty when sales were maximised
-    proven            whether no better set exists
+    proven            whether no set is better, by more than 10⁻⁹ of the largest price (or of all sales)
     """
 
     items: list[Any]
@@ -61,27 +79,55 @@ def best_assortment(
         todo = "pass price to maximise revenue"
         raise InvalidInput("price", "given when there is no outside option, as something is always sold", None, todo)
 
+    k = whole_number("k", k)
+    shift, exact = _numerics(model, min(k, len(model)))
+
     def search(margin: Floats | None) -> Ranking:
-        return rank(model.instance(margin, groups), k, ranker, **wishes)
+        return rank(model.instance(margin, groups, shift), k, ranker, **wishes)
 
     guesses: tuple[float, ...] = ()
     revenue = None
     if price is None:
         found = search(None)
+        chosen, proven = found.indices, found.proven
     else:
-        found, guesses = dinkelbach(model, model.prices(price), search)
-        revenue = model.expected_revenue(found.indices, price)
-    chosen = found.indices
-    return Assortment(model.ids[chosen].tolist(), chosen, model.expected_sales(chosen), revenue, guesses, found.proven)
+        chosen, proven, guesses = dinkelbach(model, model.prices(price), search)
+        revenue = model.expected_revenue(chosen, price)
+    items, sales = model.ids[chosen].tolist(), model.expected_sales(chosen)
+    return Assortment(items, chosen, sales, revenue, guesses, proven and exact)
 
 
-def dinkelbach(model: MNL, price: Floats, search: Callable[[Floats], Ranking]) -> tuple[Ranking, tuple[float, ...]]:
-    """The set of largest revenue that ``search`` over margins leads to, and the thresholds tried."""
-    found, guesses = search(price), [0.0]
+def dinkelbach(model: MNL, price: Floats, search: Callable[[Floats], Ranking]) -> tuple[Rows, bool, tuple[float, ...]]:
+    """The set of largest revenue that ``search`` over margins leads to, whether it is proven, the thresholds tried."""
+    largest = float(np.abs(price).max())
+    unit = 2.0 ** np.frexp(largest)[1] if largest else 1.0  # margins of size 1, divided exactly
+    chosen, guesses = search(price / unit).indices, [0.0]
     while True:
-        theta = model.expected_revenue(found.indices, price)
+        theta = model.expected_revenue(chosen, price)
         guesses.append(theta)
-        other = search(price - theta)
-        if model.expected_revenue(other.indices, price) <= theta:
-            return replace(found, proven=other.proven), tuple(guesses)
-        found = other
+        for above in (0.0, TOLERANCE / 2 * largest):  # the second round is the proof
+            other = search(price / unit - (theta + above) / unit)
+            if model.expected_revenue(other.indices, price) > theta:
+                chosen = other.indices
+                break
+            if not other.proven:
+                return chosen, False, tuple(guesses)
+        else:
+            return chosen, True, tuple(guesses)
+
+
+def _numerics(model: MNL, k: int) -> tuple[float, bool]:
+    """c, and whether doubles can tell the sets of at most k items apart as the docstring asks."""
+    plus, minus = largest_sums(model.halo, k)
+    highest = float(np.logaddexp.reduce(np.sort(model.utility + plus)[-k:]))
+    lowest = float((model.utility - minus).min())
+    outside = 0.0 if model.outside_option else -np.inf
+    small = max(lowest, outside)  # log of what o + V is at least
+    shift = 0.0 if highest <= _HIGHEST and small >= _LOWEST else highest - _HIGHEST
+    widest = _HIGHEST + 800.0  # an exponent with more against it belongs to a term that vanishes
+    sums = 2 * float(plus.max()) + min(float(minus.max()), widest)
+    rounding = UNIT * ((6 * k + 200) * sums + 4 * (abs(shift) + widest))
+    if rounding > _COARSEST:
+        must, got = "such that doubles keep their sums", f"sums of up to {max(sums, abs(shift)):.3g}"
+        raise InvalidInput("positive effects and utilities", must, got, "scale them down")
+    return shift, rounding <= TOLERANCE / 8 and small - shift >= _LOWEST

@@ -22,7 +22,7 @@ bound Σ_{j∈S} H⁺_ij and Σ_{j∈S} H⁻_ij over all i and all sets of at mo
   terms (here, and in the model's own value) add 6k + 12. Nothing cancels inside a head, so both heads together are off
   by at most 2 (T + δ) ε (3 Λ + M + 6k + 16), Λ = max(L, log max|H|). It must be at most δ/2, or δ is out of reach.
 
-e^M must itself be a double: M ≤ 700 asks for δ ≥ 4T² e^−700, which matters for T beyond 10^140 only.
+e^M must itself be a number that a catalogue takes, at most 10^100: this asks for δ ≥ 4T² 10^−100.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.catalog import Catalog, Sink
+from setwise.checks import LARGEST
 from setwise.errors import InvalidInput
 from setwise.ids import IdChoice
 from setwise.rewards import Reward
@@ -42,7 +43,7 @@ from setwise.rewards import Reward
 Floats = NDArray[np.float64]
 
 UNIT = 2.0**-52
-_LARGEST_EXPONENT = 700.0  # e^700 is still a double
+TINIEST = 1e-300  # errors below it are out of reach unless nothing has to be summed
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,12 +58,13 @@ class AttentionSum:
     @classmethod
     def within(cls, interaction: Floats, k: int, error: float) -> AttentionSum:
         """The construction that is right within ``error`` for every item of every set of at most k items."""
+        error = max(error, TINIEST)
         total = float(max(part.max() for part in largest_sums(interaction, k)))
         sink = sink_logit(total, error / 4)
         floor = max(0.0, math.log(4 * k / error))
         widest = max(floor, _log(float(np.abs(interaction).max())))
         rounding = 2 * (total + error) * UNIT * (3 * widest + sink + 6 * k + 16)
-        return cls(interaction, sink, floor, max(rounding, 2 * total * (total * math.exp(-_LARGEST_EXPONENT))))
+        return cls(interaction, sink, floor, max(rounding, 2 * total * (total / LARGEST)))
 
     def catalog(self, base: Floats, reward: Reward, ids: IdChoice | None, attributes: Any) -> Catalog:
         """The transformer: f(base_i · u⁰ + Σ_{j∈S} H_ij) for users whose two heads are 1."""
@@ -104,14 +106,18 @@ def sum_scores(sink: float) -> Floats:
 
 
 def require_reachable(eps: float, least: float) -> None:
-    """Refuse an ``eps`` that rounding alone may exceed."""
-    if eps < least:
-        raise InvalidInput(
-            "eps",
-            f"at least {1.1 * least:.1e}, which is what double precision can keep here",
-            f"{eps:g}",
-            "raise it or lower k",
-        )
+    """Refuse an ``eps`` that rounding alone may exceed; ``least`` is infinite, or NaN, when every eps may be."""
+    if eps >= least:
+        return
+    must, got = f"at least {1.1 * least:.1e}, which is what double precision can keep here", f"{eps:g}"
+    if not math.isfinite(least):
+        must, got = "within reach of double precision", f"{eps:g} for a model of numbers too large"
+    raise InvalidInput("eps", must, got, "raise it, lower k or scale the model down")
+
+
+def growth(error: float) -> float:
+    """e^error − 1: by how much a factor e^g grows when g does by ``error``; infinite beyond e^700."""
+    return math.expm1(error) if error <= 700.0 else math.inf
 
 
 def _log(number: float) -> float:

@@ -36,7 +36,8 @@ class ChoiceLog:
         if not len(self.chosen):
             raise InvalidInput("log", "a list of at least one choice", "none", "check the source of the log")
         for name in ("offered", "context"):
-            require_shape(name, getattr(self, name), (len(self.chosen), len(self.ids)))
+            object.__setattr__(self, name, _flags(name, getattr(self, name), (len(self.chosen), len(self.ids))))
+        object.__setattr__(self, "chosen", _rows_or_none(self.chosen, len(self.ids)))
         taken = np.flatnonzero(self.chosen >= 0)
         bad = taken[~self.offered[taken, self.chosen[taken]]]
         if bad.size:
@@ -101,3 +102,23 @@ def _ids(items: int | IdChoice) -> Ids:
     if isinstance(items, (int, np.integer)):
         return Ids.numbered(whole_number("items", items))
     return Ids.of(items, len(items))
+
+
+def _flags(parameter: str, given: Any, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    array = np.asarray(given)
+    require_shape(parameter, array, shape)
+    if array.dtype != bool:
+        raise InvalidInput(parameter, "an array of booleans", f"dtype {array.dtype}", "compare it with 0")
+    return array
+
+
+def _rows_or_none(given: Any, n: int) -> NDArray[np.intp]:
+    array = np.asarray(given)
+    require_shape("chosen", array, ("choices",))
+    must = f"row numbers, 0 to {n - 1}, or -1 for nothing"
+    if array.dtype.kind not in "iu":
+        raise InvalidInput("chosen", must, f"dtype {array.dtype}", "pass row numbers")
+    outside = (array < -1) | (array >= n)
+    if outside.any():
+        raise InvalidInput("chosen", must, int(array[outside][0]), "correct the log")
+    return array.astype(np.intp, copy=False)

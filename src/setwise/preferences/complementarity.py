@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import index_array, real_array, real_number, whole_number
-from setwise.errors import InvalidInput
+from setwise.checks import index_array, real_array
 from setwise.ids import IdChoice
 from setwise.preferences.attention_sum import AttentionSum, require_reachable
+from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size
 from setwise.rewards import Linear
 from setwise.users import User
 
@@ -50,10 +50,10 @@ class Complementarity:
         """The sum of the utilities; 0 for the empty set."""
         return float(self.item_utilities(user, items).sum())
 
-    def sample(self, user: ArrayLike, items: ArrayLike, size: int, seed: int) -> Rows:
+    def sample(self, user: ArrayLike, items: ArrayLike, size: int, seed: int = 0) -> Rows:
         """``size`` choices of one item of the set each, with probability proportional to e^g(S, i)."""
         rows = index_array("items", items, len(self), "the model")
-        return draw(rows, self.item_utilities(user, rows), size, seed)
+        return draw("items", rows, self.item_utilities(user, rows), size, seed)
 
     def to_catalog(
         self, eps: float, k: int | None = None, ids: IdChoice | None = None, attributes: Any = None
@@ -71,46 +71,3 @@ class Complementarity:
     def user(self, user: ArrayLike) -> User:
         """The user û as ``to_catalog`` needs it."""
         return User(heads=np.ones((2, 1)), base=user)
-
-
-def interaction_matrix(parameter: str, given: ArrayLike, n: int) -> Floats:
-    """``given`` as a finite (n, n) matrix with a zero diagonal, n > 0."""
-    if n == 0:
-        raise InvalidInput("items", "at least one", "none", "check the source of the model")
-    matrix: Floats = real_array(parameter, given, (n, n), np.float64)
-    at = np.flatnonzero(np.diagonal(matrix))
-    if at.size:
-        raise InvalidInput(
-            parameter,
-            "zero on its diagonal, because no item affects itself",
-            f"{matrix[at[0], at[0]]:g} for item {at[0]}",
-            "add the diagonal to the items' own utilities",
-        )
-    return matrix
-
-
-def set_size(k: int | None, n: int) -> int:
-    """The largest set that a construction must serve: ``k``, or all n items."""
-    return n if k is None else min(whole_number("k", k), n)
-
-
-def positive(parameter: str, number: float) -> float:
-    """``number`` as a finite float above 0."""
-    value = real_number(parameter, number)
-    if value <= 0:
-        raise InvalidInput(parameter, "above 0", value, "pass a small positive number")
-    return value
-
-
-def softmax(utility: Floats) -> Floats:
-    """Probabilities proportional to e^utility."""
-    weight = np.exp(utility - utility.max())
-    return np.asarray(weight / weight.sum())
-
-
-def draw(items: Rows, utility: Floats, size: int, seed: int) -> Rows:
-    """``size`` of ``items``, independently, each with probability proportional to e^utility."""
-    if not items.size:
-        raise InvalidInput("items", "a set of at least one item", "the empty set", "offer something to choose")
-    chosen = np.random.default_rng(seed).choice(len(items), whole_number("size", size), p=softmax(utility))
-    return items[chosen]

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.checks import real_array
 from setwise.errors import InvalidInput
 from setwise.ids import Ids
 
@@ -31,13 +32,13 @@ def wide(frame: Any, utility: Any, item: str) -> tuple[Floats, Floats, NDArray[A
     ids = Ids.of(names, len(names))
     if len(known) != len(ids):
         raise InvalidInput("utility", f"a number for each of {len(ids)} items", len(known), "align it with the frame")
-    place = ids.rows_of(list(frame[item] if item in columns else frame.index))
+    place = ids.rows_of(_cells(frame, item) if item in columns else list(frame.index))
     if sorted(place) != list(range(len(ids))):
         raise InvalidInput(
             "frame", f"one row for each of its {len(ids)} items", f"{len(place)} rows", "drop or add rows to match"
         )
     matrix = np.empty((len(ids), len(ids)))
-    matrix[place] = np.array([list(frame[name]) for name in names], np.float64).T
+    matrix[place] = np.array([_effects(frame, name, len(ids)) for name in names]).T
     return numbers[known.rows_of(names)], matrix, ids[:]
 
 
@@ -51,11 +52,14 @@ def long(frame: Any, utility: Any, item: str, other: str, effect: str) -> tuple[
     for name in (item, other, effect):
         if name not in columns:
             raise InvalidInput("frame", f"one with a column '{name}'", columns, "rename its columns")
-    rows, others = ids.rows_of(list(frame[item])), ids.rows_of(list(frame[other]))
+    rows, others = ids.rows_of(_cells(frame, item)), ids.rows_of(_cells(frame, other))
+    if len(others) != len(rows):
+        got = f"{len(rows)} cells in '{item}' and {len(others)} in '{other}'"
+        raise InvalidInput("frame", "one of columns of equal length", got, "check the source of the frame")
     if len(set(zip(rows, others, strict=True))) < len(rows):
         raise InvalidInput("frame", "one row a pair of items", "a pair more than once", "merge the repeated rows")
     matrix = np.zeros((len(ids), len(ids)))
-    matrix[rows, others] = list(frame[effect])
+    matrix[rows, others] = _effects(frame, effect, len(rows))
     return numbers, matrix, ids[:]
 
 
@@ -64,7 +68,7 @@ def named_numbers(given: Any) -> tuple[Ids, Floats]:
     if not hasattr(given, "items"):
         raise InvalidInput("utility", "a mapping of item to utility", type(given).__name__, "pass {item: utility}")
     named = dict(given.items())
-    return Ids.of(list(named), len(named)), np.array(list(named.values()), np.float64)
+    return Ids.of(list(named), len(named)), real_array("utility", list(named.values()), ("n",), np.float64)
 
 
 def _columns(frame: Any) -> list[Any]:
@@ -72,3 +76,14 @@ def _columns(frame: Any) -> list[Any]:
     if not names:
         raise InvalidInput("frame", "a data frame or {name: column}", type(frame).__name__, "pass one with columns")
     return names
+
+
+def _cells(frame: Any, name: Any) -> list[Any]:
+    column = frame[name]
+    if isinstance(column, str) or not hasattr(column, "__iter__"):
+        raise InvalidInput(f"column '{name}'", "a list of cells", repr(column), "pass one cell a row")
+    return list(column)
+
+
+def _effects(frame: Any, name: Any, rows: int) -> Floats:
+    return real_array(f"column '{name}'", _cells(frame, name), (rows,), np.float64)

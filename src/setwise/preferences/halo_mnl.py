@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import index_array, real_array
+from setwise.checks import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.ids import IdChoice, Ids
 from setwise.instance import Instance
@@ -30,15 +30,16 @@ from setwise.preferences.assortment import Assortment, best_assortment
 from setwise.preferences.attention_sum import (
     UNIT,
     AttentionSum,
+    growth,
     largest_sums,
     require_reachable,
     signed_parts,
-    sink_logit,
     sum_scores,
 )
 from setwise.preferences.choice_log import ChoiceLog
-from setwise.preferences.complementarity import Complementarity, draw, interaction_matrix, positive, set_size, softmax
+from setwise.preferences.complementarity import Complementarity
 from setwise.preferences.likelihood import Fit, Likelihood, Score, maximise
+from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size, shares
 from setwise.rewards import Constant, Exp
 from setwise.storage import artifact
 from setwise.users import User
@@ -47,6 +48,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 _HIGHEST = 700.0  # e^700 is still a double
+_VANISHED = -800.0  # e^−800 is not
 _REWARD_OF_SIGN = {1.0: Exp(), 0.0: Constant(0.0), -1.0: Exp(scale=-1.0)}  # of an item's margin
 
 
@@ -94,7 +96,7 @@ class MNL:
     def choice_probabilities(self, items: ArrayLike) -> Floats:
         """p(i | S) for each of ``items``; what is missing to 1 is the outside option."""
         utility = self._with_outside(self.item_utilities(items), 0.0)
-        return softmax(utility)[: np.size(items)] if utility.size else utility
+        return shares(utility)[: np.size(items)] if utility.size else utility
 
     def expected_sales(self, items: ArrayLike) -> float:
         """The probability that something is bought."""
@@ -105,10 +107,11 @@ class MNL:
         rows = index_array("items", items, len(self), "the model")
         return float(self.prices(price)[rows] @ self.choice_probabilities(rows))
 
-    def sample(self, items: ArrayLike, size: int, seed: int) -> Rows:
+    def sample(self, items: ArrayLike, size: int, seed: int = 0) -> Rows:
         """The rows of ``size`` independent choices from the set; −1 is a choice of nothing."""
         rows = index_array("items", items, len(self), "the model")
-        return draw(self._with_outside(rows, -1), self._with_outside(self.item_utilities(rows), 0.0), size, seed)
+        utility = self._with_outside(self.item_utilities(rows), 0.0)
+        return draw("items", self._with_outside(rows, -1), utility, size, seed)
 
     def _with_outside(self, array: NDArray[Any], outside: float) -> NDArray[Any]:
         return np.append(array, np.asarray([outside], array.dtype)) if self.outside_option else array
@@ -122,50 +125,70 @@ class MNL:
     def to_catalog(self, eps: float, k: int | None = None, attributes: Any = None) -> Catalog:
         """The simple transformer whose F(S) is V(S) within ``eps`` for every set of at most k items.
 
-        Evaluate it with ``self.user()``. Let B bound V over these sets: the sum of the k largest e^(u_i + T⁺_i), where
-        T⁺_i is the most that others can add to i. If every g is right within δ, V is right within B (e^δ − 1), so
-        δ = log(1 + eps/B). Half of δ goes to the construction, half to rounding: that of the sum over H, and on either
+        Evaluate it with ``self.user()``. Half of eps goes to ``_lifted``, which makes the effects of "never together"
+        finite. Of what it leaves let B bound V over these sets: the sum of the k largest e^(u_i + T⁺_i), where T⁺_i is
+        the most that others can add to i. If every g is right within δ, V is right within B (e^δ − 1), so
+        δ = log(1 + eps/2B). Half of δ goes to the construction, half to rounding: that of the sum over H, and on either
         side ε(|g| + k + 4) for the base term, exp and the sum of the k rewards.
         """
         eps, k = positive("eps", eps), set_size(k, len(self))
-        plus, minus = largest_sums(self.halo, k)
-        highest = np.sort(self.utility + plus)[-k:]
-        log_bound = float(np.logaddexp.reduce(highest))
+        utility, halo = self._lifted(k, math.log(eps) - math.log(2 * k))
+        plus, minus = largest_sums(halo, k)
+        log_bound = float(np.logaddexp.reduce(np.sort(utility + plus)[-k:]))
         if log_bound > _HIGHEST:
             todo = "lower k or scale the utilities down"
-            raise InvalidInput("the value of k items", "below e^700", f"up to e^{log_bound:.0f}", todo)
-        error = float(np.clip(np.logaddexp(0.0, math.log(eps) - log_bound), 1e-300, 1.0))
-        construction = AttentionSum.within(self.halo, k, error)
-        largest = float(np.abs(self.utility).max() + plus.max() + minus.max())
+            raise InvalidInput("the value of k items", "below e^700", f"up to e^{log_bound:.4g}", todo)
+        error = float(np.clip(np.logaddexp(0.0, math.log(eps) - math.log(2) - log_bound), 1e-300, 1.0))
+        construction = AttentionSum.within(halo, k, error)
+        largest = float(np.abs(utility).max() + plus.max() + minus.max())
         rounding = construction.rounding + 2 * UNIT * (largest + k + 4)
-        require_reachable(eps, math.exp(log_bound) * math.expm1(2 * rounding))
-        return construction.catalog(self.utility[:, None], Exp(), self.ids[:], attributes)
+        require_reachable(eps, 2 * math.exp(log_bound) * growth(2 * rounding))
+        return construction.catalog(utility[:, None], Exp(), self.ids[:], attributes)
+
+    def _lifted(self, k: int, negligible: float | Floats) -> tuple[Floats, Floats]:
+        """Utilities and H with hopeless entries raised, by which no e^g grows to more than e^``negligible``.
+
+        An effect H_ij ≤ −(u_i + T⁺_i − negligible) presses i below e^negligible in every set that has j, whatever else
+        is there, and goes on doing so when it is raised to that. So −10^18, which says "never together", becomes a
+        number that a sum can hold. The same is done for a utility: u_i ≤ negligible − T⁺_i.
+        """
+        plus, _ = largest_sums(self.halo, k)
+        room = self.utility + plus - negligible
+        return np.maximum(self.utility, negligible - plus), np.maximum(self.halo, -np.maximum(room, 0.0)[:, None])
 
     def user(self) -> User:
         """The one user that ``to_catalog`` needs."""
         return User(heads=np.ones((2, 1)), base=[1.0])
 
-    def instance(self, margin: ArrayLike | None = None, groups: Mapping[str, ArrayLike] | None = None) -> Instance:
-        """The dense problem of F(S) = Σ_{i∈S} margin_i e^g(S,i); a margin of 1, the default, makes it V(S).
+    def instance(
+        self, margin: ArrayLike | None = None, groups: Mapping[str, ArrayLike] | None = None, shift: float = 0.0
+    ) -> Instance:
+        """The dense problem of F(S) = Σ_{i∈S} margin_i e^(g(S,i) − shift); a margin of 1, the default, makes it V(S).
 
         A positive margin r has the reward e^x, with log r in the base. A negative one adds −e^(g + log |r|), which is
         −e^−x of x = −g − log |r|: the item's heads are exchanged and its base is negated. So every reward is
         non-decreasing, and an item that loses money may still be shown for its halo. The sink is so heavy that what it
-        truncates is below rounding.
+        truncates is below rounding. A ``shift`` keeps e^g within the doubles where g is not, and the best set the same.
         """
         wanted = np.ones(len(self)) if margin is None else real_array("margin", margin, (len(self),), np.float64)
         sign = np.sign(wanted)
+        log_margin = np.log(np.abs(wanted), where=sign != 0, out=np.zeros(len(self)))
+        scale = log_margin - real_number("shift", shift)
+        utility, halo = self._lifted(len(self), _VANISHED - scale)
         with np.errstate(divide="ignore"):  # log 0 = −∞: no attention at all
-            logit = np.log(signed_parts(self.halo))
+            logit = np.log(signed_parts(halo))
         logit[:, sign < 0] = logit[::-1][:, sign < 0]
-        total = float(np.abs(self.halo).sum(axis=1).max())
-        sink = sink_logit(total, total * UNIT)
+        total = float(np.abs(halo).sum(axis=1).max())
+        if total > LARGEST * UNIT:
+            got = f"effects that add up to {total:.1e}"
+            raise InvalidInput("halo", f"at most {LARGEST * UNIT:.1e} in sum on an item", got, "scale it down")
+        sink = max(0.0, math.log(total) - math.log(UNIT)) if total else 0.0  # what a sum of T loses is below UNIT · T
         kinds, classes = np.unique(sign, return_inverse=True)
         return Instance(
             logit,
             np.repeat(sum_scores(sink)[:, None], len(self), axis=1),
             ([_REWARD_OF_SIGN[kind] for kind in kinds], classes),
-            sign * (self.utility + np.log(np.abs(wanted), where=sign != 0, out=np.zeros(len(self)))),
+            sign * (utility + scale),
             np.full((2, len(self)), sink),
             np.zeros(2),
             groups=groups,
@@ -190,9 +213,16 @@ class MNL:
 
     def score(self, log: ChoiceLog) -> Score:
         """How well the model predicts a log of choices among its items."""
-        if not np.array_equal(log.ids[:], self.ids[:]):
-            raise InvalidInput("log", "about the items of the model", f"{len(log.ids)} others", "use the same ids")
-        return Likelihood(log, self.outside_option).score(self.utility, self.halo)
+        return self._score(self._likelihood("log", log, self.ids, self.outside_option))
+
+    def _score(self, likelihood: Likelihood) -> Score:
+        return likelihood.score(self.utility, self.halo)
+
+    @staticmethod
+    def _likelihood(parameter: str, log: ChoiceLog, ids: Ids, outside_option: bool) -> Likelihood:
+        if not np.array_equal(log.ids[:], ids[:]):
+            raise InvalidInput(parameter, "about the items of the model", f"{len(log.ids)} others", "use the same ids")
+        return Likelihood(log, outside_option, parameter)
 
     @classmethod
     def fit(cls, log: ChoiceLog, held_out: ChoiceLog | None = None, utility_ridge: float = 1e-3) -> Fit:
@@ -201,11 +231,14 @@ class MNL:
 
     @classmethod
     def _fitted(cls, log: ChoiceLog, held_out: ChoiceLog | None, utility_ridge: float, ridge: float | None) -> Fit:
-        found = maximise(Likelihood(log, log.outside_option), utility_ridge, ridge)
+        outside = log.outside_option
+        train = Likelihood(log, outside)
+        test = None if held_out is None else cls._likelihood("held_out", held_out, log.ids, outside)
+        found = maximise(train, utility_ridge, ridge)
         model = cls.__new__(cls)
-        model._fill(found.utility, found.halo, log.ids[:], log.outside_option)
-        test = None if held_out is None else model.score(held_out)
-        return Fit(model, model.score(log), test, found.converged, found.iterations)
+        model._fill(found.utility, found.halo, log.ids[:], outside)
+        held_out_score = None if test is None else model._score(test)
+        return Fit(model, model._score(train), held_out_score, found.converged, found.iterations)
 
     # --- files ---
 

@@ -82,11 +82,10 @@ class Fit:
 class Likelihood:
     """The loss of a log as a function of the parameters; H is (n, n), or (n, 0) when there is no halo."""
 
-    def __init__(self, log: ChoiceLog, outside_option: bool) -> None:
+    def __init__(self, log: ChoiceLog, outside_option: bool, parameter: str = "log") -> None:
         if log.outside_option and not outside_option:
-            raise InvalidInput(
-                "log", "one of choices only, as the model has no outside option", "choices of nothing", "drop those"
-            )
+            must = "one of choices only, as the model has no outside option"
+            raise InvalidInput(parameter, must, "choices of nothing", "drop those")
         self.context = log.context.astype(np.float64)
         possible = np.column_stack([log.offered, np.full(len(log), outside_option)])
         self.barrier = np.where(possible, 0.0, -np.inf)

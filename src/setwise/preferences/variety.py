@@ -25,8 +25,9 @@ B (e^δ − 1), B = k û_max e^{σΛ}, which is eps/2 for δ = log(1 + eps/2B). 
   leaks into 2d heads with values |β x_ja|, and Σ_a |x_ja| ≤ √d: L = log(4 k √d |β| max(1, λ_max)/δ).
 
 Rounding, with unit ε = 2^−52, changes a weight by a factor of at most 1 + ε(3(2L + |log λ|_max) + M + 12kd + 16), and
-the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With that in every
-exponent F moves by B times as much; an eps of which it may take more than half is refused.
+the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With an error of ρ in
+every exponent F moves by at most B (e^ρ − 1); an eps of which that may take more than half is refused. So are a B above
+e^700 and values β e^M beyond 10^100, which no catalogue takes.
 """
 
 from __future__ import annotations
@@ -37,14 +38,17 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog, Positions, Sink
-from setwise.checks import index_array, real_array, real_number, whole_number
+from setwise.checks import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.ids import IdChoice
-from setwise.preferences.attention_sum import UNIT, require_reachable
+from setwise.preferences.attention_sum import TINIEST, UNIT, growth, require_reachable
+from setwise.preferences.model_parts import draw, positive, require_items
 from setwise.rewards import Exp
 from setwise.users import User
 
 Floats = NDArray[np.float64]
+
+_HIGHEST = 700.0  # e^700 is still a double
 
 
 class SequentialVariety:
@@ -55,6 +59,9 @@ class SequentialVariety:
         self.embedding = real_array("embedding", embedding, (len(self.utility), "d"), np.float64)
         self.lag_weight = real_array("lag_weight", np.atleast_1d(lag_weight), ("k - 1",), np.float64)
         self.beta = real_number("beta", beta)
+        require_items(len(self.utility))
+        if abs(self.beta) > LARGEST:
+            raise InvalidInput("beta", f"at most {LARGEST:g} in size", self.beta, "scale it down")
         if (self.utility <= 0).any():
             raise InvalidInput("utility", "greater than 0", float(self.utility.min()), "drop items nobody wants")
         if (self.lag_weight < 0).any():
@@ -73,15 +80,27 @@ class SequentialVariety:
 
     def item_utilities(self, sequence: ArrayLike) -> Floats:
         """g(S, i_t) for each item of the sequence, in its order."""
+        rows = self._rows(sequence)
+        with np.errstate(over="ignore"):  # beyond e^709 the utility is infinite, and says so
+            return np.asarray(self.utility[rows] * np.exp(self._exponents(rows)))
+
+    def _rows(self, sequence: ArrayLike) -> NDArray[np.intp]:
         rows = index_array("sequence", sequence, len(self.utility), "the model")
         if len(rows) > self.k:
             raise InvalidInput(
                 "sequence", f"at most {self.k} items", f"{len(rows)}", "shorten it or pass more lag weights"
             )
+        return rows
+
+    def _exponents(self, rows: NDArray[np.intp]) -> Floats:
+        """β Σ_ℓ λ_ℓ s(i_t, i_{t−ℓ}) for each place t."""
         similarity = self.embedding[rows] @ self.embedding[rows].T
-        lag = np.arange(len(rows))[:, None] - np.arange(len(rows))
-        weight = np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
-        return np.asarray(self.utility[rows] * np.exp(self.beta * (weight * similarity).sum(axis=1)))
+        return np.asarray(self.beta * (self._weights(len(rows)) * similarity).sum(axis=1))
+
+    def _weights(self, length: int) -> Floats:
+        """λ_{t−m} of what stands at place m for what stands at place t > m, and 0 for m ≥ t: (length, length)."""
+        lag = np.arange(length)[:, None] - np.arange(length)
+        return np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
 
     def value(self, sequence: ArrayLike) -> float:
         """Σ_t g(S, i_t)."""
@@ -89,10 +108,8 @@ class SequentialVariety:
 
     def sample(self, sequence: ArrayLike, size: int, seed: int = 0) -> NDArray[np.intp]:
         """``size`` choices out of the sequence, each item with probability proportional to g(S, i_t)."""
-        rows = index_array("sequence", sequence, len(self.utility), "the model")
-        utilities = self.item_utilities(rows)
-        rng = np.random.default_rng(seed)
-        return rng.choice(rows, size=whole_number("size", size), p=utilities / utilities.sum())
+        rows = self._rows(sequence)
+        return draw("sequence", rows, np.log(self.utility[rows]) + self._exponents(rows), size, seed)
 
     # --- the same as a simple transformer ---
 
@@ -102,7 +119,7 @@ class SequentialVariety:
 
     def to_catalog(self, eps: float, ids: IdChoice | None = None) -> Catalog:
         """The simple transformer whose F is within ``eps`` of ``value`` for every sequence of at most k items."""
-        sink, floor = self._constants(real_number("eps", eps))
+        sink, floor = self._constants(positive("eps", eps))
         (n, d), k = self.embedding.shape, self.k
         signed = np.stack([np.maximum(self.embedding, 0.0), np.maximum(-self.embedding, 0.0)], axis=2)  # (n, d, ±)
         heads, width = 2 * d, k + 2
@@ -127,10 +144,8 @@ class SequentialVariety:
     def _positions(self, floor: float, heads: int, width: int) -> Positions:
         """r_t in the queries, e_m in the keys, the same in every head."""
         k = self.k
-        lag = np.arange(k)[:, None] - np.arange(k)
-        weight = np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
         query, key = np.zeros((k, heads, width)), np.zeros((k, heads, width))
-        query[:, :, :k] = np.log(np.maximum(weight, math.exp(-floor)))[:, None, :]
+        query[:, :, :k] = np.log(np.maximum(self._weights(k), math.exp(-floor)))[:, None, :]
         key[:, :, :k] = np.eye(k)[:, None, :]
         return Positions(query, key, np.zeros((k, heads, 1)))
 
@@ -145,18 +160,22 @@ class SequentialVariety:
 
     def _constants(self, eps: float) -> tuple[float, float]:
         """M and L for this eps, by the derivation above."""
-        if eps <= 0:
-            raise InvalidInput("eps", "greater than 0", eps, "pass the error you can accept, such as 1e-6")
         strength, total = abs(self.beta), float(self.lag_weight.sum())
-        largest = self.k * float(self.utility.max()) * math.exp(min(self._strongest_pull() * total, 700.0))  # B
-        delta = math.log1p(eps / (2 * largest))
+        log_bound = math.log(self.k) + math.log(self.utility.max()) + self._strongest_pull() * total  # log B
+        if not log_bound <= _HIGHEST:
+            todo = "lower beta, the lag weights or the utilities"
+            raise InvalidInput("the value of a sequence", "below e^700", f"up to e^{log_bound:.3g}", todo)
+        delta = float(np.clip(np.logaddexp(0.0, math.log(eps) - math.log(2) - log_bound), TINIEST, 1.0))
         heaviest = max(1.0, float(self.lag_weight.max(initial=0.0)))
         d = self.embedding.shape[1]
-        sink = max(0.0, math.log(max(2 * strength * (total + 1) ** 2 / delta, 1.0)))
-        floor = max(0.0, math.log(max(4 * self.k * math.sqrt(d) * strength * heaviest / delta, 1.0)))
+        log_strength = math.log(max(strength, TINIEST))
+        sink = max(0.0, math.log(2) + log_strength + 2 * math.log1p(total) - math.log(delta))
+        floor = max(0.0, math.log(4 * self.k * math.sqrt(d) * heaviest) + log_strength - math.log(delta))
         logs = 2 * floor + float(np.abs(np.log(self.lag_weight[self.lag_weight > 0])).max(initial=0.0))
         rounding = UNIT * (
             strength * total * (3 * logs + sink + 12 * self.k * d + 16) + float(np.abs(np.log(self.utility)).max()) + 2
         )
-        require_reachable(eps, 2 * largest * rounding)
+        require_reachable(eps, 2 * math.exp(log_bound) * growth(rounding))
+        if sink + max(0.0, log_strength) > math.log(LARGEST):  # of the values
+            require_reachable(eps, math.inf)
         return sink, floor

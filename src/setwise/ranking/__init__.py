@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise.errors import InvalidInput
+from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
 from setwise.ranking import exhaustive, greedy, knn
 from setwise.ranking.constraints import Constraints
@@ -42,7 +42,9 @@ def rank(
     ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows no more
     than two of one artist. When fewer than k candidates are there, the answer is made of those there are.
     """
-    if ranker not in RANKERS:
+    if not isinstance(instance, Instance):
+        raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
+    if not isinstance(ranker, str) or ranker not in RANKERS:
         raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
     function = RANKERS[ranker]
     known = list(inspect.signature(function).parameters)[2:]
@@ -52,7 +54,10 @@ def rank(
                 f"options of '{ranker}'", f"among: {', '.join(known) or 'none'}", repr(option), "drop it"
             )
     constraints = Constraints.of(instance, k, exclude, include, at_most)
-    return _best_first(instance, _in_catalogue_order(function, instance, constraints, options))
+    ranking = _best_first(instance, _in_catalogue_order(function, instance, constraints, options))
+    if not constraints.admits(ranking.indices):
+        raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")
+    return ranking
 
 
 def _in_catalogue_order(

@@ -89,12 +89,21 @@ class Constraints:
         return True
 
 
+def _dense(labels: NDArray[np.int64]) -> NDArray[np.int64]:
+    """The same groups numbered 0, 1, 2, …: labels are counted in arrays of that size. −1 stays −1."""
+    numbered = np.unique(labels, return_inverse=True)[1].astype(np.int64)
+    none = labels < 0
+    return np.where(none, -1, numbered - (1 if none.any() else 0))
+
+
 def _limits(instance: Instance, at_most: Mapping[str, int]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    rows, limits = list(instance.exclusive), [1] * len(instance.exclusive)
+    rows, limits = [_dense(labels) for labels in instance.exclusive], [1] * len(instance.exclusive)
+    if not isinstance(at_most, Mapping):
+        raise InvalidInput("at_most", "a mapping {attribute: n}", repr(at_most), "write at_most={'artist': 2}")
     for name, limit in at_most.items():
         if name not in instance.groups:
             known = ", ".join(sorted(instance.groups)) or "none"
             raise InvalidInput("at_most", f"about attributes the items have ({known})", repr(name), "use one of those")
-        rows.append(instance.groups[name])
-        limits.append(whole_number(f"at_most['{name}']", limit))
+        rows.append(_dense(instance.groups[name]))
+        limits.append(min(whole_number(f"at_most['{name}']", limit), instance.m))
     return np.array(rows, np.int64).reshape(len(rows), instance.m), np.array(limits, np.int64)

@@ -31,7 +31,7 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     table = RewardTable.of(instance.rewards)
     no_sink = np.full((instance.heads, instance.m), -np.inf)
     labels = constraints.labels
-    indices, visited = kernels.best_subset(
+    indices, visited, tame = kernels.best_subset(
         instance.logit,
         instance.score,
         instance.base,
@@ -50,4 +50,5 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         k,
     )
     value = instance.value(indices)
-    return Ranking(indices, value, upper_bound=value, proven=True, evaluations=int(visited))
+    # Beyond the largest double values cannot be told apart, and nothing is proven.
+    return Ranking(indices, value, value if tame else math.inf, bool(tame), int(visited))

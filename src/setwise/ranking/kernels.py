@@ -14,6 +14,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
+
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
@@ -45,7 +47,7 @@ def reward_value(code: int, parameter: Floats, knot: Floats, x: float) -> float:
         return math.tanh(z)
     if code == 5:
         return float(max(z, 0.0)) + math.log1p(math.exp(-abs(z)))
-    grown = np.inf if z > 709.0 else math.exp(z)
+    grown = np.inf if z > LARGEST_EXPONENT else math.exp(z)
     return float(grown if parameter[0] > 0 else -grown)
 
 
@@ -83,8 +85,8 @@ def best_subset(
     limits: Integers,
     counts: Integers,
     k: int,
-) -> tuple[Any, int]:
-    """Visit every feasible set once, depth first, and return the best and how many there were.
+) -> tuple[Any, int, bool]:
+    """Visit every feasible set once, depth first: the best, how many there were, and whether all values were finite.
 
     state[d] holds, for the set of the first d members of the path, the sums of each member: adding a member copies
     them and updates d of them, so one set costs O(H d). ``path`` holds the members; ``cursor[d]`` is the place in
@@ -94,7 +96,7 @@ def best_subset(
     state = np.empty((k + 1, k, heads, 3))
     path = np.empty(k, np.int64)
     cursor = np.zeros(k + 1, np.int64)
-    best_value, best_size, visited = -np.inf, 0, 0
+    best_value, best_size, visited, tame = -np.inf, 0, 0, True
     best = np.empty(k, np.int64)
     depth = 0
     while True:
@@ -148,7 +150,8 @@ def best_subset(
             c = reward_class[i]
             value += reward_value(code[c], parameter[c], knot[first_knot[c] : first_knot[c + 1]], a)
         visited += 1
-        if value > best_value or visited == 1:
+        tame = tame and math.isfinite(value)
+        if value > best_value or best_size == 0:  # NaN is never greater
             best_value, best_size = value, depth
             best[:depth] = path[:depth]
-    return best[:best_size], visited
+    return best[:best_size], visited, tame

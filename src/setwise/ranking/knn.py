@@ -17,9 +17,9 @@ def knn(instance: Instance, constraints: Constraints) -> Ranking:
     """Take the best score that is still allowed, up to k times."""
     chosen = list(constraints.pinned)
     while len(chosen) < constraints.k:
-        allowed = constraints.joinable(chosen)
-        if not allowed.any():
+        allowed = np.flatnonzero(constraints.joinable(chosen))
+        if not len(allowed):
             break
-        chosen.append(np.intp(np.argmax(np.where(allowed, instance.total_score, -np.inf))))
+        chosen.append(allowed[np.argmax(instance.total_score[allowed])])
     indices = np.array(chosen, np.intp)
     return Ranking(indices, instance.value(indices), evaluations=1)

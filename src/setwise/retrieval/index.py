@@ -13,10 +13,12 @@ a search under way keeps the state it began with.
 
 from __future__ import annotations
 
+import inspect
 import os
 import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,17 +26,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
 from setwise.checks import index_array, whole_number
-from setwise.errors import Infeasible, InvalidInput
+from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.ids import IdChoice
 from setwise.retrieval.backends.oracle import Oracle
-from setwise.retrieval.clusters import clusters, default_cells
-from setwise.retrieval.neighbors import Floats32, Hits, Neighbors, backend_named, item_vectors, user_vector
+from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
+from setwise.retrieval.neighbors import Floats32, Hits, Neighbors, item_vectors, resolved, tamed, user_vector
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.progress import Progress
 from setwise.storage import artifact
 from setwise.users import User
 
 Rows = NDArray[np.intp]
+
+_MOST_HIDDEN = 32  # exclusions in one cell up to which users share a pass
+_GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # what every backend is built from; the rest are options
 
 
 @dataclass(frozen=True)
@@ -90,15 +95,17 @@ class Index:
         ``options`` go to the backend, for instance ``recall=0.99`` to ``tree``. ``progress`` shows a bar; without it, a
         terminal decides.
         """
-        name = "scan" if backend == "auto" else backend
-        kind = backend_named(name)
+        name, kind = resolved(backend)
         if catalog.positions is not None:
             raise InvalidInput("catalog", "without positional encodings", "some", "index the items, rank the positions")
+        if partition is not None and (cells is not None or not partition.fits(catalog)):
+            todo = "leave out cells, and measure the partition on this catalogue by Partition.of"
+            raise InvalidInput("partition", "one of this catalogue, in place of cells", "another, or both", todo)
         with Progress("building the index", catalog.n_items, progress) as bar:
             if partition is None:
                 wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
                 partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
-            neighbors = kind.build(item_vectors(catalog), partition.cell_of, partition.n_cells, **options)
+            neighbors = _built(kind, name, catalog, partition, options)
         return cls(_State(catalog, partition, neighbors, len(catalog), None, None), name, options)
 
     # --- asking ---
@@ -116,11 +123,12 @@ class Index:
         ``exclude`` are rows; ``where`` filters by attributes: {"genre": "jazz", "year": (1990, None)}.
         """
         state = self._state
-        asked = _asked(state.catalog.user(user))
+        heads_too = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
+        asked = _asked(state.catalog.user(user), heads_too)
         barred = _barred(state, exclude, where)
         hits = _search(state, asked[:1], whole_number("per_cell", per_cell), barred)
         found = [hits.rows[0]]
-        if whole_number("per_head", per_head, least=0) and state.catalog.heads > 1:
+        if heads_too:
             found.append(_search(state, asked[1:], per_head, barred).rows)
         return _distinct(np.concatenate([rows.reshape(-1) for rows in found]))
 
@@ -129,25 +137,33 @@ class Index:
     ) -> list[Rows]:
         """The candidates of many users, each with exclusions of their own, in one pass over the catalogue."""
         state = self._state
-        if exclude is not None and len(exclude) != len(users):
+        lists: Sequence[ArrayLike] = [()] * len(users) if exclude is None else exclude
+        if len(lists) != len(users):
             raise InvalidInput(
-                "exclude", f"one list a user, {len(users)}", f"{len(exclude)}", "pass an empty list where none"
+                "exclude", f"one list a user, {len(users)}", f"{len(lists)}", "pass an empty list where none"
             )
         per_cell = whole_number("per_cell", per_cell)
         if not len(users):
             return []
-        asked = np.concatenate([_asked(state.catalog.user(user))[:1] for user in users])
-        out = [
-            index_array("exclude", rows, len(state.catalog), "the catalogue") for rows in exclude or [()] * len(users)
-        ]
-        # A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for.
-        most = max((int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in out), default=0)
-        hits = _search(state, asked, per_cell + most, state.removed)
-        result = []
-        for rows, unwanted in zip(hits.rows, out, strict=True):
-            kept = (rows >= 0) & ~np.isin(rows, unwanted)
-            kept &= np.cumsum(kept, axis=1) <= per_cell
-            result.append(_distinct(rows[kept]))
+        asked = np.concatenate([_asked(state.catalog.user(user), False) for user in users])
+        unwanted = [_excluded(rows, state.catalog) for rows in lists]
+        # A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for. Those
+        # with very many in one cell are served alone, so that they do not make the pass wide for all.
+        most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in unwanted])
+        together = np.flatnonzero(most <= _MOST_HIDDEN)
+        result: list[Rows] = [np.zeros(0, np.intp)] * len(users)
+        if len(together):
+            hits = _search(state, asked[together], per_cell + int(most[together].max()), state.removed)
+            for number, rows in zip(together, hits.rows, strict=True):
+                kept = (rows >= 0) & ~np.isin(rows, unwanted[number])
+                result[number] = _distinct(rows[kept & (np.cumsum(kept, axis=1) <= per_cell)])
+        for number in np.flatnonzero(most > _MOST_HIDDEN):
+            barred = _barred(state, unwanted[number], None)
+            result[number] = _distinct(_search(state, asked[number][None], per_cell, barred).rows)
+        if not all(len(rows) for rows in result):
+            raise Infeasible(
+                "exclude", "lists that leave an item to every user", "one that leaves none", "exclude fewer"
+            )
         return result
 
     @property
@@ -190,15 +206,19 @@ class Index:
     # --- changing ---
 
     def add(self, items: Catalog) -> None:
-        """Add the items of a catalogue of the same model; each goes to the nearest cell of its reward class."""
+        """Add the items of a catalogue of the same model; each goes to the nearest cell of its reward class.
+
+        An id that was removed may come back: the removed item is then compacted away first.
+        """
         with self._change:
             state = self._state
+            if state.removed is not None and _returns(items, state.catalog, state.removed):
+                state = self._compacted(state)
             joined = state.catalog.joined(items)
-            newcomers = np.arange(len(state.catalog), len(joined))
-            near = _nearest_cells(joined, newcomers, state.partition)
-            partition = Partition.of(joined, np.concatenate([state.partition.cell_of, near]), state.partition.n_cells)
+            near = nearest_cells(joined, np.arange(len(state.catalog), len(joined)), state.partition)
+            partition = state.partition.grown(joined, near)
             late = np.arange(state.settled, len(joined))
-            overflow = Oracle.build(item_vectors(joined)[late], partition.cell_of[late], partition.n_cells)
+            overflow = Oracle.build(item_vectors(joined.taken(late)), partition.cell_of[late], partition.n_cells)
             removed = None if state.removed is None else np.append(state.removed, np.zeros(len(items), bool))
             self._state = _State(joined, partition, state.neighbors, state.settled, overflow, removed)
 
@@ -210,37 +230,49 @@ class Index:
             removed[state.catalog.rows_of(ids)] = True
             if removed.all():
                 raise Infeasible("ids", "fewer than all items", "all of them", "build a new index instead")
-            self._state = _State(
-                state.catalog, state.partition, state.neighbors, state.settled, state.overflow, removed
-            )
+            self._state = replace(state, removed=removed)
 
     def compact(self) -> None:
         """Fold added items in and removed ones out; cells stay where they are, rows are numbered anew."""
         with self._change:
-            state = self._state
-            stay = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
-            catalog = state.catalog.taken(stay)
-            partition = Partition.of(catalog, state.partition.cell_of[stay], state.partition.n_cells)
-            kind = backend_named(self._backend)
-            neighbors = kind.build(item_vectors(catalog), partition.cell_of, partition.n_cells, **self._options)
-            self._state = _State(catalog, partition, neighbors, len(catalog), None, None)
+            self._state = self._compacted(self._state)
+
+    def _compacted(self, state: _State) -> _State:
+        """The same items, all settled."""
+        if state.overflow is None and state.removed is None:
+            return state
+        stay = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
+        catalog, partition = state.catalog.taken(stay), state.partition.taken(stay)
+        name, kind = resolved(self._backend)
+        return _State(
+            catalog, partition, _built(kind, name, catalog, partition, self._options), len(catalog), None, None
+        )
 
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write index and catalogue to the folder ``path`` as one artifact, atomically; changes are compacted first."""
-        if self._state.overflow is not None or self._state.removed is not None:
-            self.compact()
-        state = self._state
+        """Write index and catalogue to the folder ``path`` as one artifact, atomically and compacted.
+
+        Of the backend's options numbers are saved. Texts, which may hold a password, and arrays are not: give them to
+        ``load`` again.
+        """
+        with self._change:
+            state = self._compacted(self._state)
         arrays, meta = state.catalog.packed()
         parts = {f"catalog.{name}": array for name, array in arrays.items()}
         parts |= {f"partition.{name}": array for name, array in vars(state.partition).items()}
         parts |= {f"backend.{name}": array for name, array in state.neighbors.arrays().items()}
-        artifact.write(path, "index", parts, {"catalog": meta, "backend": self._backend, "options": self._options})
+        options = {
+            name: float(value) for name, value in self._options.items() if isinstance(value, (int, float, np.number))
+        }
+        artifact.write(path, "index", parts, {"catalog": meta, "backend": self._backend, "options": options})
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Index:
-        """Open a saved index: digests checked, arrays mapped, nothing copied."""
+    def load(cls, path: str | os.PathLike[str], **options: Any) -> Index:
+        """Open a saved index: digests checked, arrays mapped, nothing copied; kernels are compiled here, not later.
+
+        ``options`` are those of the backend that are not saved, such as the ``dsn`` of ``pgvector``.
+        """
         saved = artifact.read(path, "index")
 
         def part(name: str) -> dict[str, NDArray[Any]]:
@@ -249,28 +281,35 @@ class Index:
 
         name = saved.meta["backend"]
         catalog = Catalog.unpacked(part("catalog"), saved.meta["catalog"])
-        neighbors = backend_named(name).from_arrays(part("backend"))
-        state = _State(catalog, Partition(**part("partition")), neighbors, len(catalog), None, None)
-        return cls(state, name, saved.meta["options"])
+        partition = Partition(**part("partition"))
+        if not partition.fits(catalog):
+            raise DamagedArtifact(Path(path), "cells and catalogue do not belong together")
+        kind = resolved(name)[1]
+        _refuse_unknown(name, kind.from_arrays, options)
+        neighbors = kind.from_arrays(part("backend"), **options)
+        neighbors.search(np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32), 1)
+        return cls(
+            _State(catalog, partition, neighbors, len(catalog), None, None), name, saved.meta["options"] | options
+        )
 
 
 # --- the pieces ------------------------------------------------------------------------------------------------------
 
 
-def _asked(user: User) -> Floats32:
-    """Y = (u^1, …, u^H, u⁰), and after it each head alone: (1 + H, D)."""
-    whole = user_vector(user)
+def _asked(user: User, heads_too: bool) -> Floats32:
+    """Y = (u^1, …, u^H, u⁰), and after it, if wanted, each head alone: (1, D) or (1 + H, D)."""
+    rows = [user_vector(user)]
     heads, d = user.heads.shape
-    rows = np.zeros((1 + heads, len(whole)), np.float32)
-    rows[0] = whole
-    for h in range(heads):
-        rows[1 + h, h * d : (h + 1) * d] = user.heads[h]
-    return rows
+    for h in range(heads if heads_too else 0):
+        row = np.zeros(len(rows[0]))
+        row[h * d : (h + 1) * d] = user.heads[h]
+        rows.append(tamed(row))
+    return np.stack(rows)
 
 
 def _barred(state: _State, exclude: ArrayLike, where: Mapping[str, Any] | None) -> NDArray[np.bool_] | None:
     """The rows that must not be returned, or None when all may be."""
-    rows = index_array("exclude", exclude, len(state.catalog), "the catalogue")
+    rows = _excluded(exclude, state.catalog)
     if not len(rows) and not where:
         return state.removed
     barred = ~state.catalog.attributes.matching(where) if where else np.zeros(len(state.catalog), bool)
@@ -283,7 +322,8 @@ def _barred(state: _State, exclude: ArrayLike, where: Mapping[str, Any] | None) 
 
 
 def _search(state: _State, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None) -> Hits:
-    """The best of every cell among settled and late rows."""
+    """The best of every cell among settled and late rows; no more of them than the largest cell has."""
+    per_cell = min(per_cell, int(state.partition.sizes.max()))
     hits = state.neighbors.search(users, per_cell, None if barred is None else barred[: state.settled])
     if state.overflow is None:
         return hits
@@ -299,17 +339,27 @@ def _distinct(rows: NDArray[np.int64]) -> Rows:
     return found[found >= 0].astype(np.intp)
 
 
-def _nearest_cells(catalog: Catalog, rows: Rows, partition: Partition) -> NDArray[np.int32]:
-    """For each row the cell of its reward class whose centres are nearest, or any cell's when the class is new."""
-    centres = np.concatenate([partition.query_centre, partition.key_centre], axis=2).reshape(partition.n_cells, -1)
-    points = np.concatenate([catalog.query[rows], catalog.key[rows]], axis=2).reshape(len(rows), -1)
-    result = np.empty(len(rows), np.int32)
-    for number in np.unique(catalog.reward_class[rows]):
-        mine = catalog.reward_class[rows] == number
-        cells = np.flatnonzero(partition.reward_class == number)
-        if not len(cells):
-            todo = "build a new index, or give them a reward function the index knows"
-            raise InvalidInput("the new items' reward", "one that the index has cells for", "another", todo)
-        distance = ((points[mine][:, None, :] - centres[cells]) ** 2).sum(axis=2)
-        result[mine] = cells[np.argmin(distance, axis=1)]
-    return result
+def _built(
+    kind: type[Neighbors], name: str, catalog: Catalog, partition: Partition, options: Mapping[str, Any]
+) -> Neighbors:
+    """The backend over this catalogue."""
+    _refuse_unknown(name, kind.build, options)
+    return kind.build(item_vectors(catalog), partition.cell_of, partition.n_cells, **options)
+
+
+def _refuse_unknown(name: str, function: Callable[..., Neighbors], options: Mapping[str, Any]) -> None:
+    known = [option for option in inspect.signature(function).parameters if option not in _GIVEN]
+    for option in options:
+        if option not in known and "options" not in known:
+            raise InvalidInput(f"options of '{name}'", f"among: {', '.join(known) or 'none'}", repr(option), "drop it")
+
+
+def _returns(items: Catalog, catalog: Catalog, removed: NDArray[np.bool_]) -> bool:
+    """Whether an id of ``items`` is one of a removed item."""
+    gone = set(catalog.ids[np.flatnonzero(removed)].tolist())
+    return not items.ids.are_row_numbers and not gone.isdisjoint(items.ids[np.arange(len(items))].tolist())
+
+
+def _excluded(rows: ArrayLike, catalog: Catalog) -> Rows:
+    """Rows checked; a history may repeat itself."""
+    return index_array("exclude", np.unique(np.asarray(rows)), len(catalog), "the catalogue")

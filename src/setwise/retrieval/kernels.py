@@ -1,9 +1,12 @@
 """The compiled searches of retrieval: the best of every cell from approximate scores, exactly.
 
-With τ the k-th best approximate score of some items and margin the error that tiles.py bounds, k items have true scores
-of at least τ − margin, and an item below τ − 2 margin has a true score below that: it is not among the best k. All
-others are scored in float32. Ties aside the result is exact, over the items looked at: all of them (``scan``), or those
-of the blocks that may matter (``climb``).
+Let a_i be the approximate score of item i and m_i the margin of its tile, so that its true score, in float32, lies in
+[a_i − m_i, a_i + m_i] (tiles.py). If k items have a_i − m_i ≥ L, then the k-th best true score is at least L, and an
+item with a_i + m_i < L is not among the best k; nor is one with a_i + m_i below the k-th best true score found so far.
+All others are scored in float32. Ties aside the result is exact, over the items looked at: all of them (``scan``), or
+those of the blocks that may matter (``climb``).
+
+numba's cache does not see that tiles.py has changed: delete __pycache__/*.nb* after editing it.
 """
 
 from __future__ import annotations
@@ -15,12 +18,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.retrieval.tiles import LANES, SEGMENT, eight_users, error_bound, one_user, quantise_user
+from setwise.retrieval.tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
 
 Floats32 = NDArray[np.float32]
 
+_REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 
-@njit(cache=True, error_model="numpy", nogil=True, fastmath=True)
+
+@njit(cache=True, error_model="numpy", nogil=True, fastmath=_REORDER)
 def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
     """v_i · y in float32."""
     total = np.float32(0)
@@ -30,7 +35,7 @@ def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def insert(scores: Floats32, rows: Any, filled: int, score: np.float32, row: int) -> int:
+def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
     """Put (score, row) into the list of the best, kept in descending order; return how many it holds now."""
     at = filled
     if filled == len(scores):
@@ -45,33 +50,44 @@ def insert(scores: Floats32, rows: Any, filled: int, score: np.float32, row: int
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def kth_best(values: Floats32, count: int, first: int, order: Any, barred: Any, best: Floats32) -> float:
-    """The k-th best of ``count`` values that are not barred, k = len(best); −∞ when there are fewer."""
-    k, held = len(best), 0
-    for place in range(count):
-        value = values[place]
-        if (held == k and value <= best[k - 1]) or (len(barred) and barred[order[first + place]]):
+def reached(
+    approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, barred: Any, best: Any,
+    best_at: Any,
+) -> float:  # fmt: skip
+    """L: a score that k = len(best) items surely reach; −∞ when none is known.
+
+    A tile's peak less its margin is reached by one item at least, so the k-th best of the tiles will do, in a
+    sixteenth of the time; a peak may be a barred item's, so with those the items of promising tiles are looked at.
+    """
+    k, held, tiles = len(best), 0, (size + LANES - 1) // LANES
+    if tiles < k and len(barred) == 0:
+        return -np.inf
+    for tile in range(tiles):
+        sure = peak[tile] - margin[tile]
+        if held == k and sure <= best[k - 1]:
             continue
-        at = min(held, k - 1)
-        while at > 0 and best[at - 1] < value:
-            best[at] = best[at - 1]
-            at -= 1
-        best[at] = value
-        held = min(held + 1, k)
+        if len(barred) == 0:
+            held = insert(best, best_at, held, sure, tile)
+            continue
+        for place in range(tile * LANES, min(size, (tile + 1) * LANES)):
+            if not barred[order[first + place]]:
+                held = insert(best, best_at, held, approximate[place] - margin[tile], place)
     return best[k - 1] if held == k else -np.inf
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def promising(
-    approximate: Floats32, peak: Floats32, size: int, floor: float, first: int, order: Any, barred: Any, out: Any
-) -> int:
-    """Write the places of the items at or above ``floor`` that are not barred to ``out``; return how many there are."""
+    approximate: Floats32, peak: Floats32, margin: Any, size: int, floor: float, first: int, order: Any, barred: Any,
+    out: Any,
+) -> int:  # fmt: skip
+    """Write the places of the items that may reach ``floor`` and are not barred to ``out``; return how many."""
     count = 0
     for tile in range((size + LANES - 1) // LANES):
-        if peak[tile] < floor:
+        least = floor - margin[tile]
+        if peak[tile] < least:
             continue
         for place in range(tile * LANES, min(size, (tile + 1) * LANES)):
-            if approximate[place] >= floor and not (len(barred) and barred[order[first + place]]):
+            if approximate[place] >= least and not (len(barred) and barred[order[first + place]]):
                 out[count] = first + place
                 count += 1
     return count
@@ -81,15 +97,17 @@ def promising(
 def settle(
     approximate: Floats32,
     peak: Floats32,
+    spread: Any,
     first: int,
     size: int,
-    margin: float,
-    step: float,
+    measure: Any,
     vectors: Floats32,
     user: Floats32,
     order: Any,
     barred: Any,
-    best: Floats32,
+    margin: Any,
+    best: Any,
+    best_at: Any,
     chosen: Any,
     true: Floats32,
     scores: Floats32,
@@ -98,22 +116,20 @@ def settle(
 ) -> int:
     """Fold ``size`` of the sorted vectors, from ``first`` on, into the best of their cell: scores and rows.
 
-    ``filled`` of those are there already. Approximate scores are in units of ``step``; ``best``, ``chosen``, ``true``
-    are scratch space; an empty ``barred`` bars nothing.
+    ``filled`` of those are there already. ``spread`` begins at the first tile; ``measure`` is what ``quantise_user``
+    returned, and approximate scores and margins are in units of t; ``margin``, ``best``, ``best_at``, ``chosen`` and
+    ``true`` are scratch space; an empty ``barred`` bars nothing.
     """
     k, tiles = len(scores), (size + LANES - 1) // LANES
+    step, alpha, beta, gamma = measure
+    for tile in range(tiles):
+        margin[tile] = alpha * spread[tile, 0] + beta * spread[tile, 1] + gamma
     if size % LANES:  # lanes beyond the cell hold zeros, which must not pass for an item's score
         peak[tiles - 1] = approximate[(tiles - 1) * LANES : size].max()
-    # The k-th best peak is a score that k items reach, so it can stand for the k-th best score, in a sixteenth of the
-    # time; a peak may be a barred item's, so with those every item is looked at.
-    if len(barred):
-        floor = kth_best(approximate, size, first, order, barred, best)
-    else:
-        floor = kth_best(peak, tiles, first, order, barred, best)
-    floor -= 2 * margin / step
-    if filled == k:  # what was found before is exact: only the item's own error counts
-        floor = max(floor, (scores[k - 1] - margin) / step)
-    found = promising(approximate, peak, size, floor, first, order, barred, chosen)
+    floor = reached(approximate, peak, margin, size, first, order, barred, best, best_at)
+    if filled == k:
+        floor = max(floor, scores[k - 1] / step)
+    found = promising(approximate, peak, margin, size, floor, first, order, barred, chosen)
     for place in range(found):  # apart from the insertion, so that the loads from memory overlap
         true[place] = exact_score(vectors, chosen[place], user)
     for place in range(found):
@@ -129,7 +145,7 @@ def scan(
     tile_start: Any,
     tiles: Any,
     scale: Floats32,
-    spread: Floats32,
+    spread: Any,
     users: Floats32,
     barred: Any,
     rows: Any,
@@ -144,13 +160,13 @@ def scan(
     groups = (d + 1) // 2
     width = 2 * groups
     table = np.zeros((count, width), np.int16)
-    measures = np.empty((count, 3))
+    measures = np.empty((count, 4))
     for b in range(count):
-        measures[b, 0], measures[b, 1], measures[b, 2] = quantise_user(users[b], table[b])
+        measures[b] = quantise_user(users[b], table[b])
     query = table.reshape(-1)
     approximate, peak = np.empty(count * SEGMENT, np.float32), np.empty(count * SEGMENT // LANES, np.float32)
-    best, filled = np.empty(k, np.float32), np.empty(count, np.int64)
-    chosen, true = np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32)
+    margin, best, best_at = np.empty(SEGMENT // LANES), np.empty(k), np.empty(k, np.int64)
+    chosen, true, filled = np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32), np.empty(count, np.int64)
     for c in range(len(start) - 1):
         filled[:] = 0
         for first in range(start[c], start[c + 1], SEGMENT):
@@ -169,19 +185,20 @@ def scan(
                     one_user(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
                     b += 1
             for b in range(count):
-                step, length, rest = measures[b]
                 filled[b] = settle(
                     approximate[b * SEGMENT :],
                     peak[b * (SEGMENT // LANES) :],
+                    spread[begin:],
                     first,
                     size,
-                    error_bound(spread[c], length, rest),
-                    step,
+                    measures[b],
                     vectors,
                     users[b],
                     order,
                     barred,
+                    margin,
                     best,
+                    best_at,
                     chosen,
                     true,
                     scores[b, c],
@@ -190,38 +207,32 @@ def scan(
                 )
 
 
-@njit(cache=True, error_model="numpy", nogil=True, fastmath=True)
+@njit(cache=True, error_model="numpy", nogil=True, fastmath=_REORDER)
 def hopes(
-    user: Floats32,
-    turned: Floats32,
-    centre: Floats32,
-    reach: Floats32,
-    first: int,
-    last: int,
-    optimism: float,
-    out: Any,
+    user: Any, turned: Any, centre: Floats32, reach: Any, first: int, last: int, optimism: float, out: Any
 ) -> None:
     """What the best item of each block may score: an upper bound for optimism 0, else mean + optimism · deviation.
 
-    ``turned`` is the user in principal coordinates; ``reach`` holds, for each block, the half-widths of its box in the
-    leading ones and the radius in the rest (optimism 0), or the deviations in the same coordinates.
+    ``turned`` is (|z_1|, …, |z_m|, ‖z_rest‖, ‖y‖) of the user y, z being y in principal coordinates. Against these,
+    ``reach`` holds, for each block, the half-widths of its box in the leading coordinates and the radius in the rest
+    (optimism 0), or the deviations in the same; and the norm of its longest item, for the rounding of true scores. In
+    float64 nothing here can overflow or underflow.
     """
-    leading = reach.shape[1] - 1
-    beyond = np.float32(0)
-    for j in range(leading, len(turned)):
-        beyond += turned[j] * turned[j]
+    directions, d = len(turned) - 1, len(user)
+    relative, absolute = rounding(d)
+    relative *= turned[directions]
     for block in range(first, last):
-        middle, spread = np.float32(0), np.float32(0)
-        for j in range(len(user)):
+        middle, away = 0.0, 0.0
+        for j in range(d):
             middle += user[j] * centre[block, j]
         if optimism == 0:
-            for j in range(leading):
-                spread += abs(turned[j]) * reach[block, j]
-            out[block - first] = middle + spread + math.sqrt(beyond) * reach[block, leading]
+            for j in range(directions):
+                away += turned[j] * reach[block, j]
         else:
-            for j in range(leading):
-                spread += (turned[j] * reach[block, j]) ** 2
-            out[block - first] = middle + optimism * math.sqrt(spread + beyond * reach[block, leading] ** 2)
+            for j in range(directions):
+                away += (turned[j] * reach[block, j]) ** 2
+            away = optimism * math.sqrt(away)
+        out[block - first] = middle + away + relative * reach[block, directions] + absolute
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
@@ -233,12 +244,12 @@ def climb(
     tile_start: Any,
     tiles: Any,
     scale: Floats32,
-    spread: Floats32,
+    spread: Any,
     centre: Floats32,
-    reach: Floats32,
+    reach: Any,
     optimism: float,
     users: Floats32,
-    turned: Floats32,
+    turned: Any,
     barred: Any,
     rows: Any,
     scores: Floats32,
@@ -251,41 +262,44 @@ def climb(
     k = rows.shape[2]
     groups = (d + 1) // 2
     width = 2 * groups
-    query = np.zeros(width, np.int16)
+    query, wide = np.zeros(width, np.int16), np.empty(d)
     approximate, peak = np.empty(SEGMENT, np.float32), np.empty(SEGMENT // LANES, np.float32)
-    best, chosen, true = np.empty(k, np.float32), np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32)
+    margin, best, best_at = np.empty(SEGMENT // LANES), np.empty(k), np.empty(k, np.int64)
+    chosen, true = np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32)
     hope = np.empty(np.max(np.diff(first_block)) + 1)
     visited = 0
     for b in range(count):
-        step, length, rest = quantise_user(users[b], query)
+        measure = quantise_user(users[b], query)
+        wide[:] = users[b]
         for c in range(len(first_block) - 1):
             blocks = first_block[c + 1] - first_block[c]
-            hopes(users[b], turned[b], centre, reach, first_block[c], first_block[c + 1], optimism, hope)
+            hopes(wide, turned[b], centre, reach, first_block[c], first_block[c + 1], optimism, hope)
             filled = 0
             for _ in range(blocks):
                 pick = np.argmax(hope[:blocks])
-                slack = 1e-5 * spread[first_block[c] + pick, 1] * length  # rounding of the bound itself
-                if filled == k and hope[pick] + slack < scores[b, c, k - 1]:
+                if filled == k and hope[pick] < scores[b, c, k - 1]:
                     break
-                hope[pick] = -np.inf
+                hope[pick] = -np.inf  # visited: what is not has a finite hope
                 block = first_block[c] + pick
                 visited += 1
-                first, size = start[block], start[block + 1] - start[block]
+                first, size, begin = start[block], start[block + 1] - start[block], tile_start[block]
                 for tile in range((size + LANES - 1) // LANES):
-                    at, scale_at = (tile_start[block] + tile) * groups * 2 * LANES, (tile_start[block] + tile) * LANES
+                    at, scale_at = (begin + tile) * groups * 2 * LANES, (begin + tile) * LANES
                     one_user(tiles, at, query, 0, width, scale, scale_at, approximate, tile * LANES, peak, tile)
                 filled = settle(
                     approximate,
                     peak,
+                    spread[begin:],
                     first,
                     size,
-                    error_bound(spread[block], length, rest),
-                    step,
+                    measure,
                     vectors,
                     users[b],
                     order,
                     barred,
+                    margin,
                     best,
+                    best_at,
                     chosen,
                     true,
                     scores[b, c],

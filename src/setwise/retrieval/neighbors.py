@@ -24,6 +24,8 @@ from setwise.catalog import Catalog
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.users import User
 
+_LARGEST_VALUE = 1e18  # squares of such entries, and sums of them, are still float32
+
 Floats32 = NDArray[np.float32]
 Array = NDArray[Any]
 
@@ -64,7 +66,10 @@ class Neighbors(Protocol):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """The backend that ``arrays`` described; the arrays may be mapped from a file and must not be copied."""
+        """The backend that ``arrays`` described; the arrays may be mapped from a file and must not be copied.
+
+        A backend with options that are not saved, such as an address with a password, takes them again here.
+        """
         ...
 
 
@@ -105,25 +110,37 @@ BACKENDS: dict[str, Backend] = {
 }
 
 
-def backend_named(name: str) -> type[Neighbors]:
-    """The backend of this name; ``auto`` is ``scan``."""
+def resolved(name: str) -> tuple[str, type[Neighbors]]:
+    """The name and class of a backend; ``auto`` is ``scan``."""
     if name == "auto":
         name = "scan"
     if name not in BACKENDS:
         raise InvalidInput("backend", f"'auto' or one of {', '.join(BACKENDS)}", repr(name), "choose one of those")
-    return BACKENDS[name].load()
+    return name, BACKENDS[name].load()
 
 
 def item_vectors(catalog: Catalog) -> Floats32:
-    """The items as a backend sees them, x_i = (v_i^1, …, v_i^H, base_i): (n, D)."""
+    """The items as a backend sees them, x_i = (v_i^1, …, v_i^H, base_i): (n, D); entries of at most 10^18 in size."""
     value = catalog.value.reshape(len(catalog), -1)  # a view: without a base term nothing is copied
-    return np.asarray(value if catalog.base is None else np.hstack([value, catalog.base]), np.float32)
+    whole = value if catalog.base is None else np.hstack([value, catalog.base])
+    for part in np.array_split(whole, max(1, len(whole) >> 16)):  # scanned in pieces: nothing large is allocated
+        if (largest := float(np.abs(part).max(initial=0.0))) > _LARGEST_VALUE:
+            todo = "scale values down and users up"
+            raise InvalidInput("value and base", f"at most {_LARGEST_VALUE:g} in size", f"{largest:g}", todo)
+    return np.asarray(whole, np.float32)
 
 
 def user_vector(user: User) -> Floats32:
-    """The user beside them, y = (u^1, …, u^H, u⁰): (D,)."""
-    heads = user.heads.reshape(-1)
-    return np.asarray(heads if user.base is None else np.append(heads, user.base), np.float32)
+    """The user beside them, y = (u^1, …, u^H, u⁰), of a size that suits float32: (D,)."""
+    return tamed(user.heads.reshape(-1) if user.base is None else np.append(user.heads.reshape(-1), user.base))
+
+
+def tamed(vector: NDArray[np.float64]) -> Floats32:
+    """``vector`` divided by a power of two that brings its largest entry near 1.
+
+    Only the order of scores matters here, and it stays the same; products in float32 cannot overflow or vanish.
+    """
+    return np.asarray(np.ldexp(vector, -np.frexp(np.abs(vector).max(initial=0.0))[1]), np.float32)
 
 
 def by_cell(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

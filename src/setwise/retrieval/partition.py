@@ -11,26 +11,34 @@ measured.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
+from setwise.checks import require_shape
+from setwise.errors import InvalidInput
 
 Floats32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """C cells of n items, with where they lie in query and key space."""
+    """C cells of n items, with where they lie in query and key space.
+
+    Centres and reward classes are those of the day the cells were made; items that come later are measured against
+    them.
+    """
 
     cell_of: NDArray[np.int32]  # (n,)
-    reward_class: NDArray[np.int32]  # (C,) the class of all items of the cell; −1 for an empty cell
+    reward_class: NDArray[np.int32]  # (C,) the class of all items of the cell; −1 for a cell that never had one
     query_centre: Floats32  # (C, H, d_kq)
     key_centre: Floats32  # (C, H, d_kq)
     query_radius: Floats32  # (C, H): no query of the cell is farther from the centre, rounding included
     key_radius: Floats32  # (C, H)
+    query_unit: Floats32  # (H,) what queries are multiplied with before distances between items are taken
+    key_unit: Floats32  # (H,)
 
     @property
     def n_cells(self) -> int:
@@ -43,29 +51,79 @@ class Partition:
         return np.bincount(self.cell_of, minlength=self.n_cells)
 
     @classmethod
-    def of(cls, catalog: Catalog, cell_of: NDArray[np.int32], n_cells: int) -> Partition:
-        """Measure the cells that ``cell_of`` (n,) describes."""
+    def of(
+        cls,
+        catalog: Catalog,
+        cell_of: ArrayLike,
+        n_cells: int,
+        query_unit: Floats32 | None = None,
+        key_unit: Floats32 | None = None,
+    ) -> Partition:
+        """Measure the cells that ``cell_of`` (n,) describes; each must hold items of one reward class."""
+        cells = _checked(catalog, cell_of, n_cells)
         reward_class = np.full(n_cells, -1, np.int32)
-        reward_class[cell_of] = catalog.reward_class
-        query_centre, query_radius = _balls(catalog.query, cell_of, n_cells)
-        key_centre, key_radius = _balls(catalog.key, cell_of, n_cells)
-        return cls(cell_of, reward_class, query_centre, key_centre, query_radius, key_radius)
+        reward_class[cells] = catalog.reward_class
+        if (reward_class[cells] != catalog.reward_class).any():
+            raise InvalidInput("cell_of", "cells of one reward class each", "a mixture", "divide them by reward class")
+        query_centre, key_centre = (_centres(part, cells, n_cells) for part in (catalog.query, catalog.key))
+        ones = np.ones(catalog.heads, np.float32)
+        return cls(
+            cells,
+            reward_class,
+            query_centre,
+            key_centre,
+            _radii(catalog.query, cells, query_centre),
+            _radii(catalog.key, cells, key_centre),
+            ones if query_unit is None else query_unit,
+            ones if key_unit is None else key_unit,
+        )
+
+    def fits(self, catalog: Catalog) -> bool:
+        """Whether these are cells of this catalogue's items."""
+        shape = (self.n_cells, *catalog.query.shape[1:])
+        right = len(self.cell_of) == len(catalog) and self.query_centre.shape == shape
+        return right and bool((self.reward_class[self.cell_of] == catalog.reward_class).all())
+
+    def grown(self, catalog: Catalog, cells: NDArray[np.int32]) -> Partition:
+        """With the last items of ``catalog`` in ``cells``: radii grow where they must, centres stay."""
+        late = slice(len(self.cell_of), len(catalog))
+        return replace(
+            self,
+            cell_of=np.concatenate([self.cell_of, cells]),
+            query_radius=np.maximum(self.query_radius, _radii(catalog.query[late], cells, self.query_centre)),
+            key_radius=np.maximum(self.key_radius, _radii(catalog.key[late], cells, self.key_centre)),
+        )
+
+    def taken(self, rows: NDArray[np.intp]) -> Partition:
+        """The cells of these rows alone; centres and radii, which hold for fewer items too, stay."""
+        return replace(self, cell_of=self.cell_of[rows])
+
+
+def _checked(catalog: Catalog, cell_of: ArrayLike, n_cells: int) -> NDArray[np.int32]:
+    cells = np.asarray(cell_of)
+    require_shape("cell_of", cells, (len(catalog),))
+    if cells.dtype.kind not in "iu" or cells.min() < 0 or cells.max() >= n_cells:
+        raise InvalidInput("cell_of", f"whole numbers from 0 to {n_cells - 1}", "others", "number the cells from 0")
+    return cells.astype(np.int32)
 
 
 _CHUNK = 1 << 16  # rows measured in one go: the working memory stays small beside the catalogue
 
 
-def _balls(vectors: NDArray[np.floating], cell_of: NDArray[np.int32], n_cells: int) -> tuple[Floats32, Floats32]:
-    """Centre (C, H, d) and radius (C, H) of each cell's vectors (n, H, d)."""
-    n, heads, d = vectors.shape
-    total = np.zeros((n_cells, heads, d))
-    for start in range(0, n, _CHUNK):
+def _centres(vectors: NDArray[np.floating], cell_of: NDArray[np.int32], n_cells: int) -> Floats32:
+    """The mean of each cell's vectors (n, H, d): (C, H, d), zero for an empty cell."""
+    total = np.zeros((n_cells, *vectors.shape[1:]))
+    for start in range(0, len(vectors), _CHUNK):
         np.add.at(total, cell_of[start : start + _CHUNK], vectors[start : start + _CHUNK])
     count = np.maximum(np.bincount(cell_of, minlength=n_cells), 1)
-    centre = (total / count[:, None, None]).astype(np.float32)
-    radius = np.zeros((n_cells, heads))
-    for start in range(0, n, _CHUNK):
+    return np.asarray(total / count[:, None, None], np.float32)
+
+
+def _radii(vectors: NDArray[np.floating], cell_of: NDArray[np.int32], centre: Floats32) -> Floats32:
+    """The largest distance of each cell's vectors (n, H, d) from its centre: (C, H), rounded outwards."""
+    radius = np.zeros(centre.shape[:2])
+    for start in range(0, len(vectors), _CHUNK):
         cells = cell_of[start : start + _CHUNK]
         distance = np.linalg.norm(vectors[start : start + _CHUNK].astype(np.float64) - centre[cells], axis=2)
         np.maximum.at(radius, cells, distance)
-    return centre, np.nextafter(radius.astype(np.float32), np.float32(np.inf))  # rounded outwards
+    return np.nextafter(radius.astype(np.float32), np.float32(np.inf))

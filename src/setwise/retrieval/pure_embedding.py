@@ -62,7 +62,7 @@ class PureEmbedding:
     @classmethod
     def build(cls, catalog: Catalog, backend: str = "auto", **options: Any) -> PureEmbedding:
         """Index the items by reward class; ``options`` go to the retrieval backend of this name."""
-        family = neighbors.backend_named(backend)
+        _, family = neighbors.resolved(backend)
         return cls(catalog, family.build(item_vectors(catalog), catalog.reward_class, len(catalog.rewards), **options))
 
     def recommend(self, user: ArrayLike | User, k: int) -> Additive:

@@ -5,10 +5,14 @@ int8 by a user's two int16, adds the pairs and keeps sixteen int32 sums in regis
 the memory of float32. It is written as vector code of LLVM, because numba widens products of int8 to int64, which
 forbids the compiler to find the machine's multiply-add.
 
-Item v is stored as s·q (q int8, s > 0), the user y as t·p (p int16). The approximate score s t (q · p) differs from
-v · y by at most
+Item v is stored as s·q (q int8, s > 0), the user y as t·p (p int16). With ρ = max ‖v − s q‖ and ν = max ‖v‖ over the
+items of a tile, the approximate score s t (q · p) differs from v · y, summed in float32, by at most
 
-    margin = ρ ‖y‖ + (ν + ρ) ‖y − t p‖ + rounding,     ρ = max ‖v − s q‖,  ν = max ‖v‖  over a group of items.
+    margin = ρ ‖y‖ + (ν + ρ) ‖y − t p‖ + rounding,     rounding = d 2⁻²⁴ ν ‖y‖ + d 2⁻¹⁵⁰:
+
+d products are added one after another, each operation errs by 2⁻²⁴ of Σ|v_j y_j| ≤ ν ‖y‖, and a product that
+underflows by 2⁻¹⁵⁰. (ρ, ν) belong to a tile, so that a long item costs its fifteen neighbours precision and nobody
+else. An item too small or too large for s and s q · p to be normal float32 is stored as zeros, with ρ = ν = ‖v‖.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ Floats32 = NDArray[np.float32]
 LANES = 16  # items in a tile
 SEGMENT = 4096  # items whose approximate scores are held at a time: they stay in the cache
 _INT32 = 2.0**31 - 1
+_SMALLEST, _LARGEST = 127 * 2.0**-126, 127 * 2.0**96  # the largest coordinates of items that are not stored as zeros
 _MULTIPLY_ADD = {16: ("avx512bw", "llvm.x86.avx512.pmaddw.d.512"), 8: ("avx2", "llvm.x86.avx2.pmadd.wd")}
 
 
@@ -151,48 +156,53 @@ one_user, eight_users = _tile_scores(1), _tile_scores(8)
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def quantise(vectors: Floats32, start: Any, tile_start: Any, tiles: Any, scale: Floats32, spread: Floats32) -> None:
-    """Fill tiles and scales from vectors sorted by cell; spread (C, 2) receives ρ and ν of each cell."""
+def rounding(d: int) -> tuple[float, float]:
+    """(a, b): v · y, summed in float32 over d coordinates, is off by at most a ‖v‖ ‖y‖ + b; a little is added."""
+    return (d + 8) * 2.0**-24, d * 2.0**-149
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
+def quantise(vectors: Floats32, start: Any, tile_start: Any, tiles: Any, scale: Floats32, spread: Any) -> None:
+    """Fill tiles and scales, which hold zeros, from vectors sorted by cell; spread (tiles, 2) receives ρ and ν."""
     d = vectors.shape[1]
     groups = (d + 1) // 2
     for c in range(len(start) - 1):
         for i in range(start[c], start[c + 1]):
             place = tile_start[c] * LANES + i - start[c]
+            tile, lane = place // LANES, place % LANES
             largest, square = np.float32(0), 0.0
             for j in range(d):
                 largest = max(largest, abs(vectors[i, j]))
                 square += np.float64(vectors[i, j]) ** 2
-            step = largest / np.float32(127)
-            if step <= 0:
-                continue
-            scale[place] = step
-            rest = 0.0
-            for j in range(d):
-                q = np.rint(vectors[i, j] / step)
-                at = ((place // LANES) * groups + j // 2) * 2 * LANES + (place % LANES) * 2 + j % 2
-                tiles[at] = np.int8(q)
-                rest += (np.float64(vectors[i, j]) - np.float64(step) * q) ** 2
-            spread[c, 0] = max(spread[c, 0], math.sqrt(rest) * 1.000001)
-            spread[c, 1] = max(spread[c, 1], math.sqrt(square) * 1.000001)
+            rest = square
+            if _SMALLEST <= largest <= _LARGEST:
+                step = largest / np.float32(127)
+                scale[place] = step
+                rest = 0.0
+                for j in range(d):
+                    q = np.rint(vectors[i, j] / step)
+                    tiles[(tile * groups + j // 2) * 2 * LANES + lane * 2 + j % 2] = np.int8(q)
+                    rest += (np.float64(vectors[i, j]) - np.float64(step) * q) ** 2
+            spread[tile, 0] = max(spread[tile, 0], math.sqrt(rest))
+            spread[tile, 1] = max(spread[tile, 1], math.sqrt(square))
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
-def quantise_user(user: Floats32, row: Any) -> tuple[float, float, float]:
-    """Write the user as int16 to ``row``; return t, ‖y‖ and ‖y − t p‖. Sums of 127·p over a row fit in int32."""
-    largest = 0.0
-    for j in range(len(user)):
+def quantise_user(user: Floats32, row: Any) -> tuple[float, float, float, float]:
+    """Write the user as int16 to ``row``; return t, α, β, γ: the margin of a tile is t (α ρ + β ν + γ), and a little.
+
+    Sums of 127·p over a row fit in int32.
+    """
+    largest, d = 0.0, len(user)
+    for j in range(d):
         largest = max(largest, abs(user[j]))
     step = largest / min(32767.0, math.floor(_INT32 / (127.0 * len(row)))) if largest > 0 else 1.0
-    length, rest = 0.0, 0.0
-    for j in range(len(user)):
+    square, rest = 0.0, 0.0
+    for j in range(d):
         p = np.rint(user[j] / step)
         row[j] = np.int16(p)
-        length += np.float64(user[j]) ** 2
+        square += np.float64(user[j]) ** 2
         rest += (np.float64(user[j]) - step * p) ** 2
-    return step, math.sqrt(length), math.sqrt(rest)
-
-
-@njit(cache=True, error_model="numpy", nogil=True)
-def error_bound(spread: Floats32, length: float, rest: float) -> float:
-    """The margin of this file's docstring, from (ρ, ν) and the user's ‖y‖ and ‖y − t p‖."""
-    return spread[0] * length + (spread[1] + spread[0]) * rest + 4e-6 * spread[1] * length  # type: ignore[no-any-return]
+    length, missed = math.sqrt(square), 1.000001 * math.sqrt(rest)
+    relative, absolute = rounding(d)
+    return step, (1.000001 * length + missed) / step, (missed + relative * length) / step, absolute / step

@@ -32,11 +32,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.errors import DamagedArtifact
+from setwise.errors import DamagedArtifact, InvalidInput
 
 FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
-_DRAFTS = "drafts"
+_DRAFTS = ".setwise-drafts"  # a name nobody else uses: it is swept
 _DATA_FILE = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
            "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_}  # fmt: skip
@@ -59,8 +59,10 @@ def write(
     from safetensors.numpy import save_file
 
     folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    _refuse_unreadable(packed, meta)
+    _refuse_foreign(folder)
+    folder.mkdir(parents=True, exist_ok=True)
     with _turn(folder) as drafts:
         save_file(packed, drafts / "arrays")
         size, digest = _flush_and_digest(drafts / "arrays")
@@ -96,6 +98,38 @@ def read(folder: str | os.PathLike[str], kind: str) -> Artifact:
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
+
+
+def _refuse_unreadable(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
+    """What could not be read back must not replace what can."""
+    for name, array in arrays.items():
+        if array.dtype not in _DTYPES.values() or not array.dtype.isnative:
+            raise InvalidInput(f"array '{name}'", "of a plain numeric type", f"dtype {array.dtype}", "convert it first")
+    try:
+        size = len(json.dumps(dict(meta), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise InvalidInput("metadata", "plain JSON data", str(error), "convert it first") from None
+    if size > _MANIFEST_LIMIT // 4:  # indentation, names and shapes come on top
+        raise InvalidInput("metadata", f"at most {_MANIFEST_LIMIT // 4:,} bytes", f"{size:,}", "save less with it")
+
+
+def _refuse_foreign(folder: Path) -> None:
+    """Save only to a new or empty folder, or over an artifact of ours: nobody else's files are touched."""
+    todo = "choose a folder that is new, empty or an artifact"
+    if folder.is_dir():
+        names = {entry.name for entry in folder.iterdir()}
+        ours = {name for name in names if name == _DRAFTS or _DATA_FILE.fullmatch(name)}
+        manifest = folder / _MANIFEST
+        if (
+            manifest.is_file()
+            and manifest.stat().st_size <= _MANIFEST_LIMIT
+            and b'"manifest":' in manifest.read_bytes()[:200]
+        ):
+            ours |= names
+        if names - ours:
+            raise InvalidInput("path", "a folder for this artifact alone", f"{folder} with other files", todo)
+    elif folder.exists():
+        raise InvalidInput("path", "a folder", f"the file {folder}", todo)
 
 
 @contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,17 +15,16 @@ class Oracle(SortedVectors):
     """The vectors, sorted by cell."""
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
-        cells = len(self.start) - 1
-        hits = Hits.none(len(users), cells, per_cell)
+        hits = Hits.none(len(users), len(self.start) - 1, per_cell)
+        order, start, kept = self.order, self.start, None
+        if barred is not None:  # what is left of each cell, whatever its scores
+            kept = np.flatnonzero(~barred[order])
+            order, start = order[kept], np.searchsorted(kept, start)
         for b, user in enumerate(users):
-            score = self.vectors @ user
-            if barred is not None:
-                score[barred[self.order]] = -np.inf
-            for c in range(cells):
-                best = _best(score[self.start[c] : self.start[c + 1]], per_cell)
-                hits.rows[b, c, : len(best)] = self.order[self.start[c] + best]
-                hits.scores[b, c, : len(best)] = score[self.start[c] + best]
-        hits.rows[np.isneginf(hits.scores)] = -1
+            score = self.vectors @ user if kept is None else (self.vectors @ user)[kept]
+            for c, (first, last) in enumerate(itertools.pairwise(start)):
+                best = first + _best(score[first:last], per_cell)
+                hits.rows[b, c, : len(best)], hits.scores[b, c, : len(best)] = order[best], score[best]
         return hits
 
 

@@ -11,12 +11,28 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
+from setwise.checks import real_array, require_shape, whole_number
 from setwise.retrieval import kernels, tiles
 from setwise.retrieval.neighbors import Floats32, Hits, by_cell
 
-NOTHING_BARRED = np.zeros(0, np.bool_)
+Asked = tuple[Floats32, int, NDArray[np.bool_]]
+
+_NOTHING_BARRED = np.zeros(0, np.bool_)
+
+
+def asked(vectors: Floats32, users: ArrayLike, per_cell: int, barred: NDArray[np.bool_] | None) -> Asked:
+    """What ``search`` was asked, in the form compiled code takes: it checks no bounds, so this does."""
+    n, width = vectors.shape
+    if barred is not None:
+        require_shape("barred", barred, (n,))
+    rows = real_array("users", users, ("count", width), np.float32)
+    return (
+        rows,
+        whole_number("per_cell", per_cell),
+        _NOTHING_BARRED if barred is None else np.ascontiguousarray(barred, np.bool_),
+    )
 
 
 def tiled(ordered: Floats32, start: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
@@ -26,7 +42,7 @@ def tiled(ordered: Floats32, start: NDArray[np.int64]) -> dict[str, NDArray[Any]
     groups = (ordered.shape[1] + 1) // 2
     packed = np.zeros(int(tile_start[-1]) * groups * 2 * tiles.LANES, np.int8)
     scale = np.zeros(int(tile_start[-1]) * tiles.LANES, np.float32)
-    spread = np.zeros((len(start) - 1, 2), np.float32)
+    spread = np.zeros((int(tile_start[-1]), 2))
     tiles.quantise(ordered, start, tile_start, packed, scale, spread)
     return {"tile_start": tile_start, "tiles": packed, "scale": scale, "spread": spread}
 
@@ -44,10 +60,10 @@ class Scan:
         return cls({"vectors": ordered, "order": order, "start": start, **tiled(ordered, start)})
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+        users, per_cell, out = asked(self._arrays["vectors"], users, per_cell, barred)
         hits = Hits.none(len(users), len(self._arrays["start"]) - 1, per_cell)
-        asked = np.ascontiguousarray(users, np.float32)
         parts = [self._arrays[name] for name in ("vectors", "order", "start", "tile_start", "tiles", "scale", "spread")]
-        kernels.scan(*parts, asked, NOTHING_BARRED if barred is None else barred, hits.rows, hits.scores)
+        kernels.scan(*parts, users, out, hits.rows, hits.scores)
         return hits
 
     def arrays(self) -> dict[str, NDArray[Any]]:

@@ -3,13 +3,14 @@
 Blocks are the leaves of a tree of median cuts across the principal direction of each node. A block knows its mean, and
 how far it reaches in the leading principal directions of all vectors and in what is left of the space:
 
-* exact (``recall=1``): hope = an upper bound, y · mean + Σ_j |z_j| halfwidth_j + ‖z_rest‖ radius, z being y in
-  principal coordinates (a ball alone is loose in many dimensions). The search stops when the k-th best beats every hope
-  left, and the result is that of ``scan``.
+* exact (``recall=1``): hope = an upper bound, y · mean + Σ_j |z_j| halfwidth_j + ‖z_rest‖ radius + rounding, z being y
+  in principal coordinates (a ball alone is loose in many dimensions) and rounding that of a true score. The search
+  stops when the k-th best beats every hope left, and the result is that of ``scan``.
 * approximate (``recall`` below 1, the default): hope = y · mean + optimism · deviation, the deviation being that of
-  y · v over the block. ``build`` chooses the optimism on sample users, so that on average the wanted share of each
-  cell's true best is found (it aims a quarter of the way above it, for users it has not seen); the stop is the same.
-  The answer's scores are true ones, its cells complete.
+  y · v over the block, estimated from the same coordinates. ``build`` chooses the optimism on sample users, so that on
+  average the wanted share of each cell's true best is found, of the best one as of the best ten (it aims two standard
+  errors above it, for users it has not seen); the stop is the same. So the recall is that of users like the sample:
+  pass ``sample_users`` where users are not like items. The answer's scores are true ones, its cells complete.
 
 The rows kept are exact within the blocks visited, by the same tiles as ``scan``.
 """
@@ -26,15 +27,18 @@ from numpy.typing import NDArray
 from setwise.checks import real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
-from setwise.retrieval.backends.scan import NOTHING_BARRED, tiled
+from setwise.retrieval.backends.scan import asked, tiled
 from setwise.retrieval.neighbors import Floats32, Hits, by_cell
 
+Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]
 
 BLOCK = 64  # items in a block at most: four tiles
 LEADING = 16  # principal directions in which a block's reach is kept one by one
-_SAMPLE, _DEPTH = 32, 10  # users that the optimism is chosen on, and the rows of a cell they look for
-_LARGEST_OPTIMISM = 8.0
+_SAMPLE, _DEPTHS = 64, (10, 1)  # users that the optimism is chosen on, and how many rows of a cell they look for
+_LEAST = 1 / 16  # where the search for the optimism begins
+_BOUNDLESS = 1e30  # the optimism that visits every block with any deviation
+_NUMBERS = 1 << 21  # coordinates measured in one go
 _PARTS = ("vectors", "order", "first_block", "start", "tile_start", "tiles", "scale", "spread", "centre", "reach")
 
 
@@ -101,41 +105,47 @@ def _search(
     barred: NDArray[np.bool_] | None = None,
 ) -> tuple[Hits, int]:
     """The hits, and how many blocks were visited for them."""
+    users, per_cell, out = asked(arrays["vectors"], users, per_cell, barred)
     hits = Hits.none(len(users), len(arrays["first_block"]) - 1, per_cell)
-    asked = np.ascontiguousarray(users, np.float32)
-    visited = kernels.climb(
-        *(arrays[part] for part in _PARTS),
-        optimism,
-        asked,
-        asked @ arrays["turn"],
-        NOTHING_BARRED if barred is None else barred,
-        hits.rows,
-        hits.scores,
-    )
-    return hits, visited
+    parts = (arrays[part] for part in _PARTS)
+    whole = users.astype(np.float64)
+    turned = np.hstack([*_turned(whole, arrays["turn"]), np.linalg.norm(whole, axis=1, keepdims=True)])
+    return hits, kernels.climb(*parts, optimism, users, turned, out, hits.rows, hits.scores)
 
 
 def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: float) -> float:
-    """The smallest optimism, by bisection, with which the sample users find the wanted share of each cell's best."""
-    truth = _search(arrays, _LARGEST_OPTIMISM, users, _DEPTH)[0]
-    wanted = np.isfinite(truth.scores)
-    last = np.where(wanted.any(axis=2), np.min(np.where(wanted, truth.scores, np.inf), axis=2), np.inf)
-    low, high = 0.0, _LARGEST_OPTIMISM
-    for _ in range(8):
-        middle = (low + high) / 2
-        found = _search(arrays, middle, users, _DEPTH)[0].scores >= last[:, :, None]
-        if (found & wanted).sum() >= (recall + (1 - recall) / 4) * wanted.sum():
-            high = middle
-        else:
-            low = middle
+    """The smallest optimism, by bisection, with which the sample users find the wanted share at every depth."""
+    truth = _search(arrays, _BOUNDLESS, users, max(_DEPTHS))[0]
+    low = high = _LEAST
+    for depth in _DEPTHS:
+        wanted, best = truth.rows[:, :, :depth] >= 0, truth.scores[:, :, :depth]
+        last = np.min(np.where(wanted, best, np.inf), axis=2, keepdims=True)
+
+        def enough(optimism: float) -> bool:
+            found = wanted & (_search(arrays, optimism, users, depth)[0].scores >= last)  # noqa: B023
+            share = found.sum(axis=(1, 2)) / wanted.sum(axis=(1, 2))  # noqa: B023
+            return bool(share.mean() - 2 * share.std() / np.sqrt(len(users)) >= recall)
+
+        while not enough(high):
+            low, high = high, 2 * high
+        while high - low > 0.02 * high:
+            middle = (low + high) / 2
+            low, high = (low, middle) if enough(middle) else (middle, high)
+        low = high
     return high
 
 
-def _principal_directions(vectors: Floats32, rng: np.random.Generator) -> Floats32:
-    """An orthonormal basis (D, D), the directions of largest variance first, from a sample of the vectors."""
+def _turned(vectors: Floats, turn: Floats) -> tuple[Floats, Floats]:
+    """For each row, the sizes of its leading coordinates, and the length of the rest: (rows, leading), (rows, 1)."""
+    leading = vectors @ turn
+    return np.abs(leading), np.linalg.norm(vectors - leading @ turn.T, axis=1, keepdims=True)
+
+
+def _principal_directions(vectors: Floats32, rng: np.random.Generator) -> Floats:
+    """Orthonormal directions of largest variance (D, leading), from a sample of the vectors."""
     some = vectors[rng.choice(len(vectors), size=min(len(vectors), 20_000), replace=False)].astype(np.float64)
     away = some - some.mean(axis=0)
-    return np.ascontiguousarray(np.linalg.eigh(away.T @ away)[1][:, ::-1], np.float32)
+    return np.ascontiguousarray(np.linalg.eigh(away.T @ away)[1][:, ::-1][:, :LEADING])
 
 
 def _cut(vectors: Floats32, order: Rows, cell_start: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
@@ -163,28 +173,33 @@ def _along_principal_direction(vectors: Floats32, rng: np.random.Generator) -> F
     centred = vectors - vectors.mean(axis=0)
     direction = np.asarray(rng.normal(size=vectors.shape[1]), np.float32)
     for _ in range(3):
-        direction = (centred @ direction) @ centred
-        direction /= max(float(np.linalg.norm(direction)), 1e-30)
+        direction = _unit(_unit(centred @ direction) @ centred)
     return np.asarray(centred @ direction)
 
 
-def _shapes(vectors: Floats32, start: Rows, turn: Floats32, exact: bool) -> dict[str, Floats32]:
-    """Mean (blocks, D) and reach (blocks, leading + 1) of every block: half-widths and radius, or deviations."""
-    blocks, d = len(start) - 1, vectors.shape[1]
-    leading = min(LEADING, d)
-    centre, reach = np.empty((blocks, d), np.float32), np.empty((blocks, leading + 1), np.float32)
-    block_of = np.repeat(np.arange(blocks), np.diff(start))
-    for first in range(0, blocks, 4096):
-        last = min(first + 4096, blocks)
-        rows, edges = slice(start[first], start[last]), start[first:last] - start[first]
-        size = np.diff(start[first : last + 1])[:, None]
-        centre[first:last] = np.add.reduceat(vectors[rows], edges, axis=0) / size
-        away = (vectors[rows] - centre[block_of[rows]]) @ turn
-        rest = (away[:, leading:] ** 2).sum(axis=1, keepdims=True)
+def _unit(vector: Floats32) -> Floats32:
+    """Divided by its largest entry, so that products neither overflow nor vanish."""
+    return np.asarray(vector / (np.abs(vector).max() or np.float32(1)))
+
+
+def _shapes(vectors: Floats32, start: Rows, turn: Floats, exact: bool) -> dict[str, NDArray[Any]]:
+    """Mean (blocks, D) and reach (blocks, leading + 2) of every block.
+
+    Reach is half-widths and radius, or deviations, in the order of ``_turned``, and then the norm of the longest item.
+    """
+    blocks, (d, leading) = len(start) - 1, turn.shape
+    centre, reach = np.empty((blocks, d), np.float32), np.empty((blocks, leading + 2))
+    step = max(1, _NUMBERS // (BLOCK * d))
+    for first in range(0, blocks, step):
+        last = min(first + step, blocks)
+        edges, size = start[first:last] - start[first], np.diff(start[first : last + 1])
+        some = vectors[start[first] : start[last]].astype(np.float64)
+        centre[first:last] = np.add.reduceat(some, edges, axis=0) / size[:, None]
+        sides, rest = _turned(some - np.repeat(centre[first:last], size, axis=0), turn)
         if exact:
-            sides = np.maximum.reduceat(np.hstack([np.abs(away[:, :leading]), np.sqrt(rest)]), edges, axis=0)
-            reach[first:last] = np.nextafter(sides.astype(np.float32) * np.float32(1.00001), np.float32(np.inf))
+            reach[first:last, :-1] = np.maximum.reduceat(np.hstack([sides, rest]), edges, axis=0)
         else:
-            square = np.add.reduceat(np.hstack([away[:, :leading] ** 2, rest / max(1, d - leading)]), edges, axis=0)
-            reach[first:last] = np.sqrt(square / size)
+            squares = np.hstack([sides**2, rest**2 / max(1, d - leading)])
+            reach[first:last, :-1] = np.sqrt(np.add.reduceat(squares, edges, axis=0) / size[:, None])
+        reach[first:last, -1] = np.maximum.reduceat(np.linalg.norm(some, axis=1), edges)
     return {"centre": centre, "reach": reach}
