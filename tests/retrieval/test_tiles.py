@@ -95,3 +95,17 @@ def test_a_long_item_costs_its_tile_precision_and_nobody_else() -> None:
     lies = np.where(honest[:, None], arrays["vectors"], 1e6 * user).astype(np.float32)
     hits = Scan.from_arrays({**arrays, "vectors": lies}).search(user, 10)
     np.testing.assert_array_equal(hits.rows[0, 0], np.argsort(-(vectors @ user[0]))[:10])
+
+
+@pytest.mark.parametrize("barred", [None, np.arange(640) % 16 == 15])
+def test_errors_that_all_point_one_way(barred: np.ndarray | None) -> None:
+    """The worst case of the margin: the best items lose by rounding all that they can, the others gain as much."""
+    rng = np.random.default_rng(0)
+    user = np.append(0.0, rng.choice([-1.0, 1.0], size=32))
+    best = np.arange(640) % 80 == 7
+    whole = [np.append(127, np.bincount(rng.integers(32, size=10 if good else 36), minlength=32)) for good in best]
+    vectors = (np.array(whole) + 0.45 * np.where(best, 1, -1)[:, None]) * np.append(1, user[1:])
+    vectors[:, 0] = 127  # so that the step is 1: approximate scores are 10 and 36, true ones 24.4 and 21.6
+    index = Scan.build(vectors.astype(np.float32), np.zeros(640, np.int32), 1)
+    hits = index.search(user[None].astype(np.float32), 8, barred)
+    assert sorted(hits.rows[0, 0]) == np.flatnonzero(best).tolist()

@@ -46,7 +46,7 @@ def test_approximate_mode_reaches_its_recall_with_a_part_of_the_blocks(wanted: f
     vectors, cell_of, users = trained_kind(30_000, cells=8, seed=0)
     tree = Tree.build(vectors, cell_of, 8, recall=wanted)
     truth = Oracle.build(vectors, cell_of, 8).search(users, 10)
-    hits, visited = _search(tree.arrays(), float(tree.arrays()["optimism"][0]), users, 10)
+    hits, visited = _search(tree.arrays(), tree.optimism(10), users, 10)
     assert recall(hits, truth) >= wanted
     assert visited < 0.6 * len(users) * (len(tree.arrays()["start"]) - 1)
 

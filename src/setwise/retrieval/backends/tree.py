@@ -8,9 +8,10 @@ how far it reaches in the leading principal directions of all vectors and in wha
   stops when the k-th best beats every hope left, and the result is that of ``scan``.
 * approximate (``recall`` below 1, the default): hope = y · mean + optimism · deviation, the deviation being that of
   y · v over the block, estimated from the same coordinates. ``build`` chooses the optimism on sample users, so that on
-  average the wanted share of each cell's true best is found, of the best one as of the best ten (it aims two standard
-  errors above it, for users it has not seen); the stop is the same. So the recall is that of users like the sample:
-  pass ``sample_users`` where users are not like items. The answer's scores are true ones, its cells complete.
+  average the wanted share of each cell's true best is found (it aims two standard errors above it, for users it has not
+  seen); the stop is the same. The best one is harder to find than the best ten, so there is an optimism for each of
+  some depths, and a search takes that of the next smaller one. The recall is that of users like the sample: pass
+  ``sample_users`` where users are not like items. The answer's scores are true ones, its cells complete.
 
 The rows kept are exact within the blocks visited, by the same tiles as ``scan``.
 """
@@ -35,7 +36,7 @@ Rows = NDArray[np.int64]
 
 BLOCK = 64  # items in a block at most: four tiles
 LEADING = 16  # principal directions in which a block's reach is kept one by one
-_SAMPLE, _DEPTHS = 64, (10, 1)  # users that the optimism is chosen on, and how many rows of a cell they look for
+_SAMPLE, DEPTHS = 64, (1, 3, 10)  # users that the optimism is chosen on, and how many rows of a cell they look for
 _LEAST = 1 / 16  # where the search for the optimism begins
 _BOUNDLESS = 1e30  # the optimism that visits every block with any deviation
 _NUMBERS = 1 << 21  # coordinates measured in one go
@@ -75,7 +76,7 @@ class Tree:
             "turn": turn,
             **tiled(ordered, start),
             **_shapes(ordered, start, turn, exact=recall == 1),
-            "optimism": np.zeros(1),
+            "optimism": np.zeros(len(DEPTHS)),
         }
         if recall == 1:
             return cls(arrays)
@@ -83,11 +84,15 @@ class Tree:
             users = vectors[rng.choice(len(vectors), size=min(_SAMPLE, len(vectors)), replace=False)]
         else:
             users = real_array("sample_users", sample_users, ("count", vectors.shape[1]), np.float32)[:_SAMPLE]
-        arrays["optimism"][0] = _calibrated(arrays, users, recall)
+        arrays["optimism"] = _calibrated(arrays, users, recall)
         return cls(arrays)
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
-        return _search(self._arrays, float(self._arrays["optimism"][0]), users, per_cell, barred)[0]
+        return _search(self._arrays, self.optimism(per_cell), users, per_cell, barred)[0]
+
+    def optimism(self, per_cell: int) -> float:
+        """The optimism of a search for so many rows of a cell; 0 is the exact bound."""
+        return float(self._arrays["optimism"][np.searchsorted(DEPTHS, max(1, per_cell), side="right") - 1])
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         return dict(self._arrays)
@@ -113,11 +118,11 @@ def _search(
     return hits, kernels.climb(*parts, optimism, users, turned, out, hits.rows, hits.scores)
 
 
-def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: float) -> float:
-    """The smallest optimism, by bisection, with which the sample users find the wanted share at every depth."""
-    truth = _search(arrays, _BOUNDLESS, users, max(_DEPTHS))[0]
-    low = high = _LEAST
-    for depth in _DEPTHS:
+def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: float) -> Floats:
+    """For each depth the smallest optimism, by bisection, with which the sample users find the wanted share."""
+    truth = _search(arrays, _BOUNDLESS, users, max(DEPTHS))[0]
+    result = []
+    for depth in DEPTHS:
         wanted, best = truth.rows[:, :, :depth] >= 0, truth.scores[:, :, :depth]
         last = np.min(np.where(wanted, best, np.inf), axis=2, keepdims=True)
 
@@ -126,13 +131,14 @@ def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: flo
             share = found.sum(axis=(1, 2)) / wanted.sum(axis=(1, 2))  # noqa: B023
             return bool(share.mean() - 2 * share.std() / np.sqrt(len(users)) >= recall)
 
-        while not enough(high):
+        low, high = 0.0, _LEAST
+        while high < _BOUNDLESS and not enough(high):
             low, high = high, 2 * high
         while high - low > 0.02 * high:
             middle = (low + high) / 2
             low, high = (low, middle) if enough(middle) else (middle, high)
-        low = high
-    return high
+        result.append(high)
+    return np.array(result)
 
 
 def _turned(vectors: Floats, turn: Floats) -> tuple[Floats, Floats]:
