@@ -71,6 +71,12 @@ def test_sample_users_set_the_optimism() -> None:
     assert easy.arrays()["optimism"][0] < hard.arrays()["optimism"][0]
 
 
+def test_the_search_for_an_optimism_ends_where_any_will_do() -> None:
+    """One block a cell: all is found at once, and 0, which stands for the exact bound, is not an answer."""
+    vectors, cell_of, _ = trained_kind(60, cells=2, seed=5)
+    assert (Tree.build(vectors, cell_of, 2).arrays()["optimism"] == 1 / 16).all()
+
+
 def test_blocks_are_full_but_for_the_last_of_a_cell() -> None:
     vectors, cell_of, _ = trained_kind(3000, cells=3, seed=2)
     arrays = Tree.build(vectors, cell_of, 3).arrays()

@@ -131,7 +131,7 @@ def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: flo
             share = found.sum(axis=(1, 2)) / wanted.sum(axis=(1, 2))  # noqa: B023
             return bool(share.mean() - 2 * share.std() / np.sqrt(len(users)) >= recall)
 
-        low, high = 0.0, _LEAST
+        low = high = _LEAST  # no smaller one is sought: 0 would mean the exact bound
         while high < _BOUNDLESS and not enough(high):
             low, high = high, 2 * high
         while high - low > 0.02 * high:
