@@ -122,7 +122,8 @@ def _centres(sample: Floats32, cells: int, rng: np.random.Generator) -> Floats32
     for _ in range(_ITERATIONS):
         for chunk in _chunks(len(sample), cells):
             squared = _squared_distances(sample[chunk], centres)
-            nearest[chunk], distance[chunk] = np.argmin(squared, axis=1), np.min(squared, axis=1)
+            nearest[chunk] = near = np.argmin(squared, axis=1)
+            distance[chunk] = squared[np.arange(len(near)), near]
         count = np.bincount(nearest, minlength=cells)
         total = np.zeros_like(centres)
         np.add.at(total, nearest, sample)
