@@ -35,7 +35,12 @@ def demo(
     cells: int = typer.Option(12, min=1, help="Cells to cut the world into."),
     per_cell: int = typer.Option(4, min=1, help="Songs to retrieve from every cell."),
     at_most: int = typer.Option(0, min=0, help="At most so many songs by one artist; 0 for no limit."),
-    user: int = typer.Option(4, min=0, max=49, help="Which of the world's 50 users to recommend to."),
+    user: int = typer.Option(
+        4,
+        min=0,
+        max=49,
+        help="Which of the world's 50 users to recommend to; the default is one for whom the rankers differ.",
+    ),
     seed: int = typer.Option(0, min=0, help="The seed of the world."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of tables."),
 ) -> None:

@@ -8,6 +8,9 @@ alone gains little from them:
 
 A song's own worth is the base term: liking, popularity and a constant. With the logistic reward, F(S) is the expected
 number of songs the user likes. Everything follows from the seed.
+
+The constants below were chosen by trying some dozens of settings for one in which top-k by score loses about a fifth of
+the value, as it does on trained models. So what rankers gain in this world illustrates the idea; it is no evidence.
 """
 
 from __future__ import annotations
