@@ -25,8 +25,12 @@ ORDER = [
     {"catalog"},
     {"objective"},
     {"instance"},
+    {"constraints"},
+    {"retrieval"},
+    {"certificates"},
     {"ranking"},
-    {"preferences", "hardness", "datasets", "retrieval"},
+    {"preferences", "hardness", "datasets"},
+    {"recommender"},
     {"cli"},
 ]
 for level, rooms in enumerate(ORDER):
@@ -35,7 +39,8 @@ for level, rooms in enumerate(ORDER):
 BELOW["rewards"] -= {"storage"}
 
 HEAVY = {
-    "numba": {"ranking/kernels.py", "retrieval/kernels.py", "retrieval/tiles.py"},
+    "numba": {"certificates/kernels.py", "ranking/kernels.py", "retrieval/kernels.py", "retrieval/tiles.py"},
+    "highspy": {"ranking/linear_program.py"},
     "llvmlite": {"retrieval/tiles.py"},
     "faiss": {"retrieval/backends/faiss.py"},
     "duckdb": {"retrieval/backends/duckdb.py"},

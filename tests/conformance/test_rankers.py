@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
+from setwise.constraints import Constraints
 from setwise.errors import Infeasible, InvalidInput
-from setwise.ranking import RANKERS, Constraints
+from setwise.ranking import RANKERS
 from worlds import REWARDS, random_catalog
 
 every_ranker = pytest.mark.parametrize("ranker", sorted(RANKERS))

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 import setwise as sw
+from setwise.constraints import Constraints
 from setwise.errors import TooLarge
-from setwise.ranking import Constraints, exhaustive, kernels
+from setwise.ranking import exhaustive, kernels
 from setwise.rewards import RewardTable
 from worlds import REWARDS, random_instance
 

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
 from setwise.ranking import exhaustive, greedy, knn
-from setwise.ranking.constraints import Constraints
 from setwise.ranking.ranking import Ranking
 
-__all__ = ["RANKERS", "Constraints", "Ranking", "rank"]
+__all__ = ["RANKERS", "Ranking", "rank"]
 
 # A ranker takes (instance, constraints) and its own keyword options, and returns a Ranking. One that draws random
 # numbers takes ``seed``.

@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
+from setwise.constraints import Constraints
 from setwise.errors import TooLarge
 from setwise.instance import Instance
-from setwise.ranking.constraints import Constraints
 from setwise.ranking.ranking import Ranking
 from setwise.rewards import RewardTable
 

@@ -11,8 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.constraints import Constraints
 from setwise.instance import Instance
-from setwise.ranking.constraints import Constraints
 from setwise.ranking.ranking import Ranking
 from setwise.rewards import evaluate
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from setwise.constraints import Constraints
 from setwise.instance import Instance
-from setwise.ranking.constraints import Constraints
 from setwise.ranking.ranking import Ranking
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,7 @@ class Ranking:
     upper_bound  a number that no feasible set of the instance exceeds; infinite when the ranker gives none
     proven       whether the set is known to be optimal
     evaluations  how many sets were evaluated to find it
+    trace        the best value after each candidate solution, for rankers that work by candidate solutions; else empty
     """
 
     indices: NDArray[np.intp]
@@ -25,3 +26,4 @@ class Ranking:
     upper_bound: float = math.inf
     proven: bool = False
     evaluations: int = 0
+    trace: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
