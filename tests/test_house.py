@@ -25,7 +25,7 @@ ORDER = [
     {"catalog"},
     {"objective"},
     {"instance"},
-    {"constraints"},
+    {"constraints", "reward_kernels"},
     {"retrieval"},
     {"certificates"},
     {"ranking"},
@@ -39,7 +39,7 @@ for level, rooms in enumerate(ORDER):
 BELOW["rewards"] -= {"storage"}
 
 HEAVY = {
-    "numba": {"certificates/kernels.py", "ranking/kernels.py", "retrieval/kernels.py", "retrieval/tiles.py"},
+    "numba": {"reward_kernels.py", "certificates/kernels.py", "ranking/kernels.py", "ranking/swap_kernels.py", "retrieval/kernels.py", "retrieval/tiles.py"},
     "highspy": {"ranking/linear_program.py"},
     "llvmlite": {"retrieval/tiles.py"},
     "faiss": {"retrieval/backends/faiss.py"},
