@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
-from setwise.ranking import exhaustive, greedy, knn
+from setwise.ranking import beam_search, exhaustive, greedy, knn, swap_search
 from setwise.ranking.ranking import Ranking
 
 __all__ = ["RANKERS", "Ranking", "rank"]
@@ -23,6 +23,8 @@ __all__ = ["RANKERS", "Ranking", "rank"]
 RANKERS: dict[str, Callable[..., Ranking]] = {
     "knn": knn.knn,
     "greedy": greedy.greedy,
+    "beam": beam_search.beam,
+    "swap": swap_search.swap,
     "exhaustive": exhaustive.exhaustive,
 }
 

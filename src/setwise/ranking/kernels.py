@@ -14,41 +14,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
+from setwise.reward_kernels import FAST, ONE, logistic_32, reward_value
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-
-@njit(cache=True, error_model="numpy")
-def reward_value(code: int, parameter: Floats, knot: Floats, x: float) -> float:
-    """f(x) for one function of a ``RewardTable``; the codes are those of rewards.py."""
-    if code == 8:
-        return float(parameter[0])
-    if code == 7:
-        if x <= knot[0, 0]:
-            return float(knot[0, 1])
-        for right in range(1, len(knot)):
-            if x < knot[right, 0]:
-                slope = (knot[right, 1] - knot[right - 1, 1]) / (knot[right, 0] - knot[right - 1, 0])
-                return float(knot[right - 1, 1] + slope * (x - knot[right - 1, 0]))
-        return float(knot[-1, 1])
-    z = parameter[0] * x + parameter[1]
-    if code == 0:
-        small = math.exp(-abs(z))
-        return (1.0 if z >= 0.0 else small) / (1.0 + small)
-    if code == 1:
-        return float(z)
-    if code == 2:
-        return float(max(z, 0.0))
-    if code == 3:
-        return float(z if z >= 0 else parameter[2] * z)
-    if code == 4:
-        return math.tanh(z)
-    if code == 5:
-        return float(max(z, 0.0)) + math.log1p(math.exp(-abs(z)))
-    grown = np.inf if z > LARGEST_EXPONENT else math.exp(z)
-    return float(grown if parameter[0] > 0 else -grown)
+SMALLEST_WEIGHT = 1e-305  # below every positive weight: keeps 0/0, no attention at all, at 0
+LARGEST_RATIO = np.float32(1e30)
 
 
 @njit(cache=True, error_model="numpy")
@@ -155,3 +127,96 @@ def best_subset(
             best_value, best_size = value, depth
             best[:depth] = path[:depth]
     return best[:best_size], visited, tame
+
+
+# --- one set and all its neighbours, for swap search: weights are those of ``Instance.weight`` ---
+# These take arrays, not the tuples of swap_kernels.py: handing over thirty arrays costs more than the work.
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sums_without(
+    weight: Floats, score: Floats, sink: Floats, i: int, members: Integers, size: int, leaving: int, sums: Floats
+) -> None:
+    """N_i and D_i over the members but the leaving one, into sums (2, H)."""
+    for h in range(len(score)):
+        n, d = sink[0, h, i], sink[1, h, i]
+        for place in range(size):
+            if place != leaving:
+                w = weight[i, h, members[place]]
+                n += w * score[h, members[place]]
+                d += w
+        sums[0, h], sums[1, h] = n, d
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
+def _average(n: float, d: float, weight: float, score: float) -> float:
+    """(N + w s) / (D + w)."""
+    return (n + weight * score) / max(d + weight, SMALLEST_WEIGHT)
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums: Floats, argument: Floats) -> None:
+    """Member i's a_i with each newcomer, into ``argument``."""
+    argument[:] = base
+    for h in range(len(score)):
+        n, d, w, s = sums[0, h], sums[1, h], weight[i, h], score[h]
+        for c in range(len(argument)):
+            argument[c] += _average(n, d, w[c], s[c])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def logistics_with_each(
+    weight: Any, i: int, score: Any, scale: float, bias: float, sums: Floats, argument: Any, total: Any
+) -> None:
+    """Add member i's logistic reward with each newcomer to ``total``, in single precision.
+
+    With r = w / D the average becomes A + (s − A) r / (1 + r), A = N / D: safe for any D. What it chooses is checked in
+    double precision before it is adopted, so single precision can cost an improvement of 1e-7, never a wrong value.
+    ``argument`` is zero on entry and on return.
+    """
+    last = len(score) - 1
+    for h in range(last):
+        average, inverse, w, s = average_32(sums, h), inverse_32(sums, h), weight[i, h], score[h]
+        for c in range(len(total)):
+            r = min(w[c] * inverse, LARGEST_RATIO)
+            argument[c] += average + (s[c] - average) * (r / (ONE + r))
+    average, inverse, w, s = average_32(sums, last), inverse_32(sums, last), weight[i, last], score[last]
+    slope, offset = np.float32(scale), np.float32(bias)
+    for c in range(len(total)):
+        r = min(w[c] * inverse, LARGEST_RATIO)
+        a = argument[c] + average + (s[c] - average) * (r / (ONE + r))
+        total[c] += logistic_32(slope * a + offset)
+    if last > 0:
+        argument[:] = 0.0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def average_32(sums: Floats, h: int) -> Any:
+    """N / D in single precision."""
+    return np.float32(sums[0, h] / max(sums[1, h], SMALLEST_WEIGHT))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def inverse_32(sums: Floats, h: int) -> Any:
+    """1 / D in single precision, at most ``LARGEST_RATIO``."""
+    return np.float32(min(1.0 / max(sums[1, h], SMALLEST_WEIGHT), float(LARGEST_RATIO)))
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def newcomer_averages(front: Floats, back: Floats, after: int, own: Floats, score: Floats, argument: Floats) -> None:
+    """Add to ``argument`` what each newcomer gets from the members before and after the leaving one and from itself."""
+    for h in range(len(score)):
+        front_n, front_d, back_n, back_d = front[0, h], front[1, h], back[after, 0, h], back[after, 1, h]
+        w, s = own[h], score[h]
+        for c in range(len(argument)):
+            argument[c] += _average(front_n[c] + back_n[c], front_d[c] + back_d[c], w[c], s[c])
+
+
+@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+def lend(received: Floats, score: Floats, j: int, sums: Floats) -> None:
+    """Add what member j lends to every candidate to sums (2, H, m) of numerators and denominators."""
+    for h in range(len(score)):
+        numerator, denominator, w, s = sums[0, h], sums[1, h], received[j, h], score[h, j]
+        for c in range(len(w)):
+            numerator[c] += w[c] * s
+            denominator[c] += w[c]
