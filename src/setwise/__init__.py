@@ -10,7 +10,7 @@ from setwise.catalog import Catalog, Positions, Sink
 from setwise.errors import SetwiseError
 from setwise.instance import Instance
 from setwise.objective import attention, item_rewards, set_value
-from setwise.ranking import Ranking, rank
+from setwise.ranking import Ranking, rank, rank_many
 from setwise.retrieval import Index
 from setwise.rewards import (
     Constant,
@@ -48,5 +48,6 @@ __all__ = [
     "attention",
     "item_rewards",
     "rank",
+    "rank_many",
     "set_value",
 ]

@@ -198,7 +198,7 @@ class MNL:
         self,
         k: int,
         price: ArrayLike | None = None,
-        ranker: str = "greedy",
+        ranker: str = "swap",
         *,
         groups: Mapping[str, ArrayLike] | None = None,
         **wishes: Any,

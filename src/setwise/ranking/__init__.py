@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any
 
@@ -11,12 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise.constraints import Constraints
+from setwise.checks import whole_number
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
 from setwise.ranking import beam_search, exhaustive, greedy, knn, swap_search
 from setwise.ranking.ranking import Ranking
+from setwise.rewards import Linear
 
-__all__ = ["RANKERS", "Ranking", "rank"]
+__all__ = ["RANKERS", "Ranking", "rank", "rank_many", "warm_up"]
 
 # A ranker takes (instance, constraints) and its own keyword options, and returns a Ranking. One that draws random
 # numbers takes ``seed``.
@@ -32,7 +37,7 @@ RANKERS: dict[str, Callable[..., Ranking]] = {
 def rank(
     instance: Instance,
     k: int,
-    ranker: str = "greedy",
+    ranker: str = "swap",
     *,
     exclude: ArrayLike = (),
     include: ArrayLike = (),
@@ -60,6 +65,34 @@ def rank(
     if not constraints.admits(ranking.indices):
         raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")
     return ranking
+
+
+def rank_many(
+    instances: Sequence[Instance],
+    k: int,
+    ranker: str = "swap",
+    *,
+    threads: int | None = None,
+    at_most: Mapping[str, int] | None = None,
+    **options: Any,
+) -> list[Ranking]:
+    """``rank`` for many instances, users say, on ``threads`` threads (all cores unless told).
+
+    The compiled rankers let go of the interpreter while they search; each instance is one thread's work, so that the
+    answers do not depend on the number of threads.
+    """
+    workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
+    warm_up()  # two threads must not compile the same function at the same time
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), instances))
+
+
+@functools.cache
+def warm_up() -> None:
+    """Load (or, the first time on a machine, compile) what ``swap`` needs, so that no request waits for it."""
+    one, four = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0]), Instance(np.zeros((2, 3, 3)), np.ones((2, 3)), Linear())
+    for instance in (one, four):
+        rank(instance, 2, "swap", evaluations=1)
 
 
 def _in_catalogue_order(
