@@ -87,7 +87,7 @@ class Instance:
             length = len(catalog.positions.query)
             rows, places = np.repeat(rows, length), np.tile(np.arange(length), len(rows))
             exclusive = (rows, places)
-        logit, sink_logit = objective.logits(catalog, rows, places)
+        logit, sink_logit = _in_catalogue_order(catalog, rows, places)
         score, sink_score = objective.scores(catalog, checked, rows, places)
         instance = cls(
             frozen(logit),
@@ -188,6 +188,16 @@ class Instance:
         return instance
 
 
+def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tuple[Floats, Floats | None]:
+    """The logits among ``rows``, computed in catalogue order: matrix products round differently place by place."""
+    order = np.lexsort((rows,) if places is None else (places, rows))
+    if (order == np.arange(len(rows))).all():
+        return objective.logits(catalog, rows, places)
+    logit, sink_logit = objective.logits(catalog, rows[order], None if places is None else places[order])
+    back = np.argsort(order)
+    return logit[:, back[:, None], back], None if sink_logit is None else sink_logit[:, back]
+
+
 class _Groups(Mapping[str, Labels]):
     """Labels by name, made only when a constraint asks for them."""
 
@@ -256,6 +266,11 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:
     """e^(logit − top), never below e^−700 unless the logit is −∞."""
+    missing = np.isneginf(logit)
     with np.errstate(invalid="ignore"):  # −∞ − (−∞) in a row without any weight
         shifted = logit - top
-    return np.where(np.isneginf(logit), 0.0, np.exp(np.maximum(shifted, _FLOOR)))
+    np.maximum(shifted, _FLOOR, out=shifted)
+    np.exp(shifted, out=shifted)
+    if missing.any():
+        shifted[missing] = 0.0
+    return shifted

@@ -85,7 +85,7 @@ def logits(catalog: Catalog, rows: Rows, places: Rows | None) -> tuple[Floats, F
     sink_logit = None
     if catalog.sink is not None:
         sink_logit = np.einsum("ihd,hd->hi", query, catalog.sink.key.astype(np.float64))
-    return np.einsum("ihd,jhd->hij", query, key), sink_logit
+    return query.transpose(1, 0, 2) @ key.transpose(1, 2, 0), sink_logit
 
 
 def scores(catalog: Catalog, user: User, rows: Rows, places: Rows | None) -> tuple[Floats, Floats | None]:
