@@ -89,6 +89,40 @@ def test_attributes_from_columns_and_frames() -> None:
         assert len(attributes["artist"]) == 4
 
 
+def test_the_digest_is_that_of_the_content(tmp_path) -> None:
+    parts = {
+        "heads": 2,
+        "base": True,
+        "sink": True,
+        "positions": 3,
+        "rewards": [sw.Logistic(), sw.PiecewiseLinear((0, 1), (0, 1))],
+        "ids": [f"ü{row}" for row in range(12)],
+        "attributes": {"artist": ["x", None, "y"] * 4, "price": [1.5, None, 2.0] * 4, "year": [1, 2, 3] * 4},
+    }
+    catalog, _ = random_catalog(0, **parts)
+    assert len(catalog.digest) == 64
+    catalog.save(tmp_path / "catalog")
+    assert sw.Catalog.load(tmp_path / "catalog").digest == random_catalog(0, **parts)[0].digest == catalog.digest
+    plain, _ = random_catalog(1)
+    plain.save(tmp_path / "plain")
+    assert sw.Catalog.load(tmp_path / "plain").digest == plain.digest == plain.taken(np.arange(12)).digest
+
+
+def test_every_part_counts_in_the_digest() -> None:
+    parts = {
+        "heads": 2, "base": True, "sink": True, "positions": 3, "ids": list("abcdefghijkl"),
+        "attributes": {"artist": ["x", None, "y"] * 4, "price": [1.5, None, 2.0] * 4},
+    }  # fmt: skip
+    changes = [
+        {}, {"heads": 1}, {"base": False}, {"sink": False}, {"positions": 0}, {"positions": 2}, {"sharpness": 1.0001}, {"dtype": np.float64},
+        {"rewards": (sw.Logistic(1.5, -0.4),)}, {"rewards": (sw.Tanh(1.5, -0.5),)}, {"ids": None}, {"ids": list("abcdefghijkm")}, {"ids": list("bacdefghijkl")},
+        {"attributes": None}, {"attributes": {"artist": ["x", None, "y"] * 4}}, {"attributes": {"artist": ["x", None, "x"] * 4, "price": [1.5, None, 2.0] * 4}},
+        {"attributes": {"artist": ["x", None, "y"] * 4, "price": [1.5, 0.0, 2.0] * 4}}, {"attributes": {"artist": ["x", None, "y"] * 4, "cost": [1.5, None, 2.0] * 4}},
+    ]  # fmt: skip
+    digests = {random_catalog(0, **(parts | change))[0].digest for change in changes}
+    assert len(digests) == len(changes)
+
+
 def test_missing_values_of_every_library() -> None:
     pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
     frame = pandas.DataFrame(

@@ -7,10 +7,12 @@ setwise.rank(instance, k=10)                            the best set of candidat
 """
 
 from setwise.catalog import Catalog, Positions, Sink
+from setwise.certificates.upper_bound import upper_bound
 from setwise.errors import SetwiseError
 from setwise.instance import Instance
 from setwise.objective import attention, item_rewards, set_value
 from setwise.ranking import Ranking, rank, rank_many
+from setwise.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.rewards import (
     Constant,
@@ -23,6 +25,7 @@ from setwise.rewards import (
     Softplus,
     Tanh,
 )
+from setwise.slate import Slate
 from setwise.users import User
 
 __version__ = "0.1.0"
@@ -40,8 +43,10 @@ __all__ = [
     "Positions",
     "Ranking",
     "ReLU",
+    "Recommender",
     "SetwiseError",
     "Sink",
+    "Slate",
     "Softplus",
     "Tanh",
     "User",
@@ -50,4 +55,5 @@ __all__ = [
     "rank",
     "rank_many",
     "set_value",
+    "upper_bound",
 ]

@@ -13,9 +13,12 @@ caller could still change is copied; read-only arrays, such as those mapped from
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -209,6 +212,22 @@ class Catalog:
         """Open a saved catalogue: digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "catalog")
         return cls.unpacked(saved.arrays, saved.meta)
+
+    @cached_property
+    def digest(self) -> str:
+        """A sha256 of all that values, ids and filters depend on: certificates name the catalogue by it.
+
+        The copy that was saved and loaded has the same; what only speeds up the search for ids does not count.
+        """
+        arrays, meta = self.packed()
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("ids.")}
+        arrays |= _packed("ids.values", self.ids.values)
+        state = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<"))
+            state.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+            state.update(array.data)
+        return state.hexdigest()
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The catalogue as named arrays and JSON data."""

@@ -8,6 +8,7 @@ import typer
 
 import setwise
 from setwise.cli.demo import demo
+from setwise.cli.verify import verify
 from setwise.errors import SetwiseError
 
 app = typer.Typer(
@@ -32,6 +33,7 @@ def _options(
 
 
 app.command()(demo)
+app.command()(verify)
 
 
 def main() -> None:

@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise.constraints import Constraints
 from setwise.checks import whole_number
+from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
-from setwise.ranking import beam_search, exhaustive, greedy, knn, swap_search
+from setwise.ranking import beam_search, exact, exhaustive, greedy, knn, paper, swap_search, thresholds
 from setwise.ranking.ranking import Ranking
-from setwise.rewards import Linear
 
 __all__ = ["RANKERS", "Ranking", "rank", "rank_many", "warm_up"]
 
@@ -29,7 +28,10 @@ RANKERS: dict[str, Callable[..., Ranking]] = {
     "knn": knn.knn,
     "greedy": greedy.greedy,
     "beam": beam_search.beam,
+    "paper": paper.paper,
+    "thresholds": thresholds.thresholds,
     "swap": swap_search.swap,
+    "exact": exact.exact,
     "exhaustive": exhaustive.exhaustive,
 }
 
@@ -89,10 +91,10 @@ def rank_many(
 
 @functools.cache
 def warm_up() -> None:
-    """Load (or, the first time on a machine, compile) what ``swap`` needs, so that no request waits for it."""
-    one, four = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0]), Instance(np.zeros((2, 3, 3)), np.ones((2, 3)), Linear())
-    for instance in (one, four):
-        rank(instance, 2, "swap", evaluations=1)
+    """Load (or, the first time on a machine, compile) what ``swap`` and ``exact`` need: no request waits for it."""
+    instance = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0])
+    rank(instance, 2, "swap", evaluations=1)
+    rank(instance, 2, "exact")
 
 
 def _in_catalogue_order(

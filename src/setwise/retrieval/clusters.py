@@ -27,7 +27,9 @@ Floats32 = NDArray[np.float32]
 Rows = NDArray[np.intp]
 Tick = Callable[[int], None]
 
-_SAMPLE = 64  # items a cell that the centres are learned from
+_MANY = 256  # cells; beyond, fewer items a cell are enough
+_SAMPLE, _SAMPLE_OF_MANY = 64, 16  # items a cell that the centres are learned from
+_SEEDS_OF_MANY = 4  # items a cell that the first centres are drawn from
 _ITERATIONS = 15
 _CHOICES = 8  # nearest centres that an item may be sent to
 _ROOM = 2.0  # a cell holds at most this many times the average
@@ -52,7 +54,8 @@ def clusters(catalog: Catalog, cells: int, seed: int = 0, tick: Tick = lambda it
         if not len(rows):
             continue
         mine = min(len(rows), max(1, round(cells * len(rows) / catalog.n_items)))
-        sample = points.of(rng.choice(rows, size=min(len(rows), _SAMPLE * mine), replace=False))
+        share = _SAMPLE if mine <= _MANY else _SAMPLE_OF_MANY
+        sample = points.of(rng.choice(rows, size=min(len(rows), share * mine), replace=False))
         cell_of[rows] = made + _assigned(points, rows, _centres(sample, mine, rng), tick)
         made += mine
     return Partition.of(catalog, cell_of, made, points.query_unit, points.key_unit)
@@ -117,7 +120,7 @@ def _chunks(count: int, cells: int) -> Iterator[slice]:
 
 def _centres(sample: Floats32, cells: int, rng: np.random.Generator) -> Floats32:
     """k-means++ and Lloyd; a centre that loses all its points moves to the point worst served."""
-    centres = _spread_out(sample, cells, rng)
+    centres = _spread_out(sample if cells <= _MANY else sample[: _SEEDS_OF_MANY * cells], cells, rng)
     nearest, distance = np.empty(len(sample), np.intp), np.empty(len(sample), np.float32)
     for _ in range(_ITERATIONS):
         for chunk in _chunks(len(sample), cells):

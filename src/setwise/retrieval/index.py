@@ -171,6 +171,20 @@ class Index:
         """The items, removed ones included until the next compaction."""
         return self._state.catalog
 
+    def snapshot(self) -> Index:
+        """This index as it is now: later changes do not reach it. Nothing is copied."""
+        return Index(self._state, self._backend, self._options)
+
+    def is_like(self, other: Index) -> bool:
+        """Whether the two hold the same items: a snapshot and its index, until the index changes."""
+        return self._state is other._state
+
+    @property
+    def removed(self) -> Rows:
+        """The rows of items taken out and not yet compacted away."""
+        removed = self._state.removed
+        return np.empty(0, np.intp) if removed is None else np.flatnonzero(removed)
+
     @property
     def partition(self) -> Partition:
         """The cells."""

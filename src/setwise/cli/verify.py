@@ -1,0 +1,71 @@
+"""``setwise verify``: a saved slate against its catalogue, checked by code that had no part in making it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from setwise.catalog import Catalog
+from setwise.certificates.verify import NODES, Verification
+from setwise.certificates.verify import verify as verified
+from setwise.errors import DamagedArtifact
+from setwise.retrieval import Index
+
+
+def verify(
+    slate: Annotated[Path, typer.Argument(help="The file that Slate.save wrote.")],
+    catalog: Annotated[Path, typer.Option(help="The folder of the saved catalogue, or of an index with it.")],
+    nodes: int = typer.Option(NODES, min=1, help="Families of sets to look at before the bound counts as not proven."),
+    as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
+) -> None:
+    """Check a saved slate: feasible, its value right, its upper bound true of every set of the whole catalogue.
+
+    Exit status 0 when every check passes, 1 when one does not, 2 when a file cannot be read.
+
+    Example: [bold]setwise verify slate.json --catalog songs/[/bold]
+    """
+    items = _opened(catalog)
+    if as_json:
+        result = verified(slate, items, nodes=nodes)
+        print(json.dumps(_report(result)))
+    else:
+        console = Console()
+        with console.status("proving the bound again …"):
+            result = verified(slate, items, nodes=nodes)
+        console.print(_table(result))
+    raise typer.Exit(0 if result.ok else 1)
+
+
+def _opened(folder: Path) -> Catalog:
+    """The catalogue saved in this folder, alone or with an index."""
+    try:
+        return Catalog.load(folder)
+    except DamagedArtifact as error:
+        try:
+            return Index.load(folder).catalog
+        except DamagedArtifact:
+            raise error from None
+
+
+def _report(result: Verification) -> dict[str, object]:
+    return {
+        "ok": result.ok,
+        "value": result.value if math.isfinite(result.value) else None,
+        "upper_bound": result.upper_bound if math.isfinite(result.upper_bound) else None,
+        "checks": [{"name": check.name, "ok": check.ok, "sentence": check.sentence} for check in result.checks],
+    }
+
+
+def _table(result: Verification) -> Table:
+    table = Table(title="The slate is what it claims to be" if result.ok else "The slate is refused")
+    for heading in ("check", "", "what was found"):
+        table.add_column(heading)
+    for check in result.checks:
+        table.add_row(check.name, "[green]ok[/green]" if check.ok else "[red]no[/red]", check.sentence)
+    return table

@@ -1,0 +1,101 @@
+"""Query clusters: items that attend alike share one row of weights, in all heads at once (design, section 4.1).
+
+Replacing the query of item i by the mean query q̄_c of its cluster c replaces row i of w^h by
+
+    B_jc^h = exp(q̄_c^h · k_j^h),      the geometric mean of the rows of the cluster, as rows scale freely,
+
+so that W' = A Bᵀ with A one-hot has a non-negative rank of the number C of clusters. Only keys are told apart by B, so
+nothing is lost by not clustering them. With C ≥ m every item is a cluster of its own and nothing is lost at all.
+
+What the rankers ask: the weights B with which a cluster sees candidates, and, for a set Y, the sums that make up what
+it sees, N_c = z_c s_0 + Σ_{j∈Y} B_jc s_j and D_c = z_c + Σ_{j∈Y} B_jc, so that a_c(Y) = N_c / D_c.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.instance import Instance
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+_FLOOR = -700.0  # as in Instance.weight
+_TOLD_APART = -30.0  # weights below e^−30 of the row's largest are the same nothing when rows are compared
+_ROUNDS = 10  # of assigning rows and centring clusters
+
+
+@dataclass(frozen=True, eq=False)
+class QueryClusters:
+    """C clusters of m candidates and the weights they attend with."""
+
+    cluster_of: Rows  # (m,)
+    weight: Floats  # (H, C, m): B, each row up to a scale
+    sink_weight: Floats  # (H, C): z on the scale of the row; zero without a sink
+    score: Floats  # (H, m)
+    sink_score: Floats  # (H,)
+
+    @classmethod
+    def of(cls, instance: Instance, clusters: int) -> QueryClusters:
+        """At most ``clusters`` clusters; each item its own when there are no more items than that."""
+        sink_score = np.zeros(instance.heads) if instance.sink_score is None else instance.sink_score
+        if clusters >= instance.m:
+            own = np.arange(instance.m)
+            return cls(own, instance.weight, instance.sink_weight, instance.score, sink_score)
+        row, sink = _logs(instance.weight), _logs(instance.sink_weight)
+        cluster_of = _nearest_centres(np.concatenate(list(row), axis=1), clusters)
+        mean = _averaging(cluster_of)
+        none = instance.sink_logit is None
+        sink_weight = np.zeros((instance.heads, len(mean))) if none else np.exp(sink @ mean.T)
+        return cls(cluster_of, np.exp(mean @ row), sink_weight, instance.score, sink_score)
+
+    def used_by(self, rows: Rows) -> Rows:
+        """The clusters that ``rows`` belong to, each once."""
+        return np.unique(self.cluster_of[rows])
+
+    def sums(self, used: Rows, rows: Rows) -> tuple[Floats, Floats]:
+        """N and D of the clusters ``used`` for the set ``rows``: (H, used) each."""
+        weight, sink = self.weight[:, used][:, :, rows], self.sink_weight[:, used]
+        numerator = (weight * self.score[:, None, rows]).sum(axis=2) + sink * self.sink_score[:, None]
+        return numerator, weight.sum(axis=2) + sink
+
+
+def _logs(weight: Floats) -> Floats:
+    """Logarithms of weights, not below the floor."""
+    return np.log(np.maximum(weight, np.exp(_FLOOR)))
+
+
+def _nearest_centres(rows: Floats, clusters: int) -> Rows:
+    """k-means of the rows, started from rows far from each other; clusters are numbered without gaps: (m,)."""
+    points = np.maximum(rows, _TOLD_APART)
+    points = points - points.mean(axis=1, keepdims=True)  # rows scale freely
+    centre = points[_far_apart(points, clusters)]
+    label = np.zeros(len(points), np.intp)
+    for _ in range(_ROUNDS):
+        label = np.unique(_distances(points, centre).argmin(axis=1), return_inverse=True)[1]
+        centre = _averaging(label) @ points
+    return label
+
+
+def _far_apart(points: Floats, count: int) -> list[int]:
+    """The point nearest the mean, then again and again the one farthest from those taken."""
+    taken = [int(_distances(points, points.mean(axis=0)[None])[:, 0].argmin())]
+    distance = _distances(points, points[taken])[:, 0]
+    for _ in range(count - 1):
+        taken.append(int(distance.argmax()))
+        distance = np.minimum(distance, _distances(points, points[taken[-1:]])[:, 0])
+    return taken
+
+
+def _distances(points: Floats, centre: Floats) -> Floats:
+    """Squared distances: (m, centres)."""
+    return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centre.T + (centre**2).sum(axis=1))
+
+
+def _averaging(label: Rows) -> Floats:
+    """The matrix that averages over each cluster: (C, m)."""
+    member = label == np.arange(label.max() + 1)[:, None]
+    return np.asarray(member / member.sum(axis=1, keepdims=True))

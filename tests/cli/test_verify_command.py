@@ -1,0 +1,120 @@
+"""``setwise verify`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import setwise as sw
+from setwise import cli
+from setwise.certificates.slate_file import read_slate, write_slate
+from worlds import random_catalog
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with a catalogue and the optimal slate of two, called proven."""
+    catalog, user = random_catalog(0)
+    catalog.save(tmp_path / "catalog")
+    ranking = sw.rank(sw.Instance.from_catalog(catalog, user, np.arange(12)), 2, "exhaustive")
+    write_slate(
+        tmp_path / "slate.json",
+        {
+            "catalog": catalog.digest,
+            "user": {"heads": user.heads, "base": None},
+            "k": 2,
+            "exclude": [],
+            "include": [],
+            "where": None,
+            "at_most": {},
+            "indices": ranking.indices,
+            "positions": None,
+            "items": catalog.ids[ranking.indices],
+            "value": ranking.value,
+            "rewards": sw.item_rewards(catalog, user, ranking.indices),
+            "upper_bound": ranking.value,
+            "proven": True,
+        },
+    )
+    return tmp_path
+
+
+def change(path: Path, **parts) -> None:
+    content = read_slate(path)
+    del content["digest"]
+    write_slate(path, content | parts)
+
+
+def run(folder: Path, *arguments: str):
+    return CliRunner().invoke(
+        cli.app, ["verify", str(folder / "slate.json"), "--catalog", str(folder / "catalog"), *arguments]
+    )
+
+
+def test_an_honest_slate(saved: Path) -> None:
+    result = run(saved)
+    assert result.exit_code == 0, result.output
+    said = " ".join(result.output.split())
+    assert "The slate is what it claims to be" in said
+    for check in ("catalogue", "feasible", "value", "bound"):
+        assert check in said
+
+
+def test_json(saved: Path) -> None:
+    report = json.loads(run(saved, "--json").output)
+    assert report["ok"] is True
+    assert report["value"] == pytest.approx(report["upper_bound"])
+    assert all(check["ok"] for check in report["checks"])
+    change(saved / "slate.json", upper_bound=math.inf, proven=False)
+    assert json.loads(run(saved, "--json").output)["upper_bound"] is None
+
+
+def test_a_lie(saved: Path) -> None:
+    change(saved / "slate.json", value=5.0)
+    result = run(saved)
+    assert result.exit_code == 1
+    assert "The slate is refused" in result.output
+    report = run(saved, "--json")
+    assert report.exit_code == 1
+    assert [check["name"] for check in json.loads(report.output)["checks"] if not check["ok"]] == ["value"]
+
+
+def test_too_few_nodes(saved: Path) -> None:
+    assert run(saved, "--nodes", "1").exit_code == 1
+    assert run(saved, "--nodes", "0").exit_code == 2
+
+
+def test_an_index_folder(saved: Path) -> None:
+    sw.Index.build(sw.Catalog.load(saved / "catalog"), cells=2, progress=False).save(saved / "index")
+    result = CliRunner().invoke(cli.app, ["verify", str(saved / "slate.json"), "--catalog", str(saved / "index")])
+    assert result.exit_code == 0, result.output
+
+
+def command(*arguments: object) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "setwise", *map(str, arguments)], capture_output=True, text=True)
+
+
+def test_files_that_cannot_be_read(saved: Path) -> None:
+    slate, catalog = saved / "slate.json", saved / "catalog"
+    for arguments in ((saved / "none", "--catalog", catalog), (slate, "--catalog", saved / "none")):
+        result = command("verify", *arguments)
+        assert result.returncode == 2
+        assert result.stderr.startswith("setwise: ")
+        assert result.stderr.count("\n") == 1
+    slate.write_bytes(slate.read_bytes()[:-9])
+    result = command("verify", slate, "--catalog", catalog)
+    assert result.returncode == 2
+    assert "not JSON, or cut short" in result.stderr
+
+
+def test_help_has_an_example() -> None:
+    result = CliRunner().invoke(cli.app, ["verify", "--help"])
+    assert "Example" in result.output
+    assert "verify" in CliRunner().invoke(cli.app, ["--help"]).output

@@ -1,0 +1,168 @@
+"""The front door: retrieve, rank, certify; what is promised holds against every feasible set of the catalogue."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.certificates.verify import verify
+from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.recommender import Recommender
+from worlds import REWARDS, random_catalog
+
+
+def world(seed: int, n: int = 300, **parts) -> tuple[sw.Recommender, sw.User]:
+    attributes = {"artist": [f"artist {i % 40}" for i in range(n)], "year": [1990 + i % 30 for i in range(n)]}
+    ids = [f"song {i}" for i in range(n)]
+    catalog, user = random_catalog(
+        seed, n=n, ids=ids, attributes=attributes, **{"rewards": [sw.Logistic(1.0, -2.0)]} | parts
+    )
+    return Recommender(sw.Index.build(catalog, cells=16), candidates=60), user
+
+
+def test_a_slate_says_what_it_is(tmp_path) -> None:
+    rec, user = world(1)
+    catalog = rec.index.catalog
+    slate = rec.recommend(user, k=5)
+    assert len(slate) == len(slate.items) == len(slate.indices) == len(slate.rewards) <= 5
+    assert slate.items.tolist() == [f"song {row}" for row in slate.indices]
+    assert slate.value == pytest.approx(sw.set_value(catalog, user, slate.indices), rel=1e-12)
+    np.testing.assert_allclose(slate.rewards, sw.item_rewards(catalog, user, slate.indices), rtol=1e-12)
+    assert (np.diff(slate.rewards) <= 0).all(), "best first"
+    np.testing.assert_array_equal(slate.attention, sw.attention(catalog, slate.indices))
+    assert slate.upper_bound >= slate.value
+    assert slate.gap == pytest.approx((slate.upper_bound - slate.value) / slate.upper_bound) or slate.proven
+    assert set(slate.timings) == {"retrieve", "rank", "certify"}
+    assert min(slate.timings.values()) >= 0
+    slate.save(tmp_path / "slate.json")
+    verification = verify(tmp_path / "slate.json", catalog)
+    assert verification.ok, verification.checks
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 4))
+def test_no_feasible_set_of_a_small_catalogue_beats_the_bound(seed, heads, base, sink, mixed, k) -> None:
+    """Retrieval sees a few items only; the bound must hold for all sets of all items."""
+    rewards = REWARDS if mixed else REWARDS[:1]
+    catalog, user = random_catalog(seed, n=9, heads=heads, base=base, sink=sink, rewards=rewards, sharpness=2.0)
+    rec = Recommender(sw.Index.build(catalog, cells=2), candidates=2)
+    slate = rec.recommend(user, k=k)
+    best = max(
+        sw.set_value(catalog, user, chosen)
+        for size in range(1, k + 1)
+        for chosen in itertools.combinations(range(9), size)
+    )
+    assert slate.upper_bound >= best - 1e-12 * abs(best)
+    assert slate.value <= best + 1e-9 * abs(best)
+    if slate.proven:
+        assert slate.value == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+def test_wishes_are_kept() -> None:
+    rec, user = world(2)
+    free = rec.recommend(user, k=6)
+    slate = rec.recommend(
+        user, k=6, exclude=free.items[:2], include=["song 7"], where={"year": (1990, 2010)}, at_most={"artist": 1}
+    )
+    attributes = rec.index.catalog.attributes
+    assert not set(slate.items.tolist()) & set(free.items[:2].tolist())
+    assert "song 7" in slate.items
+    assert attributes.matching({"year": (1990, 2010)})[slate.indices].all()
+    artists = [int(row) % 40 for row in slate.indices]
+    assert len(set(artists)) == len(artists)
+    assert slate.value <= slate.upper_bound
+
+
+def test_small_catalogues_are_solved_outright() -> None:
+    """When all items are candidates the instance itself is searched, with limits and pins."""
+    catalog, user = random_catalog(3, n=12, attributes={"artist": [f"a{i % 3}" for i in range(12)]})
+    rec = Recommender(sw.Index.build(catalog, cells=2))
+    slate = rec.recommend(user, k=4, at_most={"artist": 1}, include=[5])
+    instance = sw.Instance.from_catalog(catalog, user, np.arange(12))
+    best = sw.rank(instance, 4, "exhaustive", at_most={"artist": 1}, include=[5])
+    assert slate.proven
+    assert slate.value == pytest.approx(best.value, rel=1e-9)
+    assert slate.gap == 0.0
+
+
+def test_without_a_certificate() -> None:
+    rec, user = world(5)
+    plain = Recommender(rec.index, certify=False, ranker="greedy")
+    slate = plain.recommend(user, k=4)
+    assert slate.upper_bound == np.inf
+    assert slate.gap == 1.0
+    assert not slate.proven
+
+
+def test_many_users_get_what_each_gets_alone() -> None:
+    rec, _ = world(6)
+    users = [np.random.default_rng(seed).normal(size=3) for seed in range(6)]
+    together = rec.recommend_many(users, k=4, threads=3, exclude=["song 1"])
+    for user, slate in zip(users, together, strict=True):
+        alone = rec.recommend(user, k=4, exclude=["song 1"])
+        assert slate.value == pytest.approx(alone.value, rel=0.02)  # the certificate may find better sets in its time
+        assert slate.value <= slate.upper_bound
+    assert rec.recommend_many([], k=4) == []
+
+
+def test_changes_of_the_index_are_followed() -> None:
+    rec, user = world(7)
+    first = rec.recommend(user, k=3)
+    rec.index.remove(first.items[:1])
+    second = rec.recommend(user, k=3)
+    assert first.items[0] not in second.items
+    assert second.value <= second.upper_bound
+    with pytest.raises(Infeasible, match="include must be items that may be shown"):
+        rec.recommend(user, k=3, include=first.items[:1])
+    rec.index.compact()
+    third = rec.recommend(user, k=3)
+    assert third.value == pytest.approx(second.value, rel=0.02)
+
+
+def test_a_budget_for_everything() -> None:
+    rec, user = world(8, n=2_000)
+    for budget in (1, 5, 30):
+        slate = rec.recommend(user, k=5, budget_ms=budget)
+        assert slate.value <= slate.upper_bound
+
+
+@pytest.mark.parametrize(
+    ("wish", "error", "sentence"),
+    [
+        ({"k": 0}, InvalidInput, "k must be a whole number of at least 1, got 0; pass 1 or more."),
+        ({"exclude": ["no such song"]}, UnknownId, None),
+        ({"include": ["song 1"], "exclude": ["song 1"]}, Infeasible, "include must be items that may be shown, got 'song 1', excluded or filtered out; drop one wish."),
+        ({"include": ["song 1"], "where": {"year": 1990}}, Infeasible, None),
+        ({"where": {"year": 1800}}, Infeasible, None),
+        ({"budget_ms": -1}, InvalidInput, "budget_ms must be above 0, got -1.0; pass milliseconds, or leave it out."),
+        ({"at_most": {"genre": 1}}, InvalidInput, None),
+        ({"user": np.ones(7)}, InvalidInput, None),
+    ],
+)  # fmt: skip
+def test_refusals(wish, error, sentence) -> None:
+    rec, user = world(9)
+    asked = {"user": user, "k": 3} | wish
+    with pytest.raises(error) as caught:
+        rec.recommend(asked.pop("user"), **asked)
+    assert sentence is None or str(caught.value) == sentence
+
+
+def test_what_is_not_an_index_or_a_ranker() -> None:
+    rec, _ = world(10, n=50)
+    with pytest.raises(InvalidInput, match=r"index must be a setwise\.Index, got NoneType"):
+        Recommender(None)
+    with pytest.raises(InvalidInput, match="ranker must be one of"):
+        Recommender(rec.index, ranker="best")
+    assert "swap" in repr(rec)
+
+
+def test_gaps_of_values_that_are_not_positive() -> None:
+    catalog, user = random_catalog(11, n=30, rewards=[sw.Linear(0.1, -5.0)])
+    slate = Recommender(sw.Index.build(catalog, cells=3), candidates=5).recommend(user, k=3)
+    assert slate.value < 0
+    assert 0 <= slate.gap <= 1
