@@ -52,7 +52,7 @@ HEAVY = {
         "ranking/swap_kernels.py",
         "retrieval/kernels.py",
         "retrieval/tiles.py",
-    },  # fmt: skip
+    },
     "highspy": {"ranking/linear_program.py"},
     "llvmlite": {"retrieval/tiles.py"},
     "faiss": {"retrieval/backends/faiss.py"},

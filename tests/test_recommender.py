@@ -110,11 +110,13 @@ def test_many_users_get_what_each_gets_alone() -> None:
     assert rec.recommend_many([], k=4) == []
 
 
-def test_changes_of_the_index_are_followed() -> None:
+def test_changes_of_the_index_are_followed(tmp_path) -> None:
     rec, user = world(7)
     first = rec.recommend(user, k=3)
     rec.index.remove(first.items[:1])
     second = rec.recommend(user, k=3)
+    second.save(tmp_path / "slate.json")
+    assert verify(tmp_path / "slate.json", second.catalog).ok, "what was removed is excluded"
     assert first.items[0] not in second.items
     assert second.value <= second.upper_bound
     with pytest.raises(Infeasible, match="include must be items that may be shown"):

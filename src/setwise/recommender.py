@@ -155,8 +155,8 @@ class _Request:
         self.catalog: Catalog = self.index.catalog
         self.user = self.catalog.user(user)
         exclude_rows, include_rows = self.catalog.rows_of(exclude), self.catalog.rows_of(include)
-        self.wishes = Wishes(whole_number("k", k), exclude_rows, include_rows, where, at_most or {})
-        self.barred = np.union1d(exclude_rows, self.index.removed).astype(np.intp)
+        barred = np.union1d(exclude_rows, self.index.removed).astype(np.intp)  # what was removed is excluded for all
+        self.wishes = Wishes(whole_number("k", k), barred, include_rows, where, at_most or {})
         self._refuse_contradictions()
         self.timings: dict[str, float] = {}
         self.complete = False  # whether the candidates are all the items that may be shown
@@ -165,7 +165,7 @@ class _Request:
         self.value: float
 
     def _refuse_contradictions(self) -> None:
-        hidden = np.isin(self.wishes.include, self.barred)
+        hidden = np.isin(self.wishes.include, self.wishes.exclude)
         if self.wishes.where:
             hidden |= ~self.catalog.attributes.matching(self.wishes.where)[self.wishes.include]
         if hidden.any():
@@ -196,7 +196,7 @@ class _Request:
             self.rows, self.complete = shown, True
             return
         per_head = PER_HEAD if self.catalog.heads > 1 else 0
-        rows = self.index.candidates(self.user, wishes.k, self.barred, wishes.where, per_head=per_head)
+        rows = self.index.candidates(self.user, wishes.k, self.wishes.exclude, wishes.where, per_head=per_head)
         if len(rows) > most:
             rows = self._promising(rows, max(most, wishes.k))
         self.rows = np.union1d(rows, wishes.include).astype(np.intp)
@@ -207,7 +207,7 @@ class _Request:
         if len(self.catalog) > most and not where:
             return None
         shown = self.catalog.attributes.matching(where).copy() if where else np.ones(len(self.catalog), bool)
-        shown[self.barred] = False
+        shown[self.wishes.exclude] = False
         if not shown.any():
             raise Infeasible(
                 "where and exclude", "conditions that leave an item", "ones that leave none", "loosen them"
@@ -259,7 +259,7 @@ class _Request:
             self.user,
             self.wishes.k,
             self.value,
-            exclude=self.barred,
+            exclude=self.wishes.exclude,
             where=self.wishes.where,
             budget_ms=CERTIFY_MS if budget is None else budget,
         )

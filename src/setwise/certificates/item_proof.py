@@ -48,7 +48,7 @@ Rows = NDArray[np.intp]
 Groups = list[tuple[NDArray[np.int64], int]]  # a label an item, −1 for none, and how many with one label there may be
 
 _DENSE = 1000  # so many later items are looked at pair by pair
-_STEPS, _HUGE = 50, 1e200  # beyond, an average is not bounded beyond M_h
+_STEPS, _HUGE = 50, 1e200  # steps and weights beyond which M_h alone bounds an average
 _FEW = 4  # so many next members are looked at one by one; more are first divided into neighbours
 
 

@@ -355,7 +355,8 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
     """Greedy, then every combination X of the top items, nearest to greedy's first: filled up, then linearised."""
     start = pool.growing(NOBODY, NOBODY)
     yield Guess(start.chosen)
-    top = _highest_reward(pool, count)
+    ranked = _highest_reward(pool)
+    top = ranked[:count]
     included = np.array(list(product((True, False), repeat=len(top))))
     distance = (included != np.isin(top, best_of([start, *start.completed(1)]).chosen)).sum(axis=1)
     for chosen in included[np.argsort(distance, kind="stable")]:
@@ -363,13 +364,16 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
         if len(top) and pool.extends(kept):
             yield Guess(kept, out)
             yield Guess(kept, out, linear=True, fixed=True)
+    for t in ranked[count:] if len(start.chosen) < pool.constraints.k else NOBODY:
+        yield Guess(np.append(start.chosen, t))
+        yield Guess(np.append(start.chosen, t), linear=True, fixed=True)
 
 
-def _highest_reward(pool: CandidateSolutions, count: int) -> Rows:
-    """The candidates that may be chosen with the highest reward on their own."""
+def _highest_reward(pool: CandidateSolutions) -> Rows:
+    """The candidates that may be chosen, in order of their reward on their own."""
     it, everyone = pool.instance, np.arange(pool.instance.m)
     alone = Growing.from_pinned(it, replace(pool.constraints, pinned=NOBODY)).sums
     seen = alone.joined_by(it.logit[:, everyone, everyone], it.score).average() + it.base
     reward = evaluate(it.rewards, it.reward_class, seen)
     free = np.flatnonzero(pool.constraints.joinable(pool.constraints.pinned))
-    return free[np.argsort(-reward[free], kind="stable")[:count]]
+    return free[np.argsort(-reward[free], kind="stable")]

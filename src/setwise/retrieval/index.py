@@ -172,7 +172,7 @@ class Index:
         return self._state.catalog
 
     def snapshot(self) -> Index:
-        """This index as it is now: later changes do not reach it. Nothing is copied."""
+        """The index as it is now: later changes do not reach it. Nothing is copied."""
         return Index(self._state, self._backend, self._options)
 
     def is_like(self, other: Index) -> bool:
