@@ -16,7 +16,7 @@ def main() -> None:
     instance = sw.Instance.from_catalog(world.catalog, user, unheard)
     instance = sw.Instance.from_catalog(world.catalog, user, unheard[np.argsort(-instance.total_score)[:40]])
 
-    for ranker in ("knn", "greedy", "exhaustive"):
+    for ranker in ("knn", "greedy", "swap", "exhaustive"):
         ranking = sw.rank(instance, k=4, ranker=ranker, at_most={"artist": 2})
         print(f"{ranker:>10}: {ranking.value:.3f} songs liked of 4 expected")
 

@@ -21,7 +21,7 @@ def main() -> None:
     # The model as a simple transformer, right within a millionth, and ranked like any other catalogue.
     catalog, user = model.to_catalog(eps=1e-6, ids=titles), model.user()
     instance = sw.Instance.from_catalog(catalog, user, np.arange(len(titles)))
-    for ranker in ("knn", "greedy", "exhaustive"):
+    for ranker in ("knn", "greedy", "swap", "exhaustive"):
         ranking = sw.rank(instance, k=4, ranker=ranker)
         rows = instance.candidates[ranking.indices]
         print(f"{ranker:>10}: {ranking.value:.3f}  {' → '.join(catalog.ids[rows])}")

@@ -188,21 +188,24 @@ def test_a_defect_of_the_rows_is_not_hidden(ranker, monkeypatch) -> None:
 # --- the paper's own ---
 
 
-def test_openings_are_greedy_and_all_combinations() -> None:
+def test_openings_are_greedy_all_combinations_and_the_others() -> None:
     instance = random_instance(9, n=20)
     pool = CandidateSolutions(instance, Constraints.of(instance, 5), 100)
     first, *others = _combinations(pool, 3)
+    others, singles = others[:16], others[16:]
     assert len(first.known) == 0
     assert not first.linear
-    best = np.argsort(-np.array([instance.value([i]) for i in range(20)]))[:3]
+    ranked = np.argsort(-np.array([instance.value([i]) for i in range(20)]))
+    best = ranked[:3]
     combinations = {frozenset(best[list(chosen)].tolist()) for chosen in product((True, False), repeat=3)}
     assert {frozenset(guess.known.tolist()) for guess in others} == combinations
-    assert len(others) == 2 * len(combinations), "each filled up and each linearised"
+    assert [guess.linear for guess in others + singles] == [False, True] * (8 + 17), "each filled up and linearised"
     for guess in others:
         assert set(guess.known.tolist()) | set(guess.out.tolist()) == set(best.tolist())
     chosen = set(greedy(instance, pool.constraints).indices.tolist())
     distance = [len((set(guess.known.tolist()) ^ chosen) & set(best.tolist())) for guess in others]
     assert distance == sorted(distance)
+    assert [guess.known.tolist() for guess in singles[::2]] == [[t] for t in ranked[3:]], "then the others, one each"
 
 
 def test_combinations_keep_limits() -> None:

@@ -16,12 +16,13 @@ is rounded down, and the places left empty are filled by the best newcomers unde
 the paper's. F of every candidate solution is the judge's, never the surrogate's.
 
 **Which sets Y.** The search opens with greedy and goes on with the combinations X, those nearest to greedy's own first:
-X in and the others of the top out, filled up by the best newcomers and then linearised at X. ``Search`` keeps the
-candidate solutions found in order of value, and guesses next where (guesses made there + 1) · (its rank) is smallest:
-half as often at the second best as at the best, and so on; opening another X ranks like the second best. Guesses at a
-candidate solution S: linearised at S itself; then, in turn, S without one item (for one place there is nothing to
-linearise: the best newcomer fills it), linearised at S without two, which stay, and at S without several at random,
-where all may leave. From here on X may change: it is where a search starts, not where it must end.
+X in and the others of the top out, filled up by the best newcomers and then linearised at X; then with the items beyond
+the top, one at a time, in order of reward. ``Search`` keeps the candidate solutions found in order of value, and guesses
+next where (guesses made there + 1) · (its rank) is smallest: half as often at the second best as at the best, and so on;
+opening another X ranks like the second best. Guesses at a candidate solution S: linearised at S itself; then, in turn, S
+without one item (for one place there is nothing to linearise: the best newcomer fills it), linearised at S without two,
+where the others stay, and at S without several at random, where all may leave. So X may change from here on: it is
+where a search starts, not where it must end.
 
 A candidate solution is a set not met before; a guess that leads to a known one costs nothing of the budget. The search
 ends early once 20 guesses in a row have led to nothing new, which happens when few sets are left.
@@ -54,7 +55,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 NOBODY: Rows = np.zeros(0, np.intp)
-SOLUTIONS, CLUSTERS, TOP = 100, 64, 4
+SOLUTIONS, CLUSTERS, TOP = 100, 64, 2
 GRID = (0.1, 0.5)  # σ: how much more attention than it gives to Y a cluster may give to the new set
 MOST_TOP = 12  # 2^12 combinations are more than any budget opens
 OPENING_RANK = 2  # opening another combination is as urgent as guessing at the second best solution
@@ -318,7 +319,7 @@ def paper(
     epsilon: float | None = None,
     rank: int | None = None,
 ) -> Ranking:
-    """The best of ``solutions`` (100) candidate solutions over all combinations of the ``top`` (4) items.
+    """The best of ``solutions`` (100) candidate solutions over all combinations of the ``top`` (2) items.
 
     ``clusters`` (64) is how many query clusters tell rows apart. ``literal`` runs the algorithm of the proofs instead,
     with ``epsilon`` and ``rank`` as ``phase_two`` has them: for small instances.
@@ -352,7 +353,7 @@ def _refuse(options: Mapping[str, float | None], literal: bool) -> None:
 
 
 def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
-    """Greedy, then every combination X of the top items, nearest to greedy's first: filled up, then linearised."""
+    """Greedy, all combinations X of the top items, nearest to greedy's first, the others: filled up, then linearised."""
     start = pool.growing(NOBODY, NOBODY)
     yield Guess(start.chosen)
     ranked = _highest_reward(pool)
