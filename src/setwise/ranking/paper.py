@@ -16,13 +16,13 @@ is rounded down, and the places left empty are filled by the best newcomers unde
 the paper's. F of every candidate solution is the judge's, never the surrogate's.
 
 **Which sets Y.** The search opens with greedy and goes on with the combinations X, those nearest to greedy's own first:
-X in and the others of the top out, filled up by the best newcomers and then linearised at X; then with the items beyond
-the top, one at a time, in order of reward. ``Search`` keeps the candidate solutions found in order of value, and guesses
-next where (guesses made there + 1) · (its rank) is smallest: half as often at the second best as at the best, and so on;
-opening another X ranks like the second best. Guesses at a candidate solution S: linearised at S itself; then, in turn, S
-without one item (for one place there is nothing to linearise: the best newcomer fills it), linearised at S without two,
-where the others stay, and at S without several at random, where all may leave. So X may change from here on: it is
-where a search starts, not where it must end.
+X in and the others of the top out, filled up by the best newcomers and then linearised at X; then with the items
+beyond the top, one at a time, in order of reward. ``Search`` keeps the candidate solutions found in order of value,
+and guesses next where (guesses made there + 1) · (its rank) is smallest: half as often at the second best as at the
+best, and so on; opening another X ranks like the second best. Guesses at a candidate solution S: linearised at S
+itself; then, in turn, S without one item (for one place there is nothing to linearise: the best newcomer fills it),
+linearised at S without two, where the others stay, and at S without several at random, where all may leave. So X may
+change from here on: it is where a search starts, not where it must end.
 
 A candidate solution is a set not met before; a guess that leads to a known one costs nothing of the budget. The search
 ends early once 20 guesses in a row have led to nothing new, which happens when few sets are left.
@@ -353,7 +353,7 @@ def _refuse(options: Mapping[str, float | None], literal: bool) -> None:
 
 
 def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
-    """Greedy, all combinations X of the top items, nearest to greedy's first, the others: filled up, then linearised."""
+    """Greedy; combinations X of the top items, nearest to greedy's first; the others: filled up, then linearised."""
     start = pool.growing(NOBODY, NOBODY)
     yield Guess(start.chosen)
     ranked = _highest_reward(pool)

@@ -212,7 +212,7 @@ def best_exchange(problem: Problem, search: Search, only_add: bool) -> tuple[flo
                 better = total[c] > best_value or (best_p < 0 and not math.isnan(total[c]))
                 if better and free[c] and may_join(problem, search, c, leaving):
                     best_value, best_p, best_c = total[c], p, c
-            search.tally[EVALUATIONS] += m - size
+            search.tally[EVALUATIONS] += m  # members are valued in passing: what costs time is counted
             if leaving >= 0 and size > max(1, fixed):
                 search.tally[EVALUATIONS] += 1
                 value = value_without(problem, search.members, size, p, search.sums)

@@ -15,9 +15,9 @@ per head, which demands more than that their sum be large enough.
 
 **Which α.** Those that a known set Y achieves, complete or partial: then Y is feasible, and the program asks who should
 join or replace whom while no cluster in use sees less. A cluster whose members were all dropped from Y has no row: that
-is how single thresholds are lowered, and linearising again at what was found raises them. (Lowering all of them by 10
-to 50 % of their range was tried and was not better.) The objective takes a_i, what i itself would see with Y, for what
-the threshold of i's cluster stands for: that is defined for clusters not in use as well, and i sees itself in it.
+is how single thresholds are lowered, and linearising again at what was found raises them. The objective takes a_i, what
+i itself would see with Y, for what the threshold of i's cluster stands for: that is defined for clusters not in use as
+well, and i sees itself in it.
 
 **Anchors.** Where attention is sharp the best sets are one item and those who attend to it. Item t promises its reward
 alone plus the k − 1 largest rewards f_i(a_i({t, i})), if positive; the search opens with greedy and goes on with
