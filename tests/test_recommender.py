@@ -144,6 +144,8 @@ def test_a_budget_for_everything() -> None:
         ({"budget_ms": -1}, InvalidInput, "budget_ms must be above 0, got -1.0; pass milliseconds, or leave it out."),
         ({"at_most": {"genre": 1}}, InvalidInput, None),
         ({"user": np.ones(7)}, InvalidInput, None),
+        ({"at_most": []}, InvalidInput, "at_most must be a mapping of attributes, or left out, got []; write at_most={'artist': …}."),
+        ({"where": 0}, InvalidInput, None),
     ],
 )  # fmt: skip
 def test_refusals(wish, error, sentence) -> None:
@@ -160,7 +162,16 @@ def test_what_is_not_an_index_or_a_ranker() -> None:
         Recommender(None)
     with pytest.raises(InvalidInput, match="ranker must be one of"):
         Recommender(rec.index, ranker="best")
+    with pytest.raises(InvalidInput, match="ranker must be one of"):
+        Recommender(rec.index, ranker=["swap"])
     assert "swap" in repr(rec)
+
+
+def test_values_that_leave_the_doubles_prove_nothing() -> None:
+    catalog = sw.Catalog(np.zeros((3, 1)), np.zeros((3, 1)), -np.ones((3, 1)), reward=sw.Exp(-1.0, 0.0))
+    slate = Recommender(sw.Index.build(catalog)).recommend([2000.0], 1)
+    assert slate.value == -np.inf
+    assert not slate.proven
 
 
 def test_gaps_of_values_that_are_not_positive() -> None:

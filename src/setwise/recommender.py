@@ -67,7 +67,7 @@ class Recommender:
     def __init__(self, index: Index, ranker: str = "swap", certify: bool = True, candidates: int = CANDIDATES) -> None:
         if not isinstance(index, Index):
             raise InvalidInput("index", "a setwise.Index", type(index).__name__, "use Index.build or Index.load")
-        if ranker not in RANKERS:
+        if not isinstance(ranker, str) or ranker not in RANKERS:
             raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
         self.index, self.ranker, self.certify = index, ranker, certify
         self._candidates = whole_number("candidates", candidates)
@@ -154,7 +154,8 @@ class _Request:
         self.index = index
         self.catalog: Catalog = self.index.catalog
         self.user = self.catalog.user(user)
-        exclude_rows, include_rows = self.catalog.rows_of(exclude), self.catalog.rows_of(include)
+        _refuse_other_than_mappings(where=where, at_most=at_most)
+        exclude_rows, include_rows = self.catalog.rows_of(exclude), np.unique(self.catalog.rows_of(include))
         barred = np.union1d(exclude_rows, self.index.removed).astype(np.intp)  # what was removed is excluded for all
         self.wishes = Wishes(whole_number("k", k), barred, include_rows, where, at_most or {})
         self._refuse_contradictions()
@@ -276,6 +277,7 @@ class _Request:
         chosen, rewards = self.chosen[order], rewards[order]
         value = float(rewards.sum())
         bound = max(upper_bound, value)
+        size = float(np.abs(rewards).sum())
         return Slate(
             catalog=self.catalog,
             user=self.user,
@@ -284,9 +286,17 @@ class _Request:
             value=value,
             rewards=rewards,
             upper_bound=bound,
-            proven=bool(bound <= value + PROVEN_WITHIN * np.abs(rewards).sum()),
+            proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
             timings=self.timings,
         )
+
+
+def _refuse_other_than_mappings(**wishes: object) -> None:
+    for name, wish in wishes.items():
+        if wish is not None and not isinstance(wish, Mapping):
+            raise InvalidInput(
+                name, "a mapping of attributes, or left out", repr(wish), f"write {name}={{'artist': …}}"
+            )
 
 
 def _no_base(catalog: Catalog) -> NDArray[np.float64] | None:

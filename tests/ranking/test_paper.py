@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 import setwise as sw
 from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
+from setwise.preferences import SequentialVariety
 from setwise.ranking.beam_search import beam
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.greedy import greedy
 from setwise.ranking.linear_program import LinearProgram
 from setwise.ranking.paper import NOBODY, PATIENCE, CandidateSolutions, Denominators, _combinations, paper
 from setwise.ranking.phase_two import phase_two
-from setwise.ranking.thresholds import thresholds
+from setwise.ranking.thresholds import Thresholds, thresholds
 from worlds import REWARDS, random_instance
 
 both = pytest.mark.parametrize("ranker", [paper, thresholds], ids=["paper", "thresholds"])
@@ -234,6 +235,21 @@ def test_rows_promise_an_average(seed: int, heads: int, sink: bool, clusters: in
         if (rows[:, other].sum(axis=1) >= low).all():
             n, d = problems.clusters.sums(used, other)
             assert (n / d - least[:, None] >= promised - 1e-9).all()
+
+
+def test_a_known_set_is_feasible_beside_a_heavy_sink() -> None:
+    """A sink of weight e^M and values of size e^M make sums of which the leading digits cancel."""
+    rng = np.random.default_rng(0)
+    embedding = rng.normal(size=(10, 3))
+    embedding /= np.linalg.norm(embedding, axis=1, keepdims=True)
+    model = SequentialVariety(rng.lognormal(0.0, 0.5, 10), embedding, 0.8 ** np.arange(4), -0.5)
+    instance = sw.Instance.from_catalog(model.to_catalog(1e-4), model.user(), np.arange(10))
+    constraints = Constraints.of(instance, 5)
+    pool = CandidateSolutions(instance, constraints, 10)
+    known = pool.growing(greedy(instance, constraints).indices, NOBODY)
+    for problems in (Denominators(instance, constraints, 64), Thresholds(instance, constraints, 64)):
+        rounded = problems.rounded(known, known.chosen, NOBODY)
+        np.testing.assert_array_equal(rounded, np.sort(known.chosen))
 
 
 def test_fractional_entries(monkeypatch) -> None:

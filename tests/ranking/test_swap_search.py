@@ -156,6 +156,33 @@ def test_budgets_that_make_no_sense(options, sentence) -> None:
     assert str(caught.value) == sentence
 
 
+def test_nothing_to_decide_takes_no_time_and_huge_budgets_are_numbers() -> None:
+    instance = sw.Instance(np.zeros((3, 3)), [1.0, 2.0, 3.0])
+    assert sw.rank(instance, 1, "swap", include=[0], budget_ms=60_000).evaluations <= 200
+    assert sw.rank(instance, 2, "swap", evaluations=10**30).evaluations <= 1_000
+
+
+# --- arguments that single precision cannot hold ---
+
+
+@pytest.mark.parametrize(
+    ("scores", "base", "reward"),
+    [
+        ([1e-60, 2e-60, 3e-60], 0.0, sw.Logistic(1e60, 0.0)),
+        (np.random.default_rng(4).normal(size=12) * 3 - 90, 0.0, sw.Logistic()),
+        (np.random.default_rng(5).normal(size=12) * 2 - 1e12, 1e12, sw.Logistic()),
+        (np.random.default_rng(6).normal(size=12) * 3 + 1e8, 0.0, sw.Logistic(1.0, -1e8)),
+    ],
+)
+@pytest.mark.parametrize("evaluations", [1, 20_000])
+def test_never_worse_than_greedy(scores, base, reward, evaluations) -> None:
+    m = len(scores)
+    logit = 3 * np.random.default_rng(7).normal(size=(m, m))
+    instance = sw.Instance(logit, scores, reward, base=np.full(m, base))
+    greedy = sw.rank(instance, 4, "greedy").value
+    assert sw.rank(instance, 4, "swap", evaluations=evaluations).value >= greedy * (1 - 1e-9)
+
+
 # --- many users ---
 
 
@@ -235,6 +262,21 @@ def test_pinned_places_stay() -> None:
     ranking = sw.rank(instance, 4, "swap", include=[pinned], exclude=excluded)
     assert pinned in ranking.indices
     assert not set(excluded) & set(ranking.indices.tolist())
+
+
+def test_reordering_keeps_limits_that_depend_on_the_place() -> None:
+    item, place = [0, 0, 1, 1], [0, 1, 0, 1]
+    logit = np.where(np.eye(4, dtype=bool), 0.0, -np.inf)
+    instance = sw.Instance(
+        logit,
+        [0.0, 1.0, 1.0, 0.0],
+        candidates=item,
+        positions=place,
+        exclusive=[item, place],
+        groups={"g": [0, 2, 2, 1]},
+    )
+    best, mine = (sw.rank(instance, 2, ranker, at_most={"g": 1}) for ranker in ("exhaustive", "swap"))
+    assert mine.value == pytest.approx(best.value)
 
 
 def test_hand_made_pairs_may_have_holes() -> None:

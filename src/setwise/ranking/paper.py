@@ -120,15 +120,14 @@ class Denominators(AuxiliaryProblems):
     """The paper's rows: b_c·x ≤ t_c − z_c and d_c·x ≥ θ_c − z_c s_0, two for each cluster in use and head."""
 
     def rows(self, used: Rows, known: Rows) -> tuple[Floats, Floats]:
-        """The grid's values of σ are taken in turn."""
+        """The grid's values of σ are taken in turn. Sides are sums over Y, so that a heavy sink cancels nothing."""
         slack = GRID[self.solved % len(GRID)]
         it, weight = self.clusters, self.clusters.weight[:, used]
-        sink, (numerator, denominator) = it.sink_weight[:, used], it.sums(used, known)
-        least = np.minimum(it.score.min(axis=1), it.sink_score)[:, None]
-        value = weight * (it.score - least)[:, None, :]
-        theta = numerator - least * denominator - sink * (it.sink_score[:, None] - least)
+        least = np.minimum(it.score.min(axis=1), it.sink_score)[:, None, None]
+        value = weight * (it.score[:, None, :] - least)
+        room = (1 + slack) * weight[:, :, known].sum(axis=2) + slack * it.sink_weight[:, used]
         rows = np.concatenate([-weight, value]).reshape(-1, weight.shape[2])
-        return rows, np.concatenate([sink - (1 + slack) * denominator, theta]).ravel()
+        return rows, np.concatenate([-room, value[:, :, known].sum(axis=2)]).ravel()
 
 
 def _limit_rows(constraints: Constraints) -> tuple[Floats, Floats]:

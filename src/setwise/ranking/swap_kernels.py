@@ -130,7 +130,8 @@ def values_with_each(problem: Problem, search: Search, leaving: int) -> None:
     )
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
     weight_32, score_32, total_32 = problem.weight_32, problem.score_32, search.total_32
-    fast = len(weight_32) > 0
+    first = search.tally[STARTED] == 1 and search.tally[PHASE] == GROWING  # greedy to the last digit
+    fast = len(weight_32) > 0 and not first
     total[:] = 0.0
     total_32[:] = 0.0
     for place in range(size):
@@ -232,6 +233,19 @@ def best_exchange(problem: Problem, search: Search, only_add: bool) -> tuple[flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
+def keeps_limits(problem: Problem, members: Integers, size: int) -> bool:
+    """Whether no group has too many of these members."""
+    for group in range(len(problem.limits)):
+        for place in range(size):
+            label, alike = problem.labels[group, members[place]], 0
+            for other in range(size):
+                alike += problem.labels[group, members[other]] == label
+            if label >= 0 and alike > problem.limits[group]:
+                return False
+    return True
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
 def best_reordering(problem: Problem, search: Search, least: float) -> bool:
     """The best way to let two items of an ordered slate exchange places, or one move and the ones between shift.
 
@@ -259,7 +273,7 @@ def best_reordering(problem: Problem, search: Search, least: float) -> bool:
                     new = problem.pair_at[problem.slot[old, 0], place]
                     possible = possible and (new == old or (new >= 0 and problem.free[new] and problem.free[old]))
                     trial[order[x]] = new
-                if possible:
+                if possible and keeps_limits(problem, trial, size):
                     search.tally[EVALUATIONS] += 1
                     value = value_without(problem, trial, size, -1, search.sums)
                     if value > least:

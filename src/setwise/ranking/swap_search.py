@@ -25,7 +25,7 @@ from setwise.errors import InvalidInput
 from setwise.instance import Instance
 from setwise.ranking.greedy import greedy
 from setwise.ranking.ranking import Ranking
-from setwise.rewards import RewardTable, evaluate
+from setwise.rewards import Logistic, RewardTable, evaluate
 
 if TYPE_CHECKING:
     from setwise.ranking.swap_kernels import Problem, Search
@@ -40,7 +40,7 @@ ANCHORS = 8  # of each kind
 FIRST_SLICE = 2_000  # evaluations before the clock is first looked at
 SLICE_MS = 0.5  # and how often after that
 UNLIMITED = 2**62
-LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 1e15  # weights and scores that single precision can hold with room to spare
+LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights, and arguments of the logistic, that single precision can hold
 WILD = 600.0  # logits of one row further apart than this are not all told apart
 
 
@@ -62,10 +62,10 @@ def swap(
 
     began = time.perf_counter()
     budget = None if budget_ms is None else _milliseconds(budget_ms)
-    if evaluations is not None:
-        most = whole_number("evaluations", evaluations)
-    else:
-        most = _default_evaluations(instance, constraints) if budget is None else UNLIMITED
+    most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
+    if evaluations is None and budget is None:
+        most = _default_evaluations(instance, constraints)
+    most = min(most, ENOUGH_A_SET * _sets(constraints))
     problem = _problem(instance, constraints)
     search = _search(problem, whole_number("seed", seed, least=0))
     if budget is None:
@@ -80,9 +80,19 @@ def swap(
 
 
 def _default_evaluations(instance: Instance, constraints: Constraints) -> int:
-    m, k = instance.m, min(constraints.k, instance.m)
-    sets = sum(math.comb(m, size) for size in range(1, k + 1))
-    return min(max(min(ENOUGH_A_PAIR * k * m, ENOUGH), LEAST_A_PAIR * k * m), ENOUGH_A_SET * sets)
+    pairs = min(constraints.k, instance.m) * instance.m
+    return max(min(ENOUGH_A_PAIR * pairs, ENOUGH), LEAST_A_PAIR * pairs)
+
+
+def _sets(constraints: Constraints) -> int:
+    """How many sets there are to choose from, limits aside; counted up to what no search could visit."""
+    pinned = len(constraints.pinned)
+    free, sets = int(constraints.open.sum()) - pinned, 1
+    for size in range(1, min(constraints.k - pinned, free) + 1):
+        sets += math.comb(free, size)
+        if sets > UNLIMITED:
+            return UNLIMITED
+    return sets
 
 
 def _advance_until(deadline: float, problem: Problem, search: Search, most: int) -> None:
@@ -191,13 +201,16 @@ def _rewards_beside(instance: Instance, leader: int) -> Floats:
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weights (m, H, m) and scores in single precision; no rows where a weight would vanish or a number overflow."""
+    """Weights (m, H, m) and scores in single precision; no rows where a weight or an argument would not fit."""
     weight, score = instance.weight, instance.score
     small = ((weight > 0) & (weight < LEAST_SINGLE)).any()
-    large = max(np.abs(score).max(), np.abs(instance.base).max()) > LARGEST_SINGLE
-    if small or large:
+    highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
+    reach = float(np.abs(instance.base).max() + highest.sum())
+    logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
+    if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
         return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
-    return weight.transpose(1, 0, 2).astype(np.float32, order="C"), score.astype(np.float32)
+    with np.errstate(over="ignore"):  # of scores that no logistic reward looks at
+        return weight.transpose(1, 0, 2).astype(np.float32, order="C"), score.astype(np.float32)
 
 
 def _sink_score(instance: Instance) -> Floats:
