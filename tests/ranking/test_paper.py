@@ -319,3 +319,17 @@ def test_patience_is_counted_in_a_row() -> None:
     assert not pool.wanted
     assert pool.add(pool.growing(np.array([0]), np.array([1, 2]))) is not None
     assert pool.wanted
+
+
+def test_lambda_can_be_set_by_hand() -> None:
+    """With λ = λ' = 1 the linear programs of the literal algorithm run, and what they find is no better than the optimum."""
+    from worlds import random_instance
+
+    instance = random_instance(3, n=6, rewards=[sw.Logistic(1.0, 0.5)])
+    best = sw.rank(instance, 3, "exhaustive").value
+    by_hand = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1, lam=1, lam_prime=1)
+    by_formula = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1)
+    assert 0 < by_hand.value <= best * (1 + 1e-12)
+    assert by_formula.value <= best * (1 + 1e-12)
+    with pytest.raises(InvalidInput, match="lam must be absent with literal=False"):
+        sw.rank(instance, 3, "paper", lam=1)

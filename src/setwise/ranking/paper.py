@@ -317,14 +317,16 @@ def paper(
     literal: bool = False,
     epsilon: float | None = None,
     rank: int | None = None,
+    lam: int | None = None,
+    lam_prime: int | None = None,
 ) -> Ranking:
     """The best of ``solutions`` (100) candidate solutions over all combinations of the ``top`` (2) items.
 
     ``clusters`` (64) is how many query clusters tell rows apart. ``literal`` runs the algorithm of the proofs instead,
-    with ``epsilon`` and ``rank`` as ``phase_two`` has them: for small instances.
+    with ``epsilon``, ``rank``, λ and λ' (``lam``, ``lam_prime``) as ``phase_two`` has them: for small instances.
     """
     ours = {"solutions": solutions, "top": top, "clusters": clusters, "seed": seed}
-    theirs = {"epsilon": epsilon, "rank": rank}
+    theirs = {"epsilon": epsilon, "rank": rank, "lam": lam, "lam_prime": lam_prime}
     if not isinstance(literal, bool):
         raise InvalidInput("literal", "True or False", repr(literal), "pass one of the two")
     _refuse(ours if literal else theirs, literal)
