@@ -50,6 +50,16 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
     return value
 
 
+def milliseconds(budget_ms: object) -> float | None:
+    """A budget in milliseconds, above 0; None when there is none."""
+    if budget_ms is None:
+        return None
+    value = real_number("budget_ms", budget_ms)
+    if value <= 0:
+        raise InvalidInput("budget_ms", "above 0", value, "pass milliseconds, or leave it out")
+    return value
+
+
 def numbers(parameter: str, array: ArrayLike) -> NDArray[Any]:
     """``array`` as a numpy array of real numbers of any type."""
     if np.ma.is_masked(array):

@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise import objective
 from setwise.catalog import Catalog
-from setwise.checks import real_number, whole_number
+from setwise.checks import milliseconds, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.ids import IdChoice
 from setwise.instance import Instance
@@ -150,7 +150,7 @@ class _Request:
         budget_ms: float | None,
     ) -> None:
         self.began = time.perf_counter()
-        self.budget_ms = None if budget_ms is None else _milliseconds(budget_ms)
+        self.budget_ms = milliseconds(budget_ms)
         self.index = index
         self.catalog: Catalog = self.index.catalog
         self.user = self.catalog.user(user)
@@ -301,10 +301,3 @@ def _refuse_other_than_mappings(**wishes: object) -> None:
 
 def _no_base(catalog: Catalog) -> NDArray[np.float64] | None:
     return None if catalog.base is None else np.zeros(catalog.base.shape[1])
-
-
-def _milliseconds(budget_ms: float) -> float:
-    value = real_number("budget_ms", budget_ms)
-    if value <= 0:
-        raise InvalidInput("budget_ms", "above 0", value, "pass milliseconds, or leave it out")
-    return value

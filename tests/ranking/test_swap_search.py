@@ -37,7 +37,7 @@ def test_finds_the_optimum_on_random_instances(count) -> None:
 
 
 def test_finds_nearly_the_best_known_on_trained_playlists(shared_data, count) -> None:
-    """40 cells × 5 candidates, k = 5: at the default budget 0.998 of what ten times the budget finds from other seeds."""
+    """40 cells × 5 candidates, k = 5: at the default budget 0.998 of what five times the budget finds from other seeds."""
     arrays = np.load(shared_data / "catalogs" / "playlists_one_head.npz")
     reward = sw.Logistic(float(arrays["scale"]), float(arrays["bias"]))
     catalog = sw.Catalog(arrays["query"], arrays["key"], arrays["value"], reward)

@@ -14,9 +14,8 @@ from __future__ import annotations
 import time
 
 from setwise.certificates.branch_and_bound import UNLIMITED, BranchAndBound
-from setwise.checks import real_number, whole_number
+from setwise.checks import milliseconds, whole_number
 from setwise.constraints import Constraints
-from setwise.errors import InvalidInput
 from setwise.instance import Instance
 from setwise.ranking.ranking import Ranking
 from setwise.ranking.swap_search import swap
@@ -44,7 +43,7 @@ def exact(
     """
     began = time.perf_counter()
     most = UNLIMITED if nodes is None else whole_number("nodes", nodes)
-    budget = None if budget_ms is None else _milliseconds(budget_ms)
+    budget = milliseconds(budget_ms)
     search = BranchAndBound(instance, constraints, whole_number("open_nodes", open_nodes))
     start = swap(
         instance,
@@ -82,10 +81,3 @@ def _answer(instance: Instance, search: BranchAndBound, start: Ranking) -> Ranki
     indices = search.best if len(search.best) else start.indices
     value = instance.value(indices)
     return Ranking(indices, value, max(search.bound, value), search.proven, max(1, search.nodes))
-
-
-def _milliseconds(budget_ms: float) -> float:
-    value = real_number("budget_ms", budget_ms)
-    if value <= 0:
-        raise InvalidInput("budget_ms", "above 0", value, "pass milliseconds, or leave it out")
-    return value

@@ -19,9 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_number, whole_number
+from setwise.checks import milliseconds, whole_number
 from setwise.constraints import Constraints
-from setwise.errors import InvalidInput
 from setwise.instance import Instance
 from setwise.ranking.greedy import greedy
 from setwise.ranking.ranking import Ranking
@@ -61,7 +60,7 @@ def swap(
     from setwise.ranking import swap_kernels  # compiled: imported when first needed, so that `import setwise` is light
 
     began = time.perf_counter()
-    budget = None if budget_ms is None else _milliseconds(budget_ms)
+    budget = milliseconds(budget_ms)
     most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
     if evaluations is None and budget is None:
         most = _default_evaluations(instance, constraints)
@@ -108,13 +107,6 @@ def _advance_until(deadline: float, problem: Problem, search: Search, most: int)
             return
         pace = done / (now - began)
         slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
-
-
-def _milliseconds(budget_ms: float) -> float:
-    value = real_number("budget_ms", budget_ms)
-    if value <= 0:
-        raise InvalidInput("budget_ms", "above 0", value, "pass milliseconds, or leave it out")
-    return value
 
 
 def _is_wild(instance: Instance) -> bool:
