@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from setwise.errors import InvalidInput
 
 FloatType = TypeVar("FloatType", np.float32, np.float64)
+ScalarType = TypeVar("ScalarType", bound=np.generic)
 Shape = Sequence[int | str]  # an int is required, a str names a free dimension
 
 LARGEST = 1e100  # sums of products of such numbers are still finite, so no NaN can come out of finite input
@@ -111,7 +112,7 @@ def is_frozen(array: NDArray[Any]) -> bool:
     return True
 
 
-def frozen(array: NDArray[FloatType]) -> NDArray[FloatType]:
+def frozen(array: NDArray[ScalarType]) -> NDArray[ScalarType]:
     """``array``, made here and owned by nobody else, closed to writing: it need not be copied again."""
     array.flags.writeable = False
     return array

@@ -1,0 +1,244 @@
+"""What people did, in the two forms that learning takes.
+
+* ``Sessions``: for every session the items it held, in order (a playlist, a basket, a user's sequence).
+* ``Slates``: for every slate what its user had done before, the items shown, and what came of each of them.
+
+Items are row numbers of one list of ids that both carry along, with attributes such as titles beside them. Lists of
+different lengths are held as one array and the offsets where each begins.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.checks import frozen, whole_number
+from setwise.errors import InvalidInput
+
+Rows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Ragged:
+    """Lists of row numbers of different lengths: list r is values[offsets[r] : offsets[r + 1]]."""
+
+    values: Rows
+    offsets: Rows
+
+    @classmethod
+    def of(cls, lists: Iterable[ArrayLike]) -> Ragged:
+        """From any lists of whole numbers."""
+        arrays = [np.asarray(one, np.int64).ravel() for one in lists]
+        return cls.cut(np.concatenate([np.empty(0, np.int64), *arrays]), [len(one) for one in arrays])
+
+    @classmethod
+    def cut(cls, values: ArrayLike, lengths: ArrayLike) -> Ragged:
+        """From one array and the lengths of the lists it holds, one after another."""
+        offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        return cls(frozen(np.array(values, np.int64)), frozen(offsets))
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    def __getitem__(self, row: int) -> Rows:
+        return self.values[self.offsets[row] : self.offsets[row + 1]]
+
+    def __iter__(self) -> Iterator[Rows]:
+        return (self[row] for row in range(len(self)))
+
+    @property
+    def lengths(self) -> Rows:
+        """How long each list is."""
+        return np.diff(self.offsets)
+
+    @property
+    def owner(self) -> Rows:
+        """The list that each of ``values`` belongs to."""
+        return np.repeat(np.arange(len(self)), self.lengths)
+
+    def places(self, lists: ArrayLike) -> Rows:
+        """Where in ``values`` the entries of these lists are, list after list."""
+        chosen = np.asarray(lists, np.int64)
+        lengths = self.lengths[chosen]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        return np.asarray(np.repeat(self.offsets[chosen], lengths) + within)
+
+    def taken(self, lists: ArrayLike) -> Ragged:
+        """These lists alone, in this order."""
+        chosen = np.asarray(lists, np.int64)
+        return Ragged.cut(self.values[self.places(chosen)], self.lengths[chosen])
+
+    def kept(self, mask: NDArray[np.bool_]) -> Ragged:
+        """The entries where ``mask`` (aligned with values) is true; lists may come out empty."""
+        return Ragged.cut(self.values[mask], np.bincount(self.owner[mask], minlength=len(self)))
+
+    def padded(self, width: int) -> tuple[Rows, NDArray[np.bool_]]:
+        """The last ``width`` entries of every list as a rectangle, and which of its places are filled (the first)."""
+        lengths = np.minimum(self.lengths, width)
+        filled = np.arange(width) < lengths[:, None]
+        places = self.offsets[1:, None] - lengths[:, None] + np.arange(width)
+        return np.where(filled, self.values[np.where(filled, places, 0)] if len(self.values) else 0, 0), filled
+
+
+@dataclass(frozen=True, eq=False)
+class Sessions:
+    """Ordered items of many sessions; ``items`` holds row numbers of ``ids``.
+
+    ``ordered`` says of each session whether its order means anything (a file of sorted ids has none).
+    """
+
+    items: Ragged
+    ids: Sequence[Any]
+    attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    ordered: NDArray[np.bool_] | None = None
+
+    def __post_init__(self) -> None:
+        _refuse_rows_outside("session items", self.items, len(self.ids))
+        _refuse_misaligned(self.attributes, len(self.ids))
+
+    @classmethod
+    def of(
+        cls, sessions: Iterable[Sequence[Any]], attributes: Mapping[str, Mapping[Any, Any]] | None = None
+    ) -> Sessions:
+        """From lists of ids: ids are numbered in the order they appear. ``attributes``: {name: {id: value}}."""
+        row_of: dict[Any, int] = {}
+        items = Ragged.of([[row_of.setdefault(one, len(row_of)) for one in session] for session in sessions])
+        columns = {name: [column.get(one, "") for one in row_of] for name, column in (attributes or {}).items()}
+        return cls(items, list(row_of), columns)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    @property
+    def n_items(self) -> int:
+        """How many ids there are, whether or not a session holds them."""
+        return len(self.ids)
+
+    @property
+    def popularity(self) -> Rows:
+        """How often each item occurs."""
+        return np.bincount(self.items.values, minlength=self.n_items)
+
+    def taken(self, rows: ArrayLike) -> Sessions:
+        """These sessions alone, over the same ids."""
+        chosen = np.asarray(rows, np.int64)
+        return replace(
+            self, items=self.items.taken(chosen), ordered=None if self.ordered is None else self.ordered[chosen]
+        )
+
+    def distinct(self) -> Sessions:
+        """Every item once a session, where it came first."""
+        pairs = self.items.owner * max(self.n_items, 1) + self.items.values
+        first = np.zeros(len(pairs), bool)
+        first[np.unique(pairs, return_index=True)[1]] = True
+        return replace(self, items=self.items.kept(first))
+
+    def shuffled_where_unordered(self, seed: int = 0) -> Sessions:
+        """Sessions whose order means nothing, in a random one: "the first fifteen" must not mean the smallest ids."""
+        if self.ordered is None or self.ordered.all():
+            return self
+        rng = np.random.default_rng(whole_number("seed", seed, least=0))
+        owner = self.items.owner
+        within = np.arange(len(owner), dtype=np.float64)
+        shaken = ~self.ordered[owner]
+        within[shaken] = rng.random(np.count_nonzero(shaken))
+        return replace(self, items=Ragged.cut(self.items.values[np.lexsort((within, owner))], self.items.lengths))
+
+    def trimmed(self, least_sessions: int = 1, least_items: int = 1) -> Sessions:
+        """Items of at least ``least_sessions`` sessions, then sessions of at least ``least_items`` such items."""
+        distinct = self.distinct()
+        common = distinct.popularity >= whole_number("least_sessions", least_sessions)
+        items = self.items.kept(common[self.items.values])
+        long = np.flatnonzero(items.lengths >= whole_number("least_items", least_items))
+        return replace(self, items=items).taken(long).renumbered(np.flatnonzero(common))
+
+    def renumbered(self, rows: ArrayLike) -> Sessions:
+        """Only the ids of these rows, in this order; no session may hold others."""
+        kept = np.asarray(rows, np.int64)
+        place = np.full(self.n_items, -1)
+        place[kept] = np.arange(len(kept))
+        return replace(
+            self,
+            items=Ragged(frozen(place[self.items.values]), self.items.offsets),
+            ids=_picked(self.ids, kept),
+            attributes={name: _picked(column, kept) for name, column in self.attributes.items()},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Slates:
+    """What was shown to whom, and what came of it: ``outcome`` (0 to 1) is aligned with ``shown.values``."""
+
+    history: Ragged
+    shown: Ragged
+    outcome: NDArray[np.float32]
+    ids: Sequence[Any]
+    attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _refuse_rows_outside("history", self.history, len(self.ids))
+        _refuse_rows_outside("shown", self.shown, len(self.ids))
+        _refuse_misaligned(self.attributes, len(self.ids))
+        if len(self.history) != len(self.shown):
+            raise InvalidInput("history", f"{len(self.shown)} lists, one a slate", f"{len(self.history)}", "align them")
+        if not self.shown.lengths.all():
+            raise InvalidInput("shown", "slates of an item or more", "an empty one", "leave empty slates out")
+        outcome = np.asarray(self.outcome)
+        if outcome.shape != self.shown.values.shape or not ((outcome >= 0) & (outcome <= 1)).all():
+            must = f"{len(self.shown.values)} numbers from 0 to 1, one an item shown"
+            raise InvalidInput("outcome", must, f"shape {outcome.shape}", "align outcomes with the items shown")
+
+    def __len__(self) -> int:
+        return len(self.shown)
+
+    @property
+    def n_items(self) -> int:
+        """How many ids there are."""
+        return len(self.ids)
+
+    def taken(self, rows: ArrayLike) -> Slates:
+        """These slates alone, over the same ids."""
+        chosen = np.asarray(rows, np.int64)
+        outcome = frozen(self.outcome[self.shown.places(chosen)])
+        return replace(self, history=self.history.taken(chosen), shown=self.shown.taken(chosen), outcome=outcome)
+
+    def joined(self, others: Slates) -> Slates:
+        """These slates, then the others, over the same ids."""
+        if list(self.ids) != list(others.ids):
+            raise InvalidInput("slates", "over the same ids", "others", "number the items alike")
+        return replace(
+            self,
+            history=Ragged.of([*self.history, *others.history]),
+            shown=Ragged.of([*self.shown, *others.shown]),
+            outcome=frozen(np.concatenate([self.outcome, others.outcome])),
+        )
+
+
+def parted(n: int, shares: Sequence[float], seed: int = 0) -> list[Rows]:
+    """0 … n − 1 at random in parts of these shares (they sum to one): for training, validation and test."""
+    order = np.random.default_rng(whole_number("seed", seed, least=0)).permutation(n)
+    if not all(share > 0 for share in shares) or abs(sum(shares) - 1) > 1e-9:
+        raise InvalidInput(
+            "shares", "positive numbers that sum to 1", repr(list(shares)), "pass for instance (0.8, 0.2)"
+        )
+    return [np.sort(part) for part in np.split(order, np.round(np.cumsum(shares)[:-1] * n).astype(int))]
+
+
+def _picked(column: Sequence[Any], rows: Rows) -> Sequence[Any]:
+    return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
+
+
+def _refuse_rows_outside(name: str, lists: Ragged, n: int) -> None:
+    if len(lists.values) and not (lists.values.min() >= 0 and lists.values.max() < n):
+        worst = lists.values[(lists.values < 0) | (lists.values >= n)][0]
+        raise InvalidInput(name, f"rows of the {n} ids", f"row {worst}", "number items by their place among ids")
+
+
+def _refuse_misaligned(attributes: Mapping[str, Sequence[Any]], n: int) -> None:
+    for name, column in attributes.items():
+        if len(column) != n:
+            raise InvalidInput(f"attribute '{name}'", f"{n} values, one an id", f"{len(column)}", "align it with ids")
