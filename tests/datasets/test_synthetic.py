@@ -58,6 +58,78 @@ def test_near_copies_bore() -> None:
     assert together < alone
 
 
+def test_company_is_of_a_mood() -> None:
+    world = World.make(500)
+    np.testing.assert_allclose(np.linalg.norm(world.mood, axis=1), 1)
+    quiet = World.make(500, variety=0.0, complementarity=0.0)
+    user = quiet.user(quiet.histories[0])
+    alone = [sw.item_rewards(quiet.catalog, user, [row])[0] for row in range(5)]
+    np.testing.assert_allclose(sw.item_rewards(quiet.catalog, user, np.arange(5)), alone)
+
+
+# --- the log: what a learner gets to see ---
+
+
+def test_the_log_is_what_the_seed_says() -> None:
+    world = World.make(200)
+    one, same, other = world.log(50, k=4, seed=3), world.log(50, k=4, seed=3), world.log(50, k=4, seed=4)
+    np.testing.assert_array_equal(one.shown.values, same.shown.values)
+    np.testing.assert_array_equal(one.outcome, same.outcome)
+    assert not np.array_equal(one.shown.values, other.shown.values)
+
+
+@pytest.mark.parametrize("greed", [0.0, 8.0, 100.0])
+def test_a_slate_is_k_new_songs(greed: float) -> None:
+    world = World.make(60)
+    log = world.log(300, k=7, greed=greed)
+    assert len(log) == 300
+    assert (log.shown.lengths == 7).all()
+    for history, shown in zip(log.history, log.shown, strict=True):
+        assert len(set(history)) == len(history) == 15
+        assert len({*history, *shown}) == 15 + 7
+    assert set(log.outcome) <= {0.0, 1.0}
+    assert list(log.ids) == list(world.catalog.ids[:])
+    assert log.attributes["title"][7] == world.catalog.attributes["title"][7]
+
+
+def test_greed_shows_what_is_liked() -> None:
+    world = World.make(300)
+    liking = [
+        np.einsum("bkd,bd->bk", world.taste[log.shown.values.reshape(-1, 5)], world.taste[log.history.values.reshape(-1, 15)].mean(1)).mean()
+        for log in (world.log(200, k=5, greed=greed) for greed in (0.0, 30.0))
+    ]  # fmt: skip
+    assert liking[1] > liking[0]
+
+
+def test_the_truth_of_many_slates_is_the_judges() -> None:
+    world = World.make(200, heads=3)
+    log = world.log(8, k=6)
+    history, shown = log.history.values.reshape(8, -1), log.shown.values.reshape(8, -1)
+    expected = world.expected(history, shown)
+    for row in range(8):
+        judged = sw.item_rewards(world.catalog, world.user(history[row]), shown[row])
+        np.testing.assert_allclose(expected[row], judged, rtol=1e-6)
+
+
+def test_outcomes_follow_the_truth() -> None:
+    """The sum of outcomes is within five standard deviations of what the truth expects."""
+    world = World.make(300)
+    log = world.log(3000)
+    p = world.expected(log.history.values.reshape(3000, -1), log.shown.values.reshape(3000, -1)).ravel()
+    assert abs(log.outcome.sum() - p.sum()) < 5 * np.sqrt((p * (1 - p)).sum())
+    likely = p > np.median(p)
+    assert log.outcome[likely].mean() > log.outcome[~likely].mean()
+
+
+def test_slates_longer_than_the_world_are_refused() -> None:
+    assert len(World.make(25).log(3, k=10)) == 3
+    with pytest.raises(InvalidInput, match="k must be at most 10, the songs beyond a history, got 11"):
+        World.make(25).log(3, k=11)
+    for wrong in ({"n_slates": 0}, {"n_slates": 5, "k": 0}, {"n_slates": 5, "seed": -1}):
+        with pytest.raises(InvalidInput, match="must be a whole number of at least"):
+            World.make(60).log(**wrong)
+
+
 @pytest.mark.parametrize("wrong", [{"n_items": 0}, {"heads": 0}, {"n_users": -1}, {"seed": -1}])
 def test_refusals(wrong) -> None:
     with pytest.raises(InvalidInput, match="must be a whole number of at least"):

@@ -32,7 +32,9 @@ class Ragged:
     @classmethod
     def of(cls, lists: Iterable[ArrayLike]) -> Ragged:
         """From any lists of whole numbers."""
-        arrays = [np.asarray(one, np.int64).ravel() for one in lists]
+        arrays = [np.asarray(one).ravel() for one in lists]
+        if any(len(one) and one.dtype.kind not in "iu" for one in arrays):
+            raise InvalidInput("lists", "of whole numbers", "other values", "number the items, or use Sessions.of(ids)")
         return cls.cut(np.concatenate([np.empty(0, np.int64), *arrays]), [len(one) for one in arrays])
 
     @classmethod
@@ -45,6 +47,7 @@ class Ragged:
         return len(self.offsets) - 1
 
     def __getitem__(self, row: int) -> Rows:
+        row = range(len(self))[row]
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
     def __iter__(self) -> Iterator[Rows]:
@@ -99,6 +102,9 @@ class Sessions:
     def __post_init__(self) -> None:
         _refuse_rows_outside("session items", self.items, len(self.ids))
         _refuse_misaligned(self.attributes, len(self.ids))
+        if self.ordered is not None and len(self.ordered) != len(self.items):
+            must = f"{len(self.items)} truth values, one a session"
+            raise InvalidInput("ordered", must, f"{len(self.ordered)}", "align it with the sessions")
 
     @classmethod
     def of(
@@ -107,7 +113,7 @@ class Sessions:
         """From lists of ids: ids are numbered in the order they appear. ``attributes``: {name: {id: value}}."""
         row_of: dict[Any, int] = {}
         items = Ragged.of([[row_of.setdefault(one, len(row_of)) for one in session] for session in sessions])
-        columns = {name: [column.get(one, "") for one in row_of] for name, column in (attributes or {}).items()}
+        columns = {name: [column.get(one) for one in row_of] for name, column in (attributes or {}).items()}
         return cls(items, list(row_of), columns)
 
     def __len__(self) -> int:

@@ -16,23 +16,29 @@ the value, as it does on trained models. So what rankers gain in this world illu
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog, Sink
-from setwise.checks import whole_number
+from setwise.checks import real_number, whole_number
+from setwise.datasets.sessions import Ragged, Slates
+from setwise.errors import InvalidInput
+from setwise.many_slates import many_arguments
 from setwise.rewards import Logistic
 from setwise.users import User
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
+_CHUNK = 2000  # users drawn together
 TASTE, MOOD, HISTORY = 8, 4, 15  # dimensions of taste and mood; songs in a history
-_LIKING, _POPULARITY, _OFFSET = 1.6, 0.3, -2.5  # the base term: base_i · u⁰ = liking + popularity + offset
-_COMPANY, _BOREDOM = 5.0, 8.0  # how much good company adds at most, and how much near-copies take
-_MOOD_SHARPNESS, _COPY_SHARPNESS = 6.0, 8.0  # logits of a perfect match
-_SINK_MOOD, _SINK_COPY = 6.0, 9.0  # the sink's logits: what one perfect match has to compete with
+_LIKING, _POPULARITY, _OFFSET = 1.6, 0.3, -2.0  # the base term: base_i · u⁰ = liking + popularity + offset
+_COMPANY, _BOREDOM = 6.0, 8.0  # how much good company adds at most, and how much near-copies take
+_MOOD_SHARPNESS, _COPY_SHARPNESS = 3.0, 5.0  # logits of a perfect match
+_TASTE_PULL, _MOOD_PULL = 6.0, 2.0  # how closely a history keeps to its taste and its mood
+_SINK_MOOD, _SINK_COPY = 4.5, 7.0  # the sink's logits: what one perfect match has to compete with
 
 
 def _words(text: str) -> list[str]:
@@ -68,20 +74,36 @@ class World:
 
     catalog: Catalog
     taste: Floats  # (n, TASTE): where each song lies
-    histories: tuple[Rows, ...]  # the songs each user has heard, as rows
+    mood: Floats  # (n, MOOD): what it goes with
+    popularity: Floats  # (n,)
+    histories: Rows  # (users, HISTORY): the songs each user has heard
 
     @classmethod
-    def make(cls, n_items: int = 2000, n_users: int = 50, heads: int = 2, seed: int = 0) -> World:
-        """A world from a seed: any number of songs, users and heads."""
+    def make(
+        cls,
+        n_items: int = 2000,
+        n_users: int = 50,
+        heads: int = 2,
+        seed: int = 0,
+        variety: float = 1.0,
+        complementarity: float = 1.0,
+    ) -> World:
+        """A world from a seed: any number of songs, users and heads.
+
+        ``variety`` scales how much near-copies bore and ``complementarity`` how much good company adds; with both 0
+        people react to every song by itself.
+        """
         n, n_users, heads = (
             whole_number("n_items", n_items),
             whole_number("n_users", n_users),
             whole_number("heads", heads),
         )
         rng = np.random.default_rng(whole_number("seed", seed, least=0))
-        genre, artist, taste = _tastes(rng, n)
+        genre, artist, taste, mood = _tastes(rng, n)
         popularity = rng.gumbel(size=n)
-        query, key, value, sink = _heads(rng, taste, heads)
+        company = _COMPANY * real_number("complementarity", complementarity)
+        boredom = _BOREDOM * real_number("variety", variety)
+        query, key, value, sink = _heads(rng, taste, mood, heads, company, boredom)
         catalog = Catalog(
             query,
             key,
@@ -97,17 +119,64 @@ class World:
                 "year": 1960 + rng.integers(0, 66, size=n),
             },
         )
-        return cls(catalog, taste, tuple(_histories(rng, taste, popularity, n_users)))
+        return cls(catalog, taste, mood, popularity, _histories(rng, taste, mood, popularity, n_users))
 
     def user(self, history: ArrayLike) -> User:
         """Whoever has heard the songs ``history`` (rows): their mean taste, at unit length; none for a newcomer."""
-        rows = self.catalog.items(history)
-        mean = self.taste[rows].sum(axis=0) / max(1, len(rows))
-        u = mean / max(float(np.linalg.norm(mean)), 1e-9)
-        return User(heads=np.tile(np.append(u, 1.0), (self.catalog.heads, 1)), base=np.concatenate([u, [1.0, _OFFSET]]))
+        heads, base = self._users(self.catalog.items(history)[None])
+        return User(heads=heads[0], base=base[0])
+
+    def _users(self, history: Rows) -> tuple[Floats, Floats]:
+        """The users of histories (B, T): heads (B, H, d_v) and base (B, d_0)."""
+        taste, one = _unit(self.taste[history].sum(axis=1)), np.ones((len(history), 1))
+        heads = np.repeat(np.hstack([taste, one])[:, None], self.catalog.heads, axis=1)
+        return heads, np.hstack([taste, one, _OFFSET * one])
+
+    def log(self, n_slates: int, k: int = 10, greed: float = 12.0, seed: int = 0) -> Slates:
+        """What ``n_slates`` new users did with k songs each: the only thing that a learner gets to see of the world.
+
+        The logging policy is a recommender that does not know the songs' company: a slate is drawn without
+        replacement, song i in proportion to exp(g · liking_i + popularity_i / 2), never from the history. g is drawn
+        anew for each slate, evenly between 0 (blind exploration) and ``greed``. Every song shown is then liked or not
+        by the truth.
+        """
+        n_slates, k = whole_number("n_slates", n_slates), whole_number("k", k)
+        if k > len(self.catalog) - HISTORY:
+            must = f"at most {max(0, len(self.catalog) - HISTORY)}, the songs beyond a history"
+            raise InvalidInput("k", must, k, "show fewer songs or make a larger world")
+        rng = np.random.default_rng([whole_number("seed", seed, least=0), n_slates, k])
+        parts = [self._logged(rng, min(_CHUNK, n_slates - done), k, greed) for done in range(0, n_slates, _CHUNK)]
+        history, shown, outcome = (np.concatenate(part) for part in zip(*parts, strict=True))
+        return Slates(
+            Ragged.cut(history.ravel(), np.full(n_slates, history.shape[1])),
+            Ragged.cut(shown.ravel(), np.full(n_slates, k)),
+            outcome.ravel().astype(np.float32),
+            list(self.catalog.ids[:]),
+            {name: list(column[:]) for name, column in self.catalog.attributes.items()},
+        )
+
+    def new_histories(self, users: int, rng: np.random.Generator) -> Rows:
+        """What ``users`` new users have heard (users, HISTORY)."""
+        return _histories(rng, self.taste, self.mood, self.popularity, users)
+
+    def _logged(self, rng: np.random.Generator, users: int, k: int, greed: float) -> tuple[Rows, Rows, NDArray[Any]]:
+        history = self.new_histories(users, rng)
+        taste = _unit(self.taste[history].sum(axis=1))
+        pull = greed * rng.random((users, 1)) * (taste @ self.taste.T) + 0.5 * self.popularity
+        np.put_along_axis(pull, history, -np.inf, axis=1)
+        shown = _drawn(rng, pull, k)
+        return history, shown, rng.random(shown.shape) < self.expected(history, shown)
+
+    def expected(self, history: Rows, shown: Rows) -> Floats:
+        """The truth (B, k): how likely each song of ``shown`` (B, k) is liked by the user of ``history`` (B, T).
+
+        What ``item_rewards(world.catalog, world.user(history), shown)`` says, for many slates at once.
+        """
+        argument = many_arguments(self.catalog, *self._users(history), shown)
+        return np.asarray(self.catalog.rewards[0].value(argument))
 
 
-def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats]:
+def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats, Floats]:
     """Genre and artist of each song, and its taste vector: genre + artist + its own twist, at unit length."""
     genres = min(len(_GENRES), max(2, n // 50))
     artists = max(genres, n // 12)
@@ -117,10 +186,14 @@ def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats]:
     genre = genre_of_artist[artist]
     centre = rng.normal(size=(genres, TASTE))
     of_artist = centre[genre_of_artist] + 0.6 * rng.normal(size=(artists, TASTE))
-    return genre, artist, _unit(of_artist[artist] + 0.5 * rng.normal(size=(n, TASTE)))
+    taste = _unit(of_artist[artist] + 0.5 * rng.normal(size=(n, TASTE)))
+    mood = _unit(rng.normal(size=(artists, MOOD))[artist] + 0.7 * rng.normal(size=(n, MOOD)))
+    return genre, artist, taste, mood
 
 
-def _heads(rng: np.random.Generator, taste: Floats, heads: int) -> tuple[Floats, Floats, Floats, Sink]:
+def _heads(
+    rng: np.random.Generator, taste: Floats, mood: Floats, heads: int, company: float, boredom: float
+) -> tuple[Floats, Floats, Floats, Sink]:
     """Queries, keys and values, company and boredom in turn; a query's last coordinate speaks to the sink alone."""
     n = len(taste)
     query, key = np.zeros((n, heads, TASTE + 1)), np.zeros((n, heads, TASTE + 1))
@@ -130,27 +203,26 @@ def _heads(rng: np.random.Generator, taste: Floats, heads: int) -> tuple[Floats,
     companies, boredoms = (heads + 1) // 2, heads // 2
     for h in range(heads):
         if h % 2 == 0:
-            mood = _unit(taste @ rng.normal(size=(TASTE, MOOD)))
             query[:, h, :MOOD], key[:, h, :MOOD] = _MOOD_SHARPNESS * mood, mood
-            value[:, h, :-1], sink.key[h, -1] = _COMPANY / companies * taste, _SINK_MOOD
+            value[:, h, :-1], sink.key[h, -1] = company / companies * taste, _SINK_MOOD
         else:
             query[:, h, :-1], key[:, h, :-1] = _COPY_SHARPNESS * taste, taste
-            value[:, h, -1], sink.key[h, -1] = -_BOREDOM / boredoms, _SINK_COPY
+            value[:, h, -1], sink.key[h, -1] = -boredom / boredoms, _SINK_COPY
     return query, key, value, sink
 
 
-def _histories(rng: np.random.Generator, taste: Floats, popularity: Floats, users: int) -> list[Rows]:
-    """Each user likes a place between two songs; the history is drawn around it, popular songs more often."""
-    length = min(HISTORY, len(taste))
-    result = []
-    for _ in range(users):
-        anchor = taste[rng.integers(len(taste), size=2)]
-        liking = taste @ (0.7 * anchor[0] + 0.3 * anchor[1])
-        noisy = (
-            6.0 * liking + 0.5 * popularity + rng.gumbel(size=len(taste))
-        )  # Gumbel noise: sampling without replacement
-        result.append(np.argsort(-noisy)[:length])
-    return result
+def _histories(rng: np.random.Generator, taste: Floats, mood: Floats, popularity: Floats, users: int) -> Rows:
+    """Each user likes a place between two songs and is in the mood of the first; popular songs come more often."""
+    first, second = rng.integers(len(taste), size=(2, users))
+    pull = (0.7 * taste[first] + 0.3 * taste[second]) @ (_TASTE_PULL * taste.T) + _MOOD_PULL * mood[first] @ mood.T
+    return _drawn(rng, pull + 0.5 * popularity, min(HISTORY, len(taste)))
+
+
+def _drawn(rng: np.random.Generator, pull: Floats, k: int) -> Rows:
+    """K of each row without replacement, in proportion to exp(pull): the largest after Gumbel noise, in their order."""
+    noisy = pull + rng.gumbel(size=pull.shape)
+    best = np.argpartition(-noisy, k - 1, axis=1)[:, :k]
+    return np.take_along_axis(best, np.argsort(-np.take_along_axis(noisy, best, axis=1), axis=1), axis=1)
 
 
 def _unit(vectors: Floats) -> Floats:

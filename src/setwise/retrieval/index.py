@@ -28,11 +28,11 @@ from setwise.catalog import Catalog
 from setwise.checks import index_array, whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.ids import IdChoice
+from setwise.progress import Progress
 from setwise.retrieval.backends.oracle import Oracle
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.neighbors import Floats32, Hits, Neighbors, item_vectors, resolved, tamed, user_vector
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.progress import Progress
 from setwise.storage import artifact
 from setwise.users import User
 

@@ -25,10 +25,10 @@ class Progress:
             self._task = self._bar.add_task(self._title, total=self._total)
         return self
 
-    def advance(self, done: int) -> None:
-        """``done`` more items are finished."""
+    def advance(self, done: int, news: str | None = None) -> None:
+        """``done`` more items are finished; ``news`` is shown beside the title."""
         if self._bar is not None:
-            self._bar.advance(self._task, done)
+            self._bar.update(self._task, advance=done, description=f"{self._title}: {news}" if news else self._title)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

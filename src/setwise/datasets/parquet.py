@@ -1,0 +1,50 @@
+"""Parquet files in batches of rows, through pyarrow."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from setwise.datasets.text_files import bar, places
+from setwise.errors import MalformedFile, MissingDependency, SetwiseError
+
+_BATCH = 1 << 15  # rows held at a time
+
+
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
+    """The file; whatever pyarrow finds wrong with it is refused as malformed, at the start of the file."""
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependency("pyarrow", "reading Parquet", "data") from None
+    try:
+        with pyarrow.parquet.ParquetFile(file) as table:
+            yield table
+    except SetwiseError:
+        raise
+    except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
+        reason = " ".join(str(error).split())[:200].rstrip(".")
+        raise MalformedFile(file, 1, f"it must be a Parquet file that pyarrow reads, but: {reason}") from None
+
+
+def parquet_columns(file: Path) -> list[str]:
+    """The names of the columns."""
+    with _opened(file) as table:
+        return [str(name) for name in table.schema_arrow.names]
+
+
+def parquet_rows(file: Path, columns: Sequence[str], progress: bool) -> Iterator[tuple[int, tuple[Any, ...]]]:
+    """The cells of these columns for every row, with the number of the row from 1."""
+    begin = 1
+    with _opened(file) as table:
+        places(file, table.schema_arrow.names, columns)
+        with bar(f"reading {file.name}", table.metadata.num_rows, progress) as shown:
+            for batch in table.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):
+                cells = [batch.column(name).to_pylist() for name in columns]
+                yield from enumerate(zip(*cells, strict=True), begin)
+                begin += batch.num_rows
+                shown.advance(batch.num_rows)

@@ -1,0 +1,98 @@
+"""One door for every format: ``read(path)`` looks at the path and at the names of columns, and picks the reader.
+
+==========================================  ===============================================================
+folder, ``.zip``, ``.json``                 playlists of the MPD
+``.inter``                                  RecBole
+``.txt``                                    sequences of users
+``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  trivago's, told by their columns; else a table of one's own
+==========================================  ===============================================================
+
+Text may be gzipped. Columns of a table that are not given are looked for among the names below, the first that is
+there, whatever the case and with or without underscores; no other names are guessed.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from setwise.datasets.sequences import read_recbole, read_sequences
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.spotify_mpd import read_mpd
+from setwise.datasets.tables import DELIMITERS, JSON_LINES, read_table, table_columns
+from setwise.datasets.text_files import Source, file_at, kind_of
+from setwise.datasets.trivago import COLUMNS, read_trivago, read_trivago_impressions
+from setwise.errors import InvalidInput
+
+USUAL: Mapping[str, Sequence[str]] = {
+    "session": ("session", "session_id", "playlist", "playlist_id", "pid", "basket_id", "order_id", "invoice_no",
+                "user", "user_id", "customer_id"),
+    "item": ("item", "item_id", "items", "track", "track_id", "track_uri", "tracks", "product", "product_id",
+             "stock_code", "movie_id", "article_id"),
+    "time": ("time", "timestamp", "datetime", "date", "invoice_date", "event_time"),
+    "slate": ("slate", "slate_id", "impression_id"),
+    "outcome": ("outcome", "clicked", "click"),
+    "ordered": ("ordered",),
+}  # fmt: skip
+
+_READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
+    ".zip": read_mpd,
+    ".json": read_mpd,
+    ".inter": read_recbole,
+    ".txt": read_sequences,
+}
+_TABLES = {*DELIMITERS, *JSON_LINES, ".parquet"}
+
+
+def read(path: Source, **options: Any) -> Sessions | Slates:
+    """Sessions or slates, by the reader that fits; ``options`` are those of that reader."""
+    if Path(path).is_dir():
+        return _call(read_mpd, path, options)
+    kind = kind_of(file_at(path))
+    if kind in _READERS:
+        return _call(_READERS[kind], path, options)
+    if kind not in _TABLES and "delimiter" not in options:
+        known = ", ".join(sorted({*_READERS, *_TABLES}))
+        raise InvalidInput("path", f"a folder or a file of {known}", Path(path).name, "convert it, or rename it")
+    columns = table_columns(path, options.get("delimiter"))
+    if set(columns) >= set(COLUMNS):
+        return _call(read_trivago, path, options)
+    if set(columns) == {"session_id", "impressions", "prices"}:
+        return _call(read_trivago_impressions, path, options)
+    return _call(read_table, path, {**_guessed(path, columns, options), **options})
+
+
+def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mapping[str, Any]) -> Sessions | Slates:
+    """The reader's answer, if it knows these options."""
+    known = [name for name in inspect.signature(reader).parameters if name != "path"]
+    for name in options:
+        if name not in known:
+            raise InvalidInput(
+                f"option '{name}'", f"one of {reader.__name__}: {', '.join(known)}", "another", "drop it"
+            )
+    return reader(path, **options)
+
+
+def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The columns of a table that its names tell."""
+    plain = {name.lower().replace("_", ""): name for name in reversed(columns)}
+    found = {
+        role: next((plain[name] for one in names if (name := one.replace("_", "")) in plain), None)
+        for role, names in USUAL.items()
+    }
+    if "item" not in given and found["item"] is None:
+        _refuse("item", path, columns)
+    if "session" not in given and found["session"] is None and kind_of(Path(path)) in DELIMITERS:
+        _refuse("session", path, columns)
+    slates = bool(found["slate"] or given.get("slate")) and bool(found["outcome"] or given.get("outcome"))
+    left = ("ordered",) if slates else ("slate", "outcome")
+    return {role: name for role, name in found.items() if role not in left}
+
+
+def _refuse(role: str, path: Source, columns: Sequence[str]) -> None:
+    got = f"{Path(path).name} with {', '.join(columns)}"[:300]
+    raise InvalidInput(
+        f"{role}", f"given where no column is named like one ({', '.join(USUAL[role])})", got, f"pass {role}="
+    )

@@ -1,0 +1,151 @@
+"""Tables of one's own: CSV, TSV, JSON Lines or Parquet with named columns, as sessions or as slates.
+
+``read_table`` takes the long form, a row an item; a cell that is a list (JSON Lines, Parquet) holds several items.
+
+* Sessions: the items of all rows with the same session, in the order of ``time``, else of the file.
+* Slates (with ``slate`` and ``outcome``): the rows of the same session and slate are what was shown, in the order of
+  the file. The history of a slate is what had a positive outcome in earlier slates of its session, the latest 500;
+  slates are in the order of their earliest ``time``, else of their first row.
+
+Ids are never converted: text stays text ("007" is not "7"), numbers of JSON and Parquet stay numbers. Rows without a
+session or an item are skipped and counted in ``skipped``; repeated rows are kept (a quantity), except within a slate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from operator import itemgetter
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+from setwise.datasets.clock import Clock
+from setwise.datasets.gathered import Columns, Gathered, describe
+from setwise.datasets.parquet import parquet_columns, parquet_rows
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.text_files import Skipped, Source, cell_rows, file_at, json_rows, kind_of, places, tell
+from setwise.errors import InvalidInput
+
+Either = TypeVar("Either", bound=Sessions | Slates)
+
+DELIMITERS = {".csv": ",", ".tsv": "\t"}
+JSON_LINES = {".jsonl", ".ndjson"}
+
+
+@overload
+def read_table(
+    path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: None = ..., outcome: None = ...,
+    time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
+    ordered: str | None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
+) -> Sessions: ...  # fmt: skip
+@overload
+def read_table(
+    path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: str, outcome: str,
+    time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
+    ordered: None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
+) -> Slates: ...  # fmt: skip
+def read_table(
+    path: Source,
+    session: str | Sequence[str] | None = "session",
+    item: str = "item",
+    *,
+    slate: str | None = None,
+    outcome: str | None = None,
+    time: str | None = None,
+    time_format: str | None = None,
+    attributes: Sequence[str] | Mapping[str, str] = (),
+    ordered: str | None = None,
+    delimiter: str | None = None,
+    progress: bool = True,
+    skipped: Skipped | None = None,
+) -> Sessions | Slates:
+    """Sessions, or slates where ``slate`` and ``outcome`` name columns.
+
+    ``session`` names the column of the session, or several that tell it together; None where every row is a session
+    of its own, with a list of items. ``attributes`` names columns that describe items, or is {name: column}; the first
+    value that is not empty counts. ``ordered`` names a column that is true where the order of a session means anything.
+    """
+    if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
+        got = "one of them" if (slate is None) != (outcome is None) else "them without session, or with ordered"
+        raise InvalidInput("slate and outcome", "given together, beside session", got, "name both columns or neither")
+    file, counts = file_at(path), Skipped() if skipped is None else skipped
+    named = _named(attributes)
+    sessions = [session] if isinstance(session, str) else list(session or ())
+    columns = Columns(item, sessions, time, slate, outcome, ordered, named)
+    gathered = Gathered(file, columns, Clock(file, time_format), counts)
+    gathered.take(table_rows(file, columns.wanted, len(named), delimiter, progress))
+    tell(counts, file, progress)
+    return gathered.sessions() if slate is None else gathered.slates()
+
+
+def with_attributes(
+    data: Either,
+    path: Source,
+    item: str,
+    attributes: Sequence[str] | Mapping[str, str],
+    delimiter: str | None = None,
+    progress: bool = True,
+) -> Either:
+    """``data``, with attributes from a table that has a row an item; None for items that the table does not have.
+
+    Ids are compared as text, because a CSV file cannot say that its ids are numbers.
+    """
+    file, row_of = file_at(path), {str(one): row for row, one in enumerate(data.ids)}
+    named = _named(attributes)
+    columns: dict[str, list[Any]] = {name: [None] * len(data.ids) for name in named}
+    for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
+        if (row := row_of.get(str(one))) is not None:
+            describe(file, line, columns, row, cells)
+    return replace(data, attributes={**data.attributes, **columns})
+
+
+def _named(attributes: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
+    """{name: column}."""
+    return dict(attributes) if isinstance(attributes, Mapping) else {name: name for name in attributes}
+
+
+def table_columns(path: Source, delimiter: str | None = None) -> list[str]:
+    """The names of a table's columns: of the first object, in JSON Lines."""
+    file = file_at(path)
+    if kind_of(file) == ".parquet":
+        return parquet_columns(file)
+    if kind_of(file) in JSON_LINES:
+        return list(next(json_rows(file), (1, {}))[1])
+    return next(cell_rows(file, _delimiter(file, delimiter)))[1]
+
+
+def table_rows(
+    file: Path, columns: Sequence[str], optional: int, delimiter: str | None, progress: bool
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    """The cells of these columns, row by row, with the line; the last ``optional`` may be absent from JSON objects."""
+    if kind_of(file) == ".parquet":
+        return parquet_rows(file, columns, progress)
+    if kind_of(file) in JSON_LINES:
+        return _json_cells(file, columns, optional, progress)
+    return _cells(file, columns, _delimiter(file, delimiter), progress)
+
+
+def _delimiter(file: Path, given: str | None) -> str:
+    if given is None and kind_of(file) not in DELIMITERS:
+        kinds = ", ".join(sorted({*DELIMITERS, *JSON_LINES, ".parquet"}))
+        raise InvalidInput("path", f"that of a table ({kinds}; text also with .gz)", file.name, "or pass delimiter")
+    delimiter = DELIMITERS[kind_of(file)] if given is None else given
+    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\0\r\n"':
+        raise InvalidInput("delimiter", "one character", repr(delimiter), "pass for instance ';'")
+    return delimiter
+
+
+def _cells(file: Path, columns: Sequence[str], delimiter: str, progress: bool) -> Iterator[tuple[int, Sequence[Any]]]:
+    rows = cell_rows(file, delimiter, progress)
+    at = places(file, next(rows)[1], columns)
+    pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
+    return ((line, pick(cells)) for line, cells in rows)
+
+
+def _json_cells(
+    file: Path, columns: Sequence[str], optional: int, progress: bool
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    for number, (line, row) in enumerate(json_rows(file, progress)):
+        if number == 0:
+            places(file, list(row), columns[: len(columns) - optional])
+        yield line, [row.get(name) for name in columns]

@@ -1,0 +1,159 @@
+"""Files read line by line, plain or gzipped: every line is known by its number, so that an error can name it.
+
+Text is UTF-8, with or without a byte order mark; lines end in LF or CRLF. Whatever else comes (other encodings, NUL
+bytes, a compressed file cut short, rows of the wrong width, broken quotes or JSON) is refused as ``MalformedFile``.
+"""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import gzip
+import io
+import json
+import math
+import os
+import re
+import sys
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from setwise.errors import InvalidInput, MalformedFile
+from setwise.progress import Progress
+
+Source = str | os.PathLike[str]
+Skipped = Counter[str]  # how many records were left out, by reason
+
+DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
+_REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_BAR_LINES = 1 << 12  # lines between two looks at the progress
+
+
+def file_at(path: Source) -> Path:
+    """``path`` as that of a file that exists."""
+    file = Path(path)
+    if not file.is_file():
+        got = "a folder" if file.is_dir() else f"{str(file)!r}, where there is none"
+        raise InvalidInput("path", "that of a file", got, "check the path")
+    return file
+
+
+def kind_of(file: Path) -> str:
+    """The last ending of a name in small letters, ``.gz`` aside: ".csv" for "a.b.csv.gz"."""
+    plain = file.with_suffix("") if file.suffix.lower() == ".gz" else file
+    return plain.suffix.lower()
+
+
+def unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
+    """The bytes of ``raw``, an open file, decompressed where its name says so."""
+    if file.suffix.lower() != ".gz":
+        return raw
+    return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 16)
+
+
+def bar(title: str, total: int, progress: bool) -> Progress:
+    """A progress bar, drawn when it is wanted and somebody watches."""
+    return Progress(title, total, None if progress else False)
+
+
+def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
+    """The lines of a text, with their ends."""
+    number = done = 0
+    with file.open("rb") as raw, bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
+        try:
+            for number, line in enumerate(unpacked(file, raw), 1):
+                if number == 1:
+                    line = line.removeprefix(codecs.BOM_UTF8)
+                if b"\0" in line:
+                    raise MalformedFile(file, number, "a text must not hold NUL bytes")
+                if not number % _BAR_LINES:
+                    shown.advance(raw.tell() - done)
+                    done = raw.tell()
+                yield line.decode()
+        except DAMAGE:
+            raise MalformedFile(file, number + 1, "the compressed file is damaged from here on") from None
+        except UnicodeDecodeError as error:
+            reason = f"the text must be UTF-8, got byte {error.object[error.start]:#04x}; convert the file to UTF-8"
+            raise MalformedFile(file, number, reason) from None
+
+
+def cell_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """The cells of every row of a CSV file, all as many as its header has, with the line where the row begins."""
+    rows = csv.reader(text_lines(file, progress), delimiter=delimiter, strict=True)
+    line, width = 1, 0
+    try:
+        for cells in rows:
+            if cells:
+                if len(cells) != (width := width or len(cells)):
+                    raise MalformedFile(file, line, f"there must be {width} cells, as in the header, got {len(cells)}")
+                yield line, cells
+            line = rows.line_num + 1
+    except csv.Error as error:
+        raise MalformedFile(file, line, f"the row must be cells parted by {delimiter!r}, but: {error}") from None
+    if not width:
+        raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
+
+
+def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
+    """As ``cell_rows``, for files in which a quote is a letter like any other."""
+    width = 0
+    for line, text in enumerate(text_lines(file, progress), 1):
+        if not text.strip():
+            continue
+        cells = text.rstrip("\r\n").split(delimiter)
+        if len(cells) != (width := width or len(cells)):
+            raise MalformedFile(file, line, f"there must be {width} cells, as in the header, got {len(cells)}")
+        yield line, cells
+    if not width:
+        raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
+
+
+def json_rows(file: Path, progress: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+    """The JSON objects of a file that has one a line, with the line."""
+    for line, text in enumerate(text_lines(file, progress), 1):
+        if not text or text.isspace():
+            continue
+        try:
+            row = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            refuse_json(file, line, error)
+        if type(row) is not dict:
+            raise MalformedFile(file, line, f"the line must be a JSON object, got {type(row).__name__}")
+        yield line, row
+
+
+def refuse_json(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
+    """Refuse what the JSON parser could not read."""
+    why = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "msg", error))
+    raise MalformedFile(file, line, f"it must be JSON, but: {why}") from None
+
+
+def real(cell: object) -> float:
+    """A cell as a finite number; NaN where it is none. Text is matched: ``float`` would take "1_000" as well."""
+    if isinstance(cell, str) and not _REAL.fullmatch(cell.strip()):
+        return math.nan
+    try:
+        number = float(cell)  # type: ignore[arg-type]  # the except clause is the check
+    except (TypeError, ValueError, OverflowError):
+        return math.nan
+    return number if math.isfinite(number) else math.nan
+
+
+def places(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
+    """Where the columns of these names are in a header."""
+    for name in names:
+        if header.count(name) != 1:
+            what = f"{name!r} twice" if name in header else f"no {name!r}"
+            got = f"{what} among {', '.join(map(repr, header))}"
+            raise InvalidInput("column", f"one that {file.name} has once", got[:500], "pass the name of a column")
+    return [header.index(name) for name in names]
+
+
+def tell(skipped: Skipped, file: Path, progress: bool) -> None:
+    """Say on standard error what was left out, where somebody watches."""
+    if progress and sys.stderr.isatty():
+        for reason, count in skipped.items():
+            print(f"{file.name}: skipped {count:,} {reason}", file=sys.stderr)

@@ -1,0 +1,254 @@
+"""One door for every format, and bytes of any kind behind it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import sys
+import zipfile
+from collections import Counter
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from setwise.datasets.read import read
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.tables import with_attributes
+from setwise.datasets.trivago import COLUMNS, read_item_metadata
+from setwise.errors import InvalidInput, SetwiseError
+
+
+def named(data) -> list[list]:
+    return [[data.ids[row] for row in one] for one in data.items]
+
+
+MPD = json.dumps({"playlists": [{"pid": 1, "tracks": [{"track_uri": "u", "pos": 0, "track_name": "t"}] * 3}]}).encode()
+TRIVAGO = (",".join(COLUMNS) + "\nu,s,1,1,interaction item info,5,,\nu,s,2,2,clickout item,7,7|8,10|20\n").encode()
+
+
+def packed() -> bytes:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mpd.slice.0-999.json", MPD)
+    return file.getvalue()
+
+
+def parquet() -> bytes:
+    arrow = pytest.importorskip("pyarrow")
+    parquet_ = pytest.importorskip("pyarrow.parquet")
+    file = io.BytesIO()
+    parquet_.write_table(arrow.table({"session": ["a", "a", "b"], "item": [1, 2, 1], "time": [3.0, 2.0, 1.0]}), file)
+    return file.getvalue()
+
+
+SMALL = {
+    "some.json": MPD,
+    "some.zip": packed(),
+    "train.csv": TRIVAGO,
+    "impressions.csv": b"session_id,impressions,prices\na,1|2,10|20\n",
+    "some.txt": b"1 2 3\n2 3 4 5\n",
+    "pairs.txt": b"1 2\n1 3\n2 3\n",
+    "some.inter": b"user_id:token\titem_id:token\ttimestamp:float\nu\ta\t2\nu\tb\t1\n",
+    "some.csv": b'\xef\xbb\xbfsession,item,time\r\n1,"a, b",11/30/2000\r\n1,c,12/1/2000\r\n',
+    "some.tsv": b"user_id\titem_id\n1\ta\n",
+    "slates.csv": b"session,slate,item,outcome\nu,1,a,0\nu,1,b,1\nu,2,c,1\n",
+    "some.jsonl": b'{"pid": 3, "tracks": [1, 2], "ordered": true}\n{"pid": 4, "tracks": [2], "ordered": false}\n',
+    "rows.jsonl": b'{"session": "a", "item": "x", "time": "2020-01-01"}\n',
+    "some.parquet": parquet(),
+}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_the_reader_that_fits(tmp_path, name):
+    wanted = Slates if name in ("train.csv", "slates.csv") else Sessions
+    (tmp_path / name).write_bytes(SMALL[name])
+    assert type(read(tmp_path / name)) is wanted
+    if name not in ("some.zip", "some.parquet"):
+        (tmp_path / f"{name}.gz").write_bytes(gzip.compress(SMALL[name]))
+        assert type(read(tmp_path / f"{name}.gz", progress=False)) is wanted
+
+
+def test_a_folder(tmp_path):
+    (tmp_path / "mpd.slice.0-999.json").write_bytes(MPD)
+    assert named(read(tmp_path)) == [["u", "u", "u"]]
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "wanted"),
+    [
+        ("InvoiceNo,StockCode,CustomerID", "1,a,2", [["a"]]),
+        ("CUSTOMER_ID,PRODUCT_ID", "1,a", [["a"]]),
+        ("user_id,session_id,item_id", "1,2,a\n1,3,b", [["a"], ["b"]]),
+        ("user_id,item,timestamp", "1,a,9\n1,b,3", [["b", "a"]]),
+    ],
+)
+def test_usual_names(tmp_path, header, row, wanted):
+    path = tmp_path / "some.csv"
+    path.write_text(f"{header}\n{row}\n")
+    assert named(read(path)) == wanted
+
+
+def test_names_given_count_more_than_usual_ones(tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("session,user,item,song\n1,u,a,x\n2,u,b,y\n")
+    assert named(read(path, session="user", item="song")) == [["x", "y"]]
+
+
+def test_names_that_are_not_usual(tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("who,what\n1,a\n")
+    with pytest.raises(
+        InvalidInput,
+        match=r"item must be given where no column is named like one .*, got some.csv with who, what; pass item=",
+    ):
+        read(path)
+    with pytest.raises(InvalidInput, match="session must be given where no column is named like one"):
+        read(path, item="what")
+    assert named(read(path, item="what", session="who")) == [["a"]]
+
+
+def test_options_of_another_reader(tmp_path):
+    (tmp_path / "some.txt").write_text("1 2\n")
+    with pytest.raises(InvalidInput, match="option 'session' must be one of read_sequences: form, progress"):
+        read(tmp_path / "some.txt", session="user")
+
+
+@pytest.mark.parametrize("name", ["some.item", "some.xls", "some"])
+def test_formats_that_nobody_reads(tmp_path, name):
+    (tmp_path / name).write_text("")
+    with pytest.raises(InvalidInput, match=r"path must be a folder or a file of .csv, .inter, .json, .jsonl,"):
+        read(tmp_path / name)
+
+
+def test_no_such_path(tmp_path):
+    with pytest.raises(InvalidInput, match="where there is none; check the path"):
+        read(tmp_path / "none.csv")
+
+
+def test_whoever_watches_is_told_what_was_skipped(tmp_path, monkeypatch, capsys):
+    path = tmp_path / "some.csv"
+    path.write_text("session,item\n,a\n1,b\n")
+    read(path)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    read(path)
+    shown = capsys.readouterr().err
+    assert "some.csv: skipped 1 rows without a session" in shown
+    assert "reading some.csv" in shown
+    read(path, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+def test_reading_imports_nothing_heavy():
+    import subprocess
+
+    code = "import sys, setwise.datasets.read; print([n for n in ('numba', 'pyarrow', 'pandas', 'rich', 'torch') if n in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"
+
+
+# --- bytes of any kind ---------------------------------------------------------------------------------------------
+
+
+def survives(folder: Path, name: str, data: bytes, **options) -> None:
+    """Whatever the bytes are, they are read or refused by an error of ours."""
+    path = folder / name
+    path.write_bytes(data)
+    with suppress(SetwiseError):
+        assert len(read(path, progress=False, **options)) >= 0
+
+
+NAMES = [*SMALL, *(f"{name}.gz" for name in SMALL if name not in ("some.zip", "some.parquet"))]
+
+
+def content(name: str) -> bytes:
+    return gzip.compress(SMALL[name.removesuffix(".gz")]) if name.endswith(".gz") else SMALL[name]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("bytes")
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=30)
+@given(data=st.binary(max_size=200))
+def test_random_bytes(folder, name, data):
+    survives(folder, name, data)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_truncation(folder, name):
+    whole = content(name)
+    for length in range(0, len(whole), max(1, len(whole) // 200)):
+        survives(folder, name, whole[:length])
+
+
+@pytest.mark.parametrize("name", NAMES)
+@settings(max_examples=60)
+@given(data=st.data())
+def test_mutations(folder, name, data):
+    """Some bytes of a sound file replaced, removed or repeated."""
+    whole = bytearray(content(name))
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(whole)))
+        size = data.draw(st.integers(0, 3))
+        signs = st.sampled_from([b"", b"\0", b"\n", b",", b'"', b"|", b"[", b"{", b"1e9", b"\xff", b"\t", b"\xed\xa0\x80", b"9" * 30])  # fmt: skip
+        whole[at : at + size] = data.draw(st.one_of(signs, st.binary(max_size=3)))
+    survives(folder, name, bytes(whole))
+
+
+CELLS = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=200)
+@given(
+    rows=st.lists(st.dictionaries(st.sampled_from(["session", "item", "time", "slate", "outcome", "ordered"]), CELLS)),
+    options=st.sampled_from([{}, {"session": None, "item": "item"}, {"slate": None, "outcome": None, "attributes": ["time"], "time": None}]),
+)  # fmt: skip
+def test_json_cells_of_any_kind(folder, rows, options):
+    survives(folder, "cells.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode(), **options)
+
+
+PLAYLISTS = st.lists(st.dictionaries(st.sampled_from(["tracks", "name", "pid", "collaborative"]), CELLS | st.lists(st.dictionaries(st.sampled_from(["track_uri", "pos", "track_name"]), CELLS))))  # fmt: skip
+
+
+@settings(max_examples=200)
+@given(PLAYLISTS)
+def test_playlists_of_any_kind(folder, given_):
+    survives(folder, "cells.json", json.dumps(given_).encode())
+
+
+# --- every true file -----------------------------------------------------------------------------------------------
+
+OF_ITEMS = {  # tables that describe items: the column of the id, and one other
+    "mpd_followed_tracks.csv.gz": ("track_id", "track_name"),
+    "mpd_slice_tracks.csv.gz": ("tid", "track_name"),
+    "polimi2018_tracks.csv.gz": ("track_id", "artist_id"),
+}
+METADATA = {"trivago_item_metadata_head.csv.gz", "trivago_item_features_sample.csv.gz"}
+BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # no sessions in these
+
+
+def test_every_true_file(shared_data):
+    files = sorted(file for part in ("playlists", "trivago", "sequences") for file in (shared_data / part).iterdir())
+    assert files
+    one = Sessions.of([[0, 1]])
+    for file in files:
+        if file.name in OF_ITEMS:
+            item, column = OF_ITEMS[file.name]
+            assert any(with_attributes(one, file, item, [column], progress=False).attributes[column])
+        elif file.name in METADATA:
+            assert read_item_metadata(file, progress=False)
+        elif file.name not in BESIDE:
+            skipped: Counter[str] = Counter()
+            counted = file.name.startswith(("online", "ta_feng", "trivago_train"))
+            assert len(read(file, progress=False, **({"skipped": skipped} if counted else {}))) > 0, file.name
