@@ -8,6 +8,7 @@ import typer
 
 import setwise
 from setwise.cli.demo import demo
+from setwise.cli.train import train
 from setwise.cli.verify import verify
 from setwise.errors import SetwiseError
 
@@ -33,6 +34,7 @@ def _options(
 
 
 app.command()(demo)
+app.command()(train)
 app.command()(verify)
 
 

@@ -1,0 +1,134 @@
+"""Real playlists, held-out users: of ten songs shown, how many were hits, and how many were promised.
+
+    python experiments/held_out_hits.py --data ../shared/data
+
+Followed playlists of the Million Playlist Dataset: songs of at least 3 playlists, playlists of at least 25 of them. A
+model is fitted on all but ``--users`` playlists with the defaults of ``SimpleTransformer.fit``. Of each held-out
+playlist the first 15 songs are known; ten songs are shown; a hit is one that the playlist goes on to hold. Shown are
+the optimised slate, the top ten by score and the greedy slate of the same model, word2vec's neighbours of the history,
+and the most popular songs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+
+from setwise.datasets import Ragged, Sessions, parted, read_table
+from setwise.training import SimpleTransformer
+from setwise.training.embeddings import unit, word2vec
+from setwise.training.examples import Cuts, own_slates
+
+K = 10
+
+
+def playlists(data: Path) -> Sessions:
+    """Followed playlists, rare songs and short playlists left out."""
+    sessions = read_table(
+        data / "playlists" / "mpd_followed_playlists.jsonl.gz", session=None, item="tracks", progress=False
+    )
+    return sessions.distinct().trimmed(least_sessions=3, least_items=25)
+
+
+def ranked(score: Callable[[Cuts], np.ndarray], cuts: Cuts) -> Ragged:
+    """The ten songs of highest score (B, n) that are not known."""
+    scores = score(cuts)
+    for row, known in enumerate(cuts.history):
+        scores[row, known] = -np.inf
+    return Ragged.of(np.argsort(-scores, axis=1, kind="stable")[:, :K])
+
+
+def hits(cuts: Cuts, shown: Ragged) -> np.ndarray:
+    """Hits of every slate."""
+    return np.bincount(shown.owner, weights=cuts.judged(shown), minlength=len(shown))
+
+
+def evaluate(model: SimpleTransformer, cuts: Cuts, learned: Sessions, seed: int) -> list[dict[str, Any]]:
+    """Promised and true hits of every method, per user."""
+    rows = []
+    for name, ranker in (("setwise", "swap"), ("top-k by score", "knn"), ("greedy", "greedy")):
+        slates = own_slates(model, cuts, K, ranker)
+        promised = np.bincount(slates.shown.owner, weights=model.predict(slates), minlength=len(slates))
+        rows += _rows(name, hits(cuts, slates.shown), promised)
+    vectors = unit(word2vec(learned, 64, seed=seed))
+    mean = lambda cuts: np.stack([vectors[known].mean(axis=0) for known in cuts.history])  # noqa: E731
+    rows += _rows("word2vec neighbours", hits(cuts, ranked(lambda cuts: mean(cuts) @ vectors.T, cuts)))
+    popular = learned.popularity.astype(float)
+    rows += _rows("popularity", hits(cuts, ranked(lambda cuts: np.tile(popular, (len(cuts.history), 1)), cuts)))
+    return rows
+
+
+def _rows(name: str, found: np.ndarray, promised: np.ndarray | None = None) -> list[dict[str, Any]]:
+    return [
+        {
+            "method": name,
+            "user": user,
+            "hits": float(one),
+            "promised": "" if promised is None else float(promised[user]),
+        }
+        for user, one in enumerate(found)
+    ]
+
+
+def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[dict[str, Any]]:
+    """Fit and judge once."""
+    share = users / len(sessions)
+    kept, held = (sessions.taken(part) for part in parted(len(sessions), (1 - share, share), seed))
+    began = time.perf_counter()
+    model = SimpleTransformer.fit(kept, k=K, seed=seed, **options)
+    seconds = time.perf_counter() - began
+    rows = evaluate(model, Cuts.first(held), kept, seed)
+    return [{"seed": seed, "fit_seconds": round(seconds, 1), **row} for row in rows]
+
+
+def shown(rows: list[dict[str, Any]]) -> Table:
+    """Means over users, with the spread over seeds."""
+    table = Table(title=f"Hits of {K}, held-out playlists")
+    for heading in ("method", "hits", "± (users)", "promised", "promised / hits"):
+        table.add_column(heading, justify="left" if heading == "method" else "right")
+    for name in dict.fromkeys(row["method"] for row in rows):
+        mine = [row for row in rows if row["method"] == name]
+        found = np.array([row["hits"] for row in mine])
+        promised = [row["promised"] for row in mine if row["promised"] != ""]
+        mean = float(np.mean(promised)) if promised else None
+        table.add_row(
+            name,
+            f"{found.mean():.3f}",
+            f"{found.std() / np.sqrt(len(found)):.3f}",
+            "" if mean is None else f"{mean:.3f}",
+            "" if mean is None else f"{mean / max(found.mean(), 1e-9):.3f}",
+        )
+    return table
+
+
+def main() -> None:
+    """Read, fit, judge, print and keep the rows."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--users", type=int, default=500)
+    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
+    arguments = parser.parse_args()
+    sessions = playlists(arguments.data)
+    console = Console()
+    console.print(f"{len(sessions):,} playlists, {sessions.n_items:,} songs, {len(sessions.items.values):,} entries")
+    rows = [row for seed in range(arguments.seeds) for row in run(sessions, arguments.users, seed)]
+    console.print(f"fitted in {rows[0]['fit_seconds']} s")
+    console.print(shown(rows))
+    if arguments.out:
+        with arguments.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,213 @@
+"""What Tables 1 and 2 share: the playlists parted without leaks, the networks with their schedules, and the scoring.
+
+Playlists are parted four ways, by playlist: a *corpus* that word2vec reads and fakes come from, and training,
+validation and test playlists that neither has seen. With one part for both, the classifier would learn from playlists
+whose company the vectors remember, and be tested on playlists whose company they never met.
+
+A track's vector says what company it keeps (word2vec of the corpus), or only what its title says (``titles.py``): the
+paper does not tell which "word2vec embedding of the song" it took.
+
+The catalogue is the tracks of at least ``LEAST`` corpus playlists; other tracks are taken out of all playlists (nothing
+is known of them), and playlists with fewer than 20 tracks left are not cut.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from setwise.datasets.sessions import Sessions, Slates, parted
+from setwise.datasets.spotify_mpd import read_mpd
+from setwise.training.embeddings import unit, word2vec
+from setwise.training.fit import Rectangles, Schedule, train
+from setwise.training.general import Depth, GeneralTransformer
+from setwise.training.negatives import true_and_fake
+from setwise.training.network import Shape, SimpleNetwork
+
+SHARES = (0.55, 0.25, 0.08, 0.12)  # corpus, training, validation, test
+LEAST = 3
+SHAPE = Shape(dim=64, heads=4, d_kq=16, d_v=16)
+PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
+HOTELS = "trivago/trivago_train_random_rows.csv.gz"
+ATTENTION = ("simple transformer", "general transformer")
+FIELDS = ("task", "fakes", "group", "model", "features", "seed", "slates", "accuracy", "seconds")
+
+Network = torch.nn.Module
+Row = dict[str, Any]
+Embed = Callable[[Sessions], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much is spent on a model; ``quick`` only shows that everything runs."""
+
+    epochs: int = 40
+    draws: int = 4  # cuts and fakes drawn anew for every epoch
+    flat_draws: int = 5  # for models that see their data once: the beginning of each playlist and four random places
+    word_epochs: int = 10
+    most: int | None = None  # playlists, or lists of hotels
+    folds: int = 5  # of cross-validation
+
+    @classmethod
+    def quick(cls) -> Effort:
+        """Next to nothing."""
+        return cls(epochs=1, draws=1, flat_draws=1, word_epochs=1, most=500, folds=2)
+
+    def schedule(self, seed: int, rate: float = 3e-3) -> Schedule:
+        """One cycle over all epochs; the parameters of the best validation loss are kept."""
+        return Schedule(self.epochs, 128, rate, weight_decay=0.01, patience=self.epochs, seed=seed)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Playlists over one catalogue: what is known, what is learned from, and what is judged by; and track vectors."""
+
+    corpus: Sessions
+    training: Sessions
+    validation: Sessions
+    test: Sessions
+    words: NDArray[np.float32]  # as word2vec gives them: their lengths tell popularity
+    vectors: NDArray[np.float32]  # of one length, as networks take them
+    seed: int
+
+    def slates(self, part: str, fakes: str, number: int = 0, anywhere: bool = False) -> Slates:
+        """True and fake slates of a part; ``number`` counts independent draws."""
+        seed = 1_000_000 * self.seed + 10_000 * ("training", "validation", "test").index(part) + number
+        place = seed if anywhere else None
+        return true_and_fake(getattr(self, part), fakes, seed=seed, pool=self.corpus, anywhere=place)
+
+    def drawn(self, fakes: str, first: int, count: int, anywhere: bool = True) -> Slates:
+        """Training slates of several draws; without ``anywhere`` the first draw cuts at the beginnings."""
+        slates = self.slates("training", fakes, first, anywhere)
+        for number in range(first + 1, first + count):
+            slates = slates.joined(self.slates("training", fakes, number, True))
+        return slates
+
+
+def read_playlists(path: Path) -> Sessions:
+    """Playlists of the MPD (its own format), or of a file with one JSON object a line whose ``tracks`` are ids."""
+    if ".jsonl" not in path.name:
+        return read_mpd(path, progress=False)
+    with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
+        read = [json.loads(line) for line in lines]
+    sessions = Sessions.of([one["tracks"] for one in read])
+    ordered = np.array([one.get("ordered", True) for one in read])
+    return replace(sessions, ordered=ordered).shuffled_where_unordered()
+
+
+def divide(sessions: Sessions, seed: int, effort: Effort, embed: Embed | None = None) -> Parts:
+    """Four parts by playlist, over the tracks that the corpus holds often enough; vectors by word2vec or ``embed``."""
+    distinct = sessions.distinct().taken(np.arange(len(sessions))[: effort.most])
+    parts = [distinct.taken(rows) for rows in parted(len(distinct), SHARES, seed)]
+    common = parts[0].popularity >= LEAST
+    corpus, *others = (
+        replace(part, items=part.items.kept(common[part.items.values])).renumbered(np.flatnonzero(common))
+        for part in parts
+    )
+    if embed is not None:
+        words = embed(corpus)
+        return Parts(corpus, *others, words, 5 * words, seed)
+    words = word2vec(corpus, epochs=effort.word_epochs, seed=seed)
+    # Directions are what word2vec is good for; of the lengths 1, 3 and 5 the last did best on validation.
+    return Parts(corpus, *others, words, 5 * unit(words), seed)
+
+
+def simple(n_items: int, vectors: NDArray[np.float32]) -> Network:
+    """The simple transformer of both tables."""
+    return SimpleNetwork(n_items, SHAPE, vectors)
+
+
+def general(n_items: int, vectors: NDArray[np.float32], encoder: int, decoder: int) -> Network:
+    """A general transformer of the same width and number of heads."""
+    return GeneralTransformer(n_items, Depth(encoder, decoder, dim=SHAPE.dim, heads=SHAPE.heads), vectors)
+
+
+def taught(make: Callable[[], Network], parts: Parts, fakes: str, effort: Effort, rate: float = 3e-3) -> Network:
+    """A network that has learned to tell true slates from fakes."""
+    torch.manual_seed(parts.seed)
+    network = make()
+    validation = parts.slates("validation", fakes)
+    for number in range(1, effort.draws):
+        validation = validation.joined(parts.slates("validation", fakes, number, anywhere=True))
+    train(
+        network,
+        lambda epoch: parts.drawn(fakes, epoch * effort.draws, effort.draws),
+        validation,
+        "set",
+        effort.schedule(parts.seed, rate),
+        progress=False,
+    )
+    return network
+
+
+def arguments(network: Network, slates: Slates) -> NDArray[np.float64]:
+    """a_i(S), aligned with ``slates.shown.values``."""
+    data = Rectangles.of(slates).on(next(network.parameters()).device)
+    network.eval()
+    with torch.no_grad():
+        found = network(data.history, data.heard, data.shown, data.filled)[data.filled]
+    return np.asarray(found.cpu().numpy(), np.float64)
+
+
+def belief(network: Network, slates: Slates) -> NDArray[np.float64]:
+    """Probability that each slate is true: the mean of f over it, that is the paper's sum over five by five."""
+    reward = 1 / (1 + np.exp(-arguments(network, slates)))
+    return np.asarray(np.add.reduceat(reward, slates.shown.offsets[:-1]) / slates.shown.lengths)
+
+
+def accuracy(probability: NDArray[np.float64], slates: Slates) -> float:
+    """Share of slates called by their right name, true or fake."""
+    true = slates.outcome[slates.shown.offsets[:-1]] > 0.5
+    return float(((probability > 0.5) == true).mean())
+
+
+class Clock:
+    """Seconds since the last look."""
+
+    def __init__(self) -> None:
+        self.start = time.perf_counter()
+
+    def seconds(self) -> float:
+        """Since the last call."""
+        now = time.perf_counter()
+        passed, self.start = now - self.start, now
+        return round(passed, 1)
+
+
+def row_of(task: str, fakes: str, model: str, features: str, seed: int, slates: int, share: float, clock: Clock) -> Row:
+    """A raw row, as it goes to the CSV."""
+    group = "attention" if model in ATTENTION else "no attention"
+    return dict(zip(FIELDS, (task, fakes, group, model, features, seed, slates, share, clock.seconds()), strict=True))
+
+
+def spread(values: Sequence[float]) -> str:
+    """Mean ± standard deviation."""
+    return f"{np.mean(values):.3f} ± {np.std(values, ddof=1):.3f}" if len(values) > 1 else f"{values[0]:.3f}"
+
+
+def means(rows: list[Row], *by: str) -> dict[tuple[Any, ...], list[float]]:
+    """The accuracies of every group of rows, in the order of appearance."""
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in rows:
+        groups.setdefault(tuple(row[name] for name in by), []).append(row["accuracy"])
+    return groups
+
+
+def write(rows: list[Row], path: Path | None) -> None:
+    """The raw rows as CSV."""
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)

@@ -1,0 +1,209 @@
+"""Models without attention, on the same slates: what the simple transformer must beat.
+
+**Flat models** (scikit-learn: logistic regression, random forest, support vector machine, nearest neighbours, and a
+guess) see a slate as one row of numbers made from item vectors x. Three ways to make it, because a comparison is only
+worth what the features of the weaker side are worth:
+
+* ``vectors``: those of the last ``reach`` items of the history and of the items shown, one after another; nothing is
+  said of how they relate.
+* ``means``: the mean of the history and the mean of the items shown.
+* ``similarities``: how near the items shown are to the history and to each other (cosines), and their lengths, which
+  for word2vec tell popularity; least, mean and largest over the slate. Hand-made for this task.
+
+With ``task="item"`` the rows are items instead of slates: ``vectors`` is the mean of the history, the item and the mean
+of the slate, ``means`` the history's and the item's, ``similarities`` as above for one item.
+
+**The pure embedding model** is the simple transformer without its attention: a_i = base_i · u⁰ + bias_i, whatever
+stands beside i.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from setwise.checks import whole_number
+from setwise.datasets.sessions import Ragged, Slates
+from setwise.errors import InvalidInput, MissingDependency
+from setwise.training.embeddings import unit
+from setwise.training.network import CORRECTION_DECAY, Items, Reader, Shape
+
+Floats = NDArray[np.float64]
+Vectors = NDArray[np.float32]
+
+FEATURES = ("vectors", "means", "similarities")
+TASKS = ("set", "item")
+
+
+class FlatModel:
+    """A scikit-learn classifier over features of slates: ``fit``, then ``predict`` probabilities of being true.
+
+    ``task="set"``: one probability a slate (all its outcomes are equal); ``"item"``: one an item shown.
+    A support vector machine has no probabilities; the logistic function of its margin, right at ½ only, stands in.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        embeddings: Vectors,
+        features: str = "means",
+        task: str = "set",
+        reach: int = 15,
+        seed: int = 0,
+    ) -> None:
+        for name, value, allowed in (
+            ("model", model, MODELS),
+            ("features", features, FEATURES),
+            ("task", task, TASKS),
+        ):
+            if value not in allowed:
+                raise InvalidInput(name, f"one of {', '.join(allowed)}", repr(value), "choose one of them")
+        self.model, self.embeddings, self.features, self.task = model, embeddings, features, task
+        self.reach, self.seed = whole_number("reach", reach), whole_number("seed", seed, least=0)
+        self.estimator: Any = None
+        self.width = 0  # of the slates
+
+    def fit(self, slates: Slates) -> FlatModel:
+        """Learn from these slates; returns itself."""
+        self.width = int(slates.shown.lengths.max())
+        outcome = slates.outcome if self.task == "item" else slates.outcome[slates.shown.offsets[:-1]]
+        rows = self._rows(slates)
+        self.estimator = MODELS[self.model](self.seed, len(rows)).fit(rows, outcome > 0.5)
+        return self
+
+    def predict(self, slates: Slates) -> Floats:
+        """Probability that each slate (or, with ``task="item"``, each of ``shown.values``) is true."""
+        rows = self._rows(slates)
+        if hasattr(self.estimator, "predict_proba"):
+            return np.asarray(self.estimator.predict_proba(rows)[:, 1])
+        return np.asarray(1 / (1 + np.exp(-self.estimator.decision_function(rows))))
+
+    def _rows(self, slates: Slates) -> Floats:
+        if self.task == "item":
+            return _item_rows(slates, self.embeddings, self.features, self.reach)
+        return _slate_rows(slates, self.embeddings, self.features, self.reach, self.width)
+
+
+class PureEmbedding(nn.Module):
+    """a_i = base_i · u⁰ + bias_i: the user's liking of an item, the same in any company."""
+
+    def __init__(self, n_items: int, dim: int = 32, embeddings: Vectors | None = None) -> None:
+        super().__init__()
+        self.items = Items(n_items, whole_number("dim", dim), embeddings)
+        self.reader = Reader(Shape(dim=dim))
+        self.base, self.user = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim)
+        self.bias = nn.Embedding(n_items, 1)
+        nn.init.zeros_(self.bias.weight)
+        if embeddings is not None:
+            self.decays = {"items.correction.weight": CORRECTION_DECAY}
+
+    def forward(self, history: Tensor, heard: Tensor, shown: Tensor, filled: Tensor) -> Tensor:
+        """The arguments (B, L) of the items shown; ``filled`` is not looked at, since items do not meet."""
+        user = self.user(self.reader(self.items(history), heard))
+        liking = (self.base(self.items(shown)) @ user.unsqueeze(-1)).squeeze(-1)
+        argument: Tensor = liking + self.bias(shown).squeeze(-1)
+        return argument
+
+
+def _means(lists: Ragged, vectors: Vectors) -> Vectors:
+    """The mean vector of each list, zero for an empty one."""
+    total = np.zeros((len(lists), vectors.shape[1]), np.float64)
+    np.add.at(total, lists.owner, vectors[lists.values])
+    return np.asarray(total / np.maximum(lists.lengths, 1)[:, None], np.float32)
+
+
+def _slate_rows(slates: Slates, vectors: Vectors, features: str, reach: int, width: int) -> Floats:
+    if features == "vectors":
+        blocks = [
+            _side_by_side(lists, vectors, size) for lists, size in ((slates.history, reach), (slates.shown, width))
+        ]
+        return np.concatenate(blocks, axis=1)
+    if features == "means":
+        return np.concatenate([_means(slates.history, vectors), _means(slates.shown, vectors)], axis=1)
+    rows = _item_rows(slates, vectors, "similarities", reach)
+    return np.concatenate([_spread(slates.shown, column) for column in rows.T], axis=1)
+
+
+def _side_by_side(lists: Ragged, vectors: Vectors, width: int) -> Floats:
+    rows, filled = lists.padded(width)
+    return np.asarray((vectors[rows] * filled[..., None]).reshape(len(lists), -1))
+
+
+def _spread(lists: Ragged, column: Floats) -> Floats:
+    """Least, mean and largest of each list's numbers (B, 3)."""
+    starts = lists.offsets[:-1]
+    mean = np.add.reduceat(column, starts) / lists.lengths
+    return np.stack([np.minimum.reduceat(column, starts), mean, np.maximum.reduceat(column, starts)], axis=1)
+
+
+def _item_rows(slates: Slates, vectors: Vectors, features: str, reach: int) -> Floats:
+    owner, items = slates.shown.owner, vectors[slates.shown.values]
+    history, slate = _means(slates.history, vectors)[owner], _means(slates.shown, vectors)[owner]
+    if features == "vectors":
+        return np.concatenate([history, items, slate], axis=1)
+    if features == "means":
+        return np.concatenate([history, items], axis=1)
+    near = unit(items)
+    others = unit(slate * slates.shown.lengths[owner, None] - items)  # the company without the item itself
+    columns = (
+        (near * unit(history)).sum(1),
+        _nearest(slates, vectors, reach),
+        (near * others).sum(1),
+        np.log1p(np.linalg.norm(items, axis=1)),
+    )
+    return np.stack(columns, axis=1).astype(np.float64)
+
+
+def _nearest(slates: Slates, vectors: Vectors, reach: int) -> Floats:
+    """The largest cosine of each item shown with an item of the history, −1 without history."""
+    heard, known = slates.history.padded(reach)
+    shown, filled = slates.shown.padded(int(slates.shown.lengths.max()))
+    cosine = unit(vectors[shown]) @ unit(vectors[heard]).transpose(0, 2, 1)
+    return np.asarray(np.where(known[:, None, :], cosine, -1).max(2)[filled])
+
+
+def _sklearn(module: str, name: str) -> Any:
+    try:
+        return getattr(importlib.import_module(f"sklearn.{module}"), name)
+    except ImportError:
+        raise MissingDependency("scikit-learn", "a baseline", "train") from None
+
+
+def _scaled(estimator: Any) -> Any:
+    pipeline = _sklearn("pipeline", "make_pipeline")
+    return pipeline(_sklearn("preprocessing", "StandardScaler")(), estimator)
+
+
+def _guess(seed: int, rows: int) -> Any:
+    return _sklearn("dummy", "DummyClassifier")(strategy="uniform", random_state=seed)
+
+
+def _logistic(seed: int, rows: int) -> Any:
+    return _scaled(_sklearn("linear_model", "LogisticRegression")(C=0.1, max_iter=1000, random_state=seed))
+
+
+def _forest(seed: int, rows: int) -> Any:
+    # Trees do not mind the scale of a column.
+    return _sklearn("ensemble", "RandomForestClassifier")(100, min_samples_leaf=2, random_state=seed)
+
+
+def _margin(seed: int, rows: int) -> Any:
+    return _scaled(_sklearn("svm", "SVC")(random_state=seed))  # radial kernel
+
+
+def _neighbours(seed: int, rows: int) -> Any:
+    return _scaled(_sklearn("neighbors", "KNeighborsClassifier")(min(25, rows)))
+
+
+MODELS: dict[str, Callable[[int, int], Any]] = {  # from a seed and the number of rows
+    "random guess": _guess,
+    "logistic regression": _logistic,
+    "random forest": _forest,
+    "support vector machine": _margin,
+    "nearest neighbours": _neighbours,
+}

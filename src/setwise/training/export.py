@@ -1,0 +1,70 @@
+"""From a network to plain arrays: the catalogue of its items and the encoder of its users."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from setwise.catalog import Catalog, Sink
+from setwise.rewards import Logistic
+from setwise.training.encoder import Encoder
+from setwise.training.network import SimpleNetwork
+from setwise.training.simple_transformer import SimpleTransformer
+
+Array = NDArray[np.float32]
+
+
+@torch.no_grad()
+def exported(
+    network: SimpleNetwork,
+    ids: Sequence[Any],
+    attributes: Mapping[str, Sequence[Any]],
+    summary: Mapping[str, Any] | None = None,
+) -> SimpleTransformer:
+    """What the network has learned, as a model that needs it no more."""
+    shape, x = network.shape, network.items.everything()
+    query, key = network.headed(network.query, x), network.headed(network.key, x)
+    sink = None
+    if shape.sink:  # a last coordinate, 1 in queries and 0 in keys, carries the sink's level
+        query = torch.cat([query, query.new_ones(*query.shape[:2], 1)], dim=2)
+        key = torch.cat([key, key.new_zeros(*key.shape[:2], 1)], dim=2)
+        sink_key = torch.cat([network.sink_key, network.sink_level[:, None]], dim=1)
+        sink = Sink(_array(sink_key), _array(network.sink_value))
+    catalog = Catalog(
+        _array(query),
+        _array(key),
+        _array(network.headed(network.value, x)),
+        Logistic(1.0, float(network.offset)),
+        _array(torch.cat([network.base(x), network.bias.weight], dim=1)) if shape.base else None,
+        sink,
+        list(ids),
+        dict(attributes),
+    )
+    return SimpleTransformer(catalog, _encoder(network, x), summary)
+
+
+def _encoder(network: SimpleNetwork, x: Tensor) -> Encoder:
+    shape, attend, project = network.shape, network.reader.attend, network.reader.project
+    base_weight = base_bias = None
+    if shape.base:  # the last user coordinate is 1 whatever was heard: it reads the items' own biases
+        layer = network.user_base
+        base_weight = _array(torch.cat([layer.weight, layer.weight.new_zeros(1, shape.dim)]))
+        base_bias = _array(torch.cat([layer.bias, layer.bias.new_ones(1)]))
+    return Encoder(
+        _array(x),
+        _array(network.user_heads.weight.view(shape.heads, shape.d_v, shape.dim)),
+        _array(network.user_heads.bias.view(shape.heads, shape.d_v)),
+        base_weight,
+        base_bias,
+        None if attend is None else _array(attend),
+        None if project is None else _array(torch.cat([project.weight, project.bias[:, None]], dim=1)),
+    )
+
+
+def _array(tensor: Tensor) -> Array:
+    return np.array(tensor.detach().cpu().numpy(), np.float32)

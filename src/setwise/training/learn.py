@@ -1,0 +1,218 @@
+"""The whole way from data to a model whose promises can be believed.
+
+**From slates** (what was shown, what came of it): embeddings from the histories, one training with validation and
+early stopping, and calibration on the slates held out. Promises on slates that the optimiser would show can only be
+checked by showing them: do so, and call ``model.calibrated(those)``.
+
+**From sessions** (implicit: no exposure): what an item is worth alone is learned from single items; company from
+slates that the model itself would show for a part of the session, judged by the rest of it, again and again as it
+learns (examples.py). Calibration on such slates of sessions that took no part in learning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import asdict, fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from setwise.checks import numbers, real_array, whole_number
+from setwise.datasets.sessions import Sessions, Slates, parted
+from setwise.errors import InvalidInput
+from setwise.training.calibration import calibrated
+from setwise.training.embeddings import unit, word2vec
+from setwise.training.examples import Cuts, own_slates, singles
+from setwise.training.export import exported
+from setwise.training.fit import Report, Schedule, hash_of, train
+from setwise.training.network import Shape, SimpleNetwork
+from setwise.training.simple_transformer import SimpleTransformer
+
+HELD_OUT = 0.05  # of the slates, for validation; of the sessions, once for validation and once for calibration
+ALONE = 0.5  # the share of the epochs in which sessions teach single items only
+OWN = 1500  # sessions an epoch for which the model's own slates are made and judged, after that
+CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
+SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "batch": 2048, "learning_rate": 0.01}
+
+Vectors = NDArray[np.float32]
+
+
+def learn(
+    data: Sessions | Slates,
+    *,
+    validation: Slates | None = None,
+    loss: str = "item",
+    embeddings: str | Vectors | None = "word2vec",
+    k: int = 10,
+    checkpoint: str | os.PathLike[str] | None = None,
+    device: str | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> SimpleTransformer:
+    """A model from sessions or slates.
+
+    ``validation``: slates to stop by (some of the data unless given); ``loss``: item, set or choice (slates only);
+    ``embeddings``: "word2vec" of the sessions or histories, an array (n_items, d), or None to learn from scratch;
+    ``k``: how long the slates will be; ``checkpoint``: a folder to go on from after an interruption; ``device``: cpu or
+    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, reading) and ``Schedule`` (epochs,
+    batch, learning_rate, weight_decay, patience, seed).
+    """
+    if not isinstance(data, (Sessions, Slates)):
+        todo = "read a file with setwise.datasets.read, or use Sessions.of(lists of ids)"
+        raise InvalidInput("data", "Sessions or Slates", type(data).__name__, todo)
+    if not len(data):
+        raise InvalidInput("data", "with a session or slate", "none", "check the file and its columns")
+    if isinstance(data, Sessions):
+        options = {**SESSION_DEFAULTS, **options}
+    shape, schedule = _settings(options)
+    teacher = _Teacher(data, shape, schedule, checkpoint, device, progress)
+    if isinstance(data, Slates):
+        return teacher.from_slates(data, validation, loss, embeddings)
+    if validation is not None or loss != "item":
+        must = "left out with sessions, where single items and the model's own slates are learned"
+        raise InvalidInput("validation and loss", must, f"loss={loss!r}", "make slates first (training.negatives)")
+    return teacher.from_sessions(data, embeddings, whole_number("k", k))
+
+
+def _settings(options: dict[str, Any]) -> tuple[Shape, Schedule]:
+    known = {one.name: kind for kind in (Shape, Schedule) for one in fields(kind)}
+    for name in options:
+        if name not in known:
+            raise InvalidInput("options", f"among {', '.join(known)}", repr(name), "check its spelling")
+    parts = [{name: value for name, value in options.items() if known[name] is kind} for kind in (Shape, Schedule)]
+    return Shape(**parts[0]), Schedule(**parts[1])
+
+
+class _Teacher:
+    """One run: its settings, and what both ways share."""
+
+    def __init__(
+        self,
+        data: Sessions | Slates,
+        shape: Shape,
+        schedule: Schedule,
+        checkpoint: str | os.PathLike[str] | None,
+        device: str | None,
+        progress: bool | None,
+    ) -> None:
+        self.ids, self.attributes = data.ids, data.attributes
+        self.shape, self.schedule, self.device, self.progress = shape, schedule, device, progress
+        self.checkpoint = checkpoint
+        self.reports: dict[str, Report] = {}
+
+    def network(self, embeddings: Vectors | None) -> SimpleNetwork:
+        """A new network from the seed."""
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(hash_of(self.schedule.seed))
+            return SimpleNetwork(len(self.ids), self.shape, embeddings)
+
+    def taught(
+        self,
+        network: SimpleNetwork,
+        slates: Slates | Callable[[int], Slates],
+        validation: Slates,
+        loss: str,
+        schedule: Schedule,
+        stage: str,
+    ) -> SimpleTransformer:
+        """The model after one stage of training."""
+        report = train(
+            network,
+            slates,
+            validation,
+            loss,
+            schedule,
+            checkpoint=None if self.checkpoint is None else Path(self.checkpoint) / stage,
+            device=self.device,
+            progress=self.progress,
+        )
+        self.reports[stage] = report
+        return exported(network, self.ids, self.attributes, self.summary())
+
+    def summary(self) -> dict[str, Any]:
+        """What to remember of how a model came about."""
+        stages = {stage: {**asdict(report), "kept": report.best} for stage, report in self.reports.items()}
+        return {"shape": asdict(self.shape), "schedule": asdict(self.schedule), "stages": stages}
+
+    def from_slates(
+        self, slates: Slates, validation: Slates | None, loss: str, embeddings: str | Vectors | None
+    ) -> SimpleTransformer:
+        """Learn from outcomes."""
+        if validation is None:
+            if len(slates) < 2:
+                raise InvalidInput("slates", "two or more, one of them for validation", len(slates), "show more first")
+            kept, held = parted(len(slates), (1 - HELD_OUT, HELD_OUT) if len(slates) >= 40 else (0.5, 0.5), 0)
+            slates, validation = slates.taken(kept), slates.taken(held)
+        histories = Sessions(slates.history, self.ids)
+        given = self.embeddings(embeddings, histories)
+        model = self.taught(self.network(given), slates, validation, loss, self.schedule, "slates")
+        return calibrated(model, validation) if loss == "item" else model
+
+    def from_sessions(self, sessions: Sessions, embeddings: str | Vectors | None, k: int) -> SimpleTransformer:
+        """Learn from what went together."""
+        sessions = sessions.shuffled_where_unordered(self.schedule.seed).distinct()
+        usable = np.flatnonzero(sessions.items.lengths >= 2)
+        if len(usable) < 20:
+            todo = "bring more, or check which columns are session and item"
+            raise InvalidInput("sessions", "20 or more of two items or more", len(usable), todo)
+        sessions = sessions.taken(usable)
+        parts = parted(len(sessions), (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), self.schedule.seed)
+        learned, stopped_by, calibrated_on = (sessions.taken(part) for part in parts)
+        network = self.network(self.embeddings(embeddings, learned))
+        held, rng = Cuts.first(stopped_by), np.random.default_rng([self.schedule.seed, 1])
+        validation = singles(held, rng)
+        alone = replace(self.schedule, epochs=max(1, round(ALONE * self.schedule.epochs)))
+        model = self.taught(network, self.lessons(learned), validation, "item", alone, "alone")
+        # Company is judged on what the model would have shown before it knew of company: the same slates every epoch.
+        validation = validation.joined(own_slates(model, held, k))
+        company = replace(self.schedule, epochs=max(1, self.schedule.epochs - alone.epochs))
+        lessons = self.lessons(learned, network, k)
+        model = self.taught(network, lessons, validation, "item", company, "company")
+        cuts = Cuts.first(calibrated_on)
+        for _ in range(CALIBRATIONS):
+            model = calibrated(model, own_slates(model, cuts, k))
+        return model
+
+    def lessons(self, sessions: Sessions, network: SimpleNetwork | None = None, k: int = 0) -> Callable[[int], Slates]:
+        """What to learn in an epoch: single items; with a network, the slates that it would show as it is then, too."""
+        stage = 2 if network is None else 3
+
+        def of_epoch(epoch: int) -> Slates:
+            rng = np.random.default_rng([self.schedule.seed, stage, epoch])
+            cuts = Cuts.random(sessions, rng)
+            alone = singles(cuts, rng)
+            if network is None:
+                return alone
+            network.eval()
+            some = cuts.taken(np.sort(rng.permutation(len(cuts.sessions))[:OWN]))
+            return alone.joined(own_slates(exported(network, self.ids, {}), some, k))
+
+        return of_epoch
+
+    def embeddings(self, given: str | Vectors | None, sessions: Sessions) -> Vectors | None:
+        """What the input layer starts from: unit vectors, so that inner products are cosines."""
+        if given is None:
+            return None
+        if not isinstance(given, str):
+            n = len(self.ids)
+            return unit(real_array("embeddings", numbers("embeddings", given), (n, "d"), np.float32))
+        if given != "word2vec":
+            raise InvalidInput("embeddings", "'word2vec', an array or None", repr(given), "choose one of those")
+        if not (sessions.items.lengths > 1).any():
+            return None  # no two items were ever heard together: there is nothing to learn them from
+        return unit(self._cached(lambda: word2vec(sessions, self.shape.dim, seed=self.schedule.seed)))
+
+    def _cached(self, make: Callable[[], Vectors]) -> Vectors:
+        """With a checkpoint, embeddings are made once: word2vec may be half the work."""
+        from setwise.storage import artifact
+
+        if self.checkpoint is None:
+            return make()
+        folder = Path(self.checkpoint) / "embeddings"
+        if not (folder / "manifest.json").exists():
+            artifact.write(folder, "embeddings", {"vectors": make()}, {})
+        return np.array(artifact.read(folder, "embeddings").arrays["vectors"])

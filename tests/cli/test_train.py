@@ -1,0 +1,274 @@
+"""``setwise train`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from setwise import cli
+from setwise.datasets import Sessions
+from setwise.training import SimpleTransformer
+
+SMALL = ("--dim", "4", "--heads", "1", "--epochs", "2", "--k", "3")
+
+
+@pytest.fixture(scope="module")
+def baskets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 orders of five of thirty products, ten to a shelf; one row without an order, one product seen once."""
+    rng, file = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "baskets.csv"
+    rows = [
+        f"{order},p{10 * (order % 3) + product},Product {product}"
+        for order in range(120)
+        for product in rng.permutation(10)[:5]
+    ]
+    file.write_text("\n".join(["order,product,name", *rows, ",p1,Product 1", "0,rare,Rare"]) + "\n")
+    return file
+
+
+@pytest.fixture(scope="module")
+def impressions(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """100 visitors, two slates of four each; even products are clicked."""
+    rng, file = np.random.default_rng(0), tmp_path_factory.mktemp("data") / "shown.csv"
+    rows = [
+        f"{visitor},{slate},p{product},{int(product % 2 == 0)}"
+        for visitor in range(100)
+        for slate in range(2)
+        for product in rng.permutation(20)[:4]
+    ]
+    file.write_text("\n".join(["session,slate,item,outcome", *rows]) + "\n")
+    return file
+
+
+def run(*arguments: object):
+    return CliRunner().invoke(cli.app, ["train", *map(str, arguments)])
+
+
+def said(result) -> str:
+    return " ".join(result.output.split())
+
+
+COLUMNS = ("--session", "order", "--item", "product", "--attribute", "name")
+
+
+def test_sessions(baskets: Path, tmp_path: Path) -> None:
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL)
+    assert result.exit_code == 0, result.output
+    text = said(result)
+    for part in (
+        "Read 120 sessions of 30 items, 600 entries.",
+        "1 rare items were left out.",
+        "Skipped 1 rows without a session.",
+        "12 sessions took no part in learning",
+        "epochs, of which the",
+        "the optimised slate",
+        "top-k by score",
+        "a miss may still be liked",
+        "SimpleTransformer.load",
+    ):
+        assert part in text, part
+    model = SimpleTransformer.load(tmp_path / "model")
+    assert len(model.catalog()) == 30
+    assert model.catalog().attributes["name"][0].startswith("Product")
+    assert model.catalog().heads == 1
+    assert not (tmp_path / "model.checkpoint").exists(), "what was left to go on from is swept"
+
+
+def test_slates(impressions: Path, tmp_path: Path) -> None:
+    result = run(impressions, "--out", tmp_path / "model", *SMALL)
+    assert result.exit_code == 0, result.output
+    text = said(result)
+    for part in ("Read 200 slates of 20 items, 800 entries.", "the logged slate", "Log loss", "model.calibrated"):
+        assert part in text, part
+    assert "top-k" not in text, "what was not shown has no outcome"
+
+
+@pytest.mark.parametrize("kind", ["sessions", "slates"])
+def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> None:
+    file = (baskets, *COLUMNS) if kind == "sessions" else (impressions,)
+    result = run(*file, "--out", tmp_path / "model", *SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["read"]["kind"] == kind
+    assert report["read"]["held_out"] == report["read"][kind] // 10
+    assert all(1 <= one["kept_epoch"] <= one["epochs"] <= 2 for one in report["learned"]["stages"])
+    assert report["saved"] == str(tmp_path / "model")
+    quality = report["quality"]
+    assert len(quality["reliability"]) == 5
+    assert all(row["promised"] >= 0 and row["had"] >= 0 for row in quality["slates"])
+    assert [row["slate"] for row in quality["slates"]] == (
+        ["the optimised slate", "top-k by score"] if kind == "sessions" else ["the logged slate"]
+    )
+    observed = sum(row["observed"] * row["count"] for row in quality["reliability"])
+    assert observed == pytest.approx(quality["slates"][0]["had"] * report["read"]["held_out"], abs=1e-4)
+
+
+def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "m", *SMALL)
+    code = result.output[result.output.index("    import setwise") :]
+    exec(compile("\n".join(line.removeprefix("    ") for line in code.splitlines()), "what to do next", "exec"), {})
+    shown = capsys.readouterr().out
+    assert shown.count("p") == 3, shown
+
+
+def test_every_item_stays_where_data_is_scarce(tmp_path: Path) -> None:
+    file = tmp_path / "few.csv"
+    file.write_text("session,item\n" + "\n".join(f"{s},i{s + step}" for s in range(24) for step in range(2)) + "\n")
+    result = run(file, "--out", tmp_path / "model", *SMALL, "--json")
+    assert result.exit_code == 0, result.output
+    report = json.loads(result.stdout)
+    assert report["read"]["items"] == 25
+    assert report["read"]["rare_items"] == 0
+    assert report["quality"] is None, "too few to hold some out"
+    text = run(file, "--out", tmp_path / "model", *SMALL)
+    assert "too little data to hold some out" in said(text)
+
+
+def test_rare_items_as_told(baskets: Path, tmp_path: Path) -> None:
+    options = ("--out", tmp_path / "model", *SMALL, "--json")
+    report = json.loads(run(baskets, *COLUMNS, "--least-sessions", "1", *options).stdout)
+    assert report["read"]["items"] == 31
+
+
+def test_an_interrupted_run_goes_on(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Killed after its first epoch, the same command ends with the model of an unbroken run."""
+    from setwise.training import fit
+
+    unbroken = run(baskets, *COLUMNS, "--out", tmp_path / "unbroken", *SMALL, "--json")
+    save = fit._Run.save
+
+    def save_and_stop(self, *arguments) -> None:
+        save(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fit._Run, "save", save_and_stop)
+        broken = run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL)
+    assert broken.exit_code != 0
+    assert any((tmp_path / "model.checkpoint").glob("*/manifest.json"))
+    assert not (tmp_path / "model").exists()
+    resumed = run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL, "--json")
+    one, other = (json.loads(result.stdout) for result in (unbroken, resumed))
+    assert one["quality"] == other["quality"]
+    models = [SimpleTransformer.load(tmp_path / name) for name in ("unbroken", "model")]
+    assert models[0].catalog().digest == models[1].catalog().digest
+    assert not (tmp_path / "model.checkpoint").exists()
+
+
+def test_a_checkpoint_of_ones_own_is_swept_of_ours_alone(baskets: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "mine"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("keep me")
+    (folder / "slates").mkdir()
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--checkpoint", folder, *SMALL)
+    assert result.exit_code == 0, result.output
+    assert {entry.name for entry in folder.iterdir()} == {"notes.txt", "slates"}
+
+
+def test_an_older_model_is_replaced(baskets: Path, tmp_path: Path) -> None:
+    digests = []
+    for seed in (0, 1):
+        assert run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL, "--seed", seed).exit_code == 0
+        digests.append(SimpleTransformer.load(tmp_path / "model").catalog().digest)
+    assert digests[0] != digests[1]
+
+
+# --- refusals, as the entry point gives them ---
+
+
+def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    monkeypatch.setattr(sys, "argv", ["setwise", "train", *map(str, arguments)])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    error = capsys.readouterr().err
+    assert error.startswith("setwise: ")
+    assert error.count("\n") == 1
+    assert "Traceback" not in error
+    return error
+
+
+def test_refusals(
+    baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out, occupied, plain = tmp_path / "model", tmp_path / "occupied", tmp_path / "plain"
+    occupied.mkdir()
+    (occupied / "diary.txt").write_text("private")
+    plain.write_text("a file")
+    for arguments, sentence in (
+        ((tmp_path / "none.csv", "--out", out), "path must be that of a file"),
+        ((baskets, "--out", out), "order, product, name"),
+        ((baskets, "--session", "cart", "--item", "product", "--out", out), "column must be one that baskets.csv has"),
+        ((baskets, *COLUMNS, "--out", occupied), "--out must be a folder for the model alone"),
+        ((baskets, *COLUMNS, "--out", plain), "--out must be a folder that can be written"),
+        ((baskets, *COLUMNS, "--out", plain / "below"), "--out must be a folder that can be written"),
+        ((baskets, *COLUMNS, "--out", out, "--slate", "name"), "slate and outcome must be given together"),
+        ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "data must be with a session or slate, got none"),
+        ((baskets, *COLUMNS, "--out", out, "--device", "tpu"), "device must be cpu, cuda"),
+    ):  # fmt: skip
+        assert sentence in refused(monkeypatch, capsys, *arguments), arguments
+        assert not out.exists()
+    assert (occupied / "diary.txt").read_text() == "private"
+
+
+@pytest.mark.parametrize("arguments", [(), ("--out", "x"), ("f.csv",), ("f.csv", "--out", "x", "--epochs", "0")])
+def test_missing_or_impossible_arguments(arguments: tuple[str, ...]) -> None:
+    assert run(*arguments).exit_code == 2
+
+
+def test_a_file_that_breaks_its_format_is_named_with_the_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "broken.csv"
+    file.write_text("session,item\n1,a\n2\n")
+    assert "broken.csv, line 3" in refused(monkeypatch, capsys, file, "--out", tmp_path / "model")
+
+
+def test_formats_that_skip_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "sequences.txt"
+    file.write_text("\n".join(f"{user} {user % 4 + 1} {user % 5 + 5} {user % 3 + 11}" for user in range(60)) + "\n")
+    result = run(file, "--out", tmp_path / "model", *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "Skipped" not in result.output
+
+
+def test_help_has_an_example() -> None:
+    assert "Example" in run("--help").output
+    assert "train" in CliRunner().invoke(cli.app, ["--help"]).output
+
+
+def test_torch_waits_until_it_is_needed() -> None:
+    code = (
+        "import sys, setwise.cli; from typer.testing import CliRunner; "
+        "CliRunner().invoke(setwise.cli.app, ['train', '--help']); print('torch' in sys.modules)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
+
+
+def test_without_torch_it_says_what_to_install(baskets: Path, tmp_path: Path) -> None:
+    code = (
+        "import sys; sys.modules['torch'] = None; import setwise.cli; "
+        f"sys.argv = ['setwise', 'train', {str(baskets)!r}, '--session', 'order', '--item', 'product', "
+        f"'--out', {str(tmp_path / 'model')!r}]; setwise.cli.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.returncode == 2
+    assert (
+        out.stderr
+        == "setwise: learning a model needs torch, which is not installed; run: pip install 'setwise[train]'.\n"
+    )
+
+
+def test_how_much_is_held_out() -> None:
+    command = sys.modules["setwise.cli.train"]  # setwise.cli.train is the verb
+    for count, held in ((49, None), (60, 6), (8000, command.MOST_HELD)):
+        sessions = Sessions.of([["a", "b"]] * count)
+        learned, judged = command._parted(sessions, 0)
+        assert (None if judged is None else len(judged)) == held
+        assert len(learned) + (held or 0) == count

@@ -1,0 +1,177 @@
+"""The experiments of Tables 1 and 2 run end to end, and their parts leak nothing."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from setwise.datasets.sessions import Ragged, Sessions
+
+ROOT = Path(__file__).parents[2]
+PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
+HOTELS = "trivago/trivago_train_random_rows.csv.gz"
+HEADER = (
+    "user_id,session_id,timestamp,step,action_type,reference,platform,city,device,current_filters,impressions,prices"
+)
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    return __import__(name)
+
+
+@pytest.fixture(scope="module")
+def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Playlists of four genres that never mix, and lists of hotels whose first or cheapest is clicked."""
+    folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
+    (folder / "playlists").mkdir()
+    (folder / "trivago").mkdir()
+    (folder / "embeddings").mkdir()
+    words = "\n".join(["rock", "jazz", "folk", "soul", "song"]).encode()
+    vectors = rng.normal(size=(5, 100)).astype(np.float16)
+    np.savez(
+        folder / "embeddings" / "glove100_words_0-59999.npz", words=np.frombuffer(words, np.uint8), vectors=vectors
+    )
+    with gzip.open(folder / "playlists" / "mpd_followed_tracks.csv.gz", "wt") as file:
+        file.write("track_id,track_uri,artist_name,track_name\n")
+        for track in range(240):
+            file.write(f"{track},uri:{track},Ann,{('Rock', 'Jazz', 'Folk', 'Soul')[track // 60]} song no. {track}\n")
+    with gzip.open(folder / PLAYLISTS, "wt") as file:
+        for number in range(300):
+            tracks = number % 4 * 60 + rng.choice(60, rng.integers(22, 40), replace=False)
+            file.write(json.dumps({"name": "", "tracks": tracks.tolist()}) + "\n")
+    with gzip.open(folder / HOTELS, "wt") as file:
+        file.write(HEADER + "\n")
+        for number in range(120):
+            hotels, prices = rng.choice(10_000, 25, replace=False), rng.permutation(25) + 40
+            clicked = hotels[rng.choice([0, prices.argmin(), rng.integers(25)])]
+            lists = "|".join(map(str, hotels)), "|".join(map(str, prices))
+            file.write(f"u{number},s{number},{number},1,clickout item,{clicked},DE,,mobile,,{lists[0]},{lists[1]}\n")
+    return folder
+
+
+def run(script: str, *options: str | Path) -> str:
+    command = [sys.executable, str(ROOT / "experiments" / script), "--quick", "--seeds", "1", *map(str, options)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open() as file:
+        found = list(csv.DictReader(file))
+    assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
+    return found
+
+
+def test_table_1_runs_on_a_miniature(miniature: Path, tmp_path: Path) -> None:
+    printed = run("table_1_accuracy.py", "--data", miniature, "--out", tmp_path / "rows.csv")
+    found = rows(tmp_path / "rows.csv")
+    models = {row["model"] for row in found if row["task"] == "playlists, vectors of titles"}
+    assert models == {
+        "random guess", "logistic regression", "random forest", "support vector machine", "nearest neighbours",
+        "pure embedding", "simple transformer", "general transformer",
+    }  # fmt: skip
+    assert {row["fakes"] for row in found} == {"uniform", "hard", "five of the list", "hotels 16 to 20"}
+    for task, fakes in {(row["task"], row["fakes"]) for row in found}:
+        of = [(row["model"], row["features"]) for row in found if (row["task"], row["fakes"]) == (task, fakes)]
+        assert len(of) == len(set(of)) == (13 if task == "hotels" else 16)
+    assert "0.702" in printed  # the paper's figure beside ours
+    assert "less the best model without attention" in printed
+
+
+def test_table_2_runs_on_a_miniature(miniature: Path, tmp_path: Path) -> None:
+    printed = run("table_2_depth.py", "--data", miniature, "--out", tmp_path / "rows.csv")
+    for task in ("playlists", "hotels"):
+        kinds = [row["features"] for row in rows(tmp_path / "rows.csv") if row["task"] == task]
+        assert len(kinds) == len(set(kinds)) == 10
+    assert "less the best of the nine" in printed
+
+
+def test_both_tables_run_on_the_real_data(shared_data: Path, tmp_path: Path) -> None:
+    for script, task, count in (("table_1_accuracy.py", "playlists", 32), ("table_2_depth.py", "hotels", 10)):
+        out = tmp_path / f"{task}.csv"
+        run(script, "--data", shared_data, "--tasks", task, "--fakes", "hard", "--out", out)
+        assert len(rows(out)) == count
+
+
+def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    representation = loaded(monkeypatch, "representation")
+    sessions = representation.read_playlists(miniature / PLAYLISTS)
+    effort = representation.Effort.quick()
+    parts = representation.divide(sessions, 3, effort)
+    kept = [part.items for part in (parts.corpus, parts.training, parts.validation, parts.test)]
+    assert sum(map(len, kept)) == len(sessions)
+    assert (parts.corpus.popularity >= representation.LEAST).all()
+    # The same corpus with everybody else's playlists turned into others: same catalogue, same vectors.
+    corpus, *others = (set(rows) for rows in representation.parted(len(sessions), representation.SHARES, 3))
+    changed = [items if number in corpus else np.array([5, 6, 7]) for number, items in enumerate(sessions.items)]
+    other = representation.divide(Sessions(Ragged.of(changed), sessions.ids), 3, effort)
+    assert list(other.corpus.ids) == list(parts.corpus.ids)
+    np.testing.assert_array_equal(other.vectors, parts.vectors)
+    assert not corpus & set().union(*others)
+
+
+def test_slates_of_parts_are_drawn_anew(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    representation = loaded(monkeypatch, "representation")
+    parts = representation.divide(
+        representation.read_playlists(miniature / PLAYLISTS), 0, representation.Effort.quick()
+    )
+    one, again, other = (parts.slates("training", "uniform", number) for number in (0, 0, 1))
+    np.testing.assert_array_equal(one.shown.values, again.shown.values)
+    half = len(one) // 2 * 5
+    np.testing.assert_array_equal(one.shown.values[:half], other.shown.values[:half])
+    assert (one.shown.values[half:] != other.shown.values[half:]).mean() > 0.9
+    assert len(parts.drawn("uniform", 0, 3)) == 3 * len(one)
+
+
+def test_unordered_playlists_are_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    representation = loaded(monkeypatch, "representation")
+    path = tmp_path / "lists.jsonl"
+    lines = [{"tracks": list(range(30)), "ordered": ordered} for ordered in (True, False)]
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    sessions = representation.read_playlists(path)
+    assert list(sessions.items[0]) == list(range(30))
+    assert list(sessions.items[1]) != list(range(30))
+    assert sorted(sessions.items[1]) == list(range(30))
+
+
+def test_titles_become_vectors(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    embed = loaded(monkeypatch, "titles").title_vectors(miniature)
+    vectors = embed(Sessions(Ragged.of([[0, 1, 2, 3]]), [0, 1, 60, 9999]))  # rock, rock, jazz, and no title at all
+    np.testing.assert_array_equal(vectors[0], vectors[1])
+    assert (vectors[0] != vectors[2]).any()
+    assert not vectors[3].any()
+
+
+def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    hotels = loaded(monkeypatch, "hotels")
+    lists = hotels.read_lists(miniature / HOTELS)
+    assert len(lists) == 120
+    place, decile = np.divmod(lists.shown.values.reshape(120, 25), hotels.DECILES)
+    np.testing.assert_array_equal(place, np.tile(np.arange(25), (120, 1)))
+    assert (np.sort(decile, axis=1) == np.arange(25) * 10 // 25).all()
+    with gzip.open(miniature / HOTELS, "rt") as file:
+        prices = np.array([line.strip().split(",")[-1].split("|") for line in file][1:], int)
+    assert (decile.ravel()[prices.ravel() == 40] == 0).all()  # the cheapest of each list
+    slates = hotels.fives(lists, 0)
+    assert len(slates) == 120
+    assert (slates.outcome.reshape(120, 5).sum(1) == 1).all()
+    assert (slates.outcome.reshape(120, 5).sum(0) > 5).all()  # the click stands anywhere
+    for heard, shown, listed in zip(slates.history, slates.shown, lists.shown, strict=True):
+        assert len(heard) == 15
+        assert len({*heard, *shown}) == 20
+        assert {*heard, *shown} <= set(listed)
+    literal = hotels.literal(lists)
+    clicked = lists.outcome.reshape(120, 25)[:, 15:20].any(1)
+    assert len(literal) == clicked.sum() > 0
+    for heard, shown in zip(literal.history, literal.shown, strict=True):
+        assert [*heard // 10, *shown // 10] == list(range(20))

@@ -1,0 +1,63 @@
+"""Word2vec over sessions: company shows in the vectors, and the same seed gives the same bits."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from setwise.datasets.sessions import Ragged, Sessions
+from setwise.errors import InvalidInput, MissingDependency
+from setwise.training import embeddings
+from setwise.training.embeddings import unit, word2vec
+
+
+def two_worlds(sessions: int = 200) -> Sessions:
+    """Items 0–19 and 20–39 are never held together; items 40 and 41 by nobody."""
+    rng = np.random.default_rng(0)
+    lists = [world * 20 + rng.choice(20, 8, replace=False) for world in (0, 1) for _ in range(sessions)]
+    return Sessions(Ragged.of(lists), list(range(42)))
+
+
+def test_company_shows_in_the_vectors() -> None:
+    vectors = word2vec(two_worlds(), dim=8)
+    assert vectors.shape == (42, 8)
+    assert vectors.dtype == np.float32
+    assert not vectors[40:].any()
+    cosine = unit(vectors[:40]) @ unit(vectors[:40]).T
+    same = np.equal.outer(np.arange(40) // 20, np.arange(40) // 20)
+    assert cosine[same].mean() > cosine[~same].mean() + 0.3
+
+
+def test_the_seed_decides() -> None:
+    sessions = two_worlds(20)
+    first = word2vec(sessions, dim=4, seed=3)
+    np.testing.assert_array_equal(first, word2vec(sessions, dim=4, seed=3))
+    assert (first != word2vec(sessions, dim=4, seed=4)).any()
+
+
+def test_another_process_gives_the_same_bits() -> None:
+    """Python salts its hashes anew in every process; nothing may hang on that."""
+    code = (
+        "import numpy as np; from setwise.datasets.sessions import Sessions; from setwise.training.embeddings import word2vec;"
+        "s = Sessions.of([[1, 2, 3], [2, 3, 4], [5, 6, 1]]); print(word2vec(s, dim=3).tobytes().hex())"
+    )
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    assert runs[0].stdout == runs[1].stdout != ""
+
+
+def test_unit_vectors() -> None:
+    given = np.array([[3.0, 4.0], [0.0, 0.0]])
+    np.testing.assert_allclose(unit(given), [[0.6, 0.8], [0, 0]], rtol=1e-6)
+
+
+def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InvalidInput, match="two items or more"):
+        word2vec(Sessions.of([[1], [2]]))
+    with pytest.raises(InvalidInput, match="dim must be"):
+        word2vec(two_worlds(1), dim=0)
+    monkeypatch.setitem(sys.modules, "gensim.models", None)
+    with pytest.raises(MissingDependency, match=r"gensim.*setwise\[train\]"):
+        embeddings.word2vec(two_worlds(1))

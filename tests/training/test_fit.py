@@ -1,0 +1,291 @@
+"""The loop: it learns, stops in time, keeps the best, and a killed run ends as if it had not been killed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_networks import ITEMS, grouped_sessions, liked_slates, log_loss, random_network, random_slates
+
+from setwise.datasets.sessions import Ragged, Slates
+from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.training import SimpleTransformer
+from setwise.training.fit import HISTORY, Rectangles, Report, Schedule, hash_of, train
+from setwise.training.network import Shape, SimpleNetwork
+
+SHAPE = Shape(dim=4, heads=1, d_kq=2, d_v=2)
+SHORT = Schedule(epochs=3, batch=32)
+
+
+def fresh(seed: int = 0) -> SimpleNetwork:
+    torch.manual_seed(seed)
+    return SimpleNetwork(ITEMS, SHAPE)
+
+
+def bits(network: torch.nn.Module) -> dict[str, bytes]:
+    return {name: tensor.numpy().tobytes() for name, tensor in network.state_dict().items()}
+
+
+def test_a_planted_problem_is_learned() -> None:
+    """Of whom likes even items nine times of ten, the truth's loss is 0.325; not to know costs 0.693."""
+    network, test = fresh(), Rectangles.of(liked_slates(400, seed=2))
+    schedule = Schedule(epochs=12, batch=64, learning_rate=0.03, weight_decay=0.0)
+    report = train(network, liked_slates(600), liked_slates(200, seed=1), schedule=schedule)
+    with torch.no_grad():
+        promised = torch.sigmoid(network(test.history, test.heard, test.shown, test.filled)).numpy()
+    assert log_loss(promised, test.outcome.numpy()) < 0.40
+    assert report.training[0] > report.training[-1]
+    assert len(report.training) == len(report.validation) <= 12
+
+
+@pytest.mark.parametrize("loss", ["item", "set", "choice"])
+def test_every_loss_falls(loss: str) -> None:
+    data = liked_slates(300)
+    report = train(fresh(), data, data, loss, Schedule(epochs=5, batch=64, learning_rate=0.03))
+    assert min(report.validation) < report.validation[0]
+
+
+def test_the_best_epoch_is_kept_and_nobody_waits_longer_than_patience() -> None:
+    """Noise can only be memorised: validation worsens, the loop stops, and the network is that of the best epoch."""
+    rng = np.random.default_rng(0)
+    noise = liked_slates(60)
+    noise = Slates(noise.history, noise.shown, rng.integers(0, 2, len(noise.outcome)).astype(np.float32), noise.ids)
+    other = Slates(noise.history, noise.shown, 1 - noise.outcome, noise.ids)  # what is learned is wrong there
+    schedule = Schedule(epochs=40, batch=16, learning_rate=0.05, weight_decay=0.0, patience=3)
+    network = fresh()
+    report = train(network, noise, other, schedule=schedule)
+    assert len(report.validation) == report.best + 1 + 3 < 40
+    with torch.no_grad():
+        data = Rectangles.of(other)
+        argument = network(data.history, data.heard, data.shown, data.filled)
+        loss = torch.nn.functional.binary_cross_entropy_with_logits(argument, data.outcome)
+    assert float(loss) == pytest.approx(min(report.validation), rel=1e-5)
+    assert not network.training
+
+
+def test_the_seed_decides_every_bit() -> None:
+    data, judge = liked_slates(100), liked_slates(50, seed=1)
+    results = []
+    for seed in (0, 0, 1):
+        network = fresh()
+        torch.rand(7)  # what others drew before says nothing
+        results.append((train(network, data, judge, schedule=Schedule(epochs=3, batch=32, seed=seed)), bits(network)))
+    assert results[0] == results[1]
+    assert results[0][1] != results[2][1]
+
+
+def test_the_callers_random_numbers_and_threads_are_left_alone() -> None:
+    torch.manual_seed(5)
+    expected, threads = torch.rand(3), torch.get_num_threads()
+    torch.manual_seed(5)
+    train(fresh_without_seed(), liked_slates(40), liked_slates(20), schedule=SHORT)
+    torch.testing.assert_close(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+
+
+def fresh_without_seed() -> SimpleNetwork:
+    with torch.random.fork_rng():
+        return SimpleNetwork(ITEMS, SHAPE)
+
+
+def test_slates_may_be_drawn_anew_each_epoch() -> None:
+    asked: list[int] = []
+
+    def of_epoch(epoch: int) -> Slates:
+        asked.append(epoch)
+        return liked_slates(40, seed=epoch)
+
+    train(fresh(), of_epoch, liked_slates(20), schedule=SHORT)
+    assert [epoch for epoch in range(3) if epoch in asked] == [0, 1, 2]
+
+
+def test_the_rate_rises_and_falls() -> None:
+    schedule = Schedule(learning_rate=0.1)
+    rates = [schedule.rate(done) for done in np.linspace(0, 1, 101)]
+    assert max(rates) == pytest.approx(0.1)
+    assert int(np.argmax(rates)) == 20
+    assert rates[0] < 0.01
+    assert rates[-1] == pytest.approx(0, abs=1e-9)
+    assert (np.diff(rates[:21]) > 0).all()
+    assert (np.diff(rates[20:]) < 0).all()
+
+
+def test_matrices_decay_vectors_do_not_and_a_network_may_ask_for_more() -> None:
+    from setwise.training.fit import _groups
+
+    network = random_network(SHAPE, embedded=True)
+    decays = {
+        name: group["weight_decay"]
+        for (name, _), group in zip(network.named_parameters(), _groups(network, 0.1), strict=True)
+    }
+    assert decays["query.weight"] == 0.1
+    assert decays["query.bias"] == decays["offset"] == 0
+    assert decays["items.correction.weight"] == network.decays["items.correction.weight"]
+
+
+def test_rectangles_hold_the_slates_and_the_latest_of_the_histories() -> None:
+    slates = random_slates(1)
+    long = Ragged.of([np.arange(2 * HISTORY) % ITEMS, *list(slates.history)[1:]])
+    data = Rectangles.of(Slates(long, slates.shown, slates.outcome, slates.ids))
+    assert data.history.shape == (len(slates), HISTORY)
+    np.testing.assert_array_equal(data.history[0].numpy(), (np.arange(2 * HISTORY) % ITEMS)[-HISTORY:])
+    np.testing.assert_array_equal(data.shown[data.filled].numpy(), slates.shown.values)
+    np.testing.assert_array_equal(data.outcome[data.filled].numpy(), slates.outcome)
+    assert not data.outcome[~data.filled].any()
+    np.testing.assert_array_equal(data.heard.sum(1).numpy(), np.minimum(long.lengths, HISTORY))
+
+
+def test_hashes_differ() -> None:
+    assert len({hash_of(a, b) for a in range(20) for b in range(20)}) == 400
+    assert 0 <= hash_of(1) < 2**63
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch": 0}, {"patience": 0}, {"seed": -1}, {"learning_rate": 0}, {"learning_rate": np.nan}, {"weight_decay": -0.1}])  # fmt: skip
+def test_schedules_are_checked(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidInput):
+        Schedule(**wrong)
+
+
+def test_an_unknown_loss_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="loss must be one of item, set, choice, got 'hinge'"):
+        train(fresh(), liked_slates(10), liked_slates(10), "hinge", SHORT)
+
+
+def test_learning_that_explodes_is_reported() -> None:
+    with pytest.raises(InvalidInput, match="validation loss must be finite"):
+        train(fresh(), liked_slates(40), liked_slates(20), schedule=Schedule(epochs=3, batch=8, learning_rate=1e30))
+
+
+# --- checkpoints ---
+
+
+def stopped(folder: Path, epochs_done: int) -> None:
+    """A run of six epochs that was interrupted after some."""
+
+    class Interrupted(Exception):
+        pass
+
+    def of_epoch(epoch: int) -> Slates:
+        if epoch == epochs_done:
+            raise Interrupted
+        return liked_slates(60)
+
+    with pytest.raises(Interrupted):
+        train(fresh(), of_epoch, liked_slates(30, seed=1), schedule=Schedule(epochs=6, batch=16), checkpoint=folder)
+
+
+def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    schedule, data, judge = Schedule(epochs=6, batch=16), liked_slates(60), liked_slates(30, seed=1)
+    unbroken = fresh()
+    report = train(unbroken, data, judge, schedule=schedule)
+    stopped(tmp_path / "run", 3)
+    resumed, asked = fresh(), []
+
+    def of_epoch(epoch: int) -> Slates:
+        asked.append(epoch)
+        return data
+
+    again = train(resumed, of_epoch, judge, schedule=schedule, checkpoint=tmp_path / "run")
+    assert again == report
+    assert bits(resumed) == bits(unbroken)
+    assert [epoch for epoch in asked if epoch > 0] == [3, 4, 5]
+    finished = fresh()
+    assert train(finished, data, judge, schedule=schedule, checkpoint=tmp_path / "run") == report
+    assert bits(finished) == bits(unbroken)
+
+
+def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
+    schedule, data, judge = Schedule(epochs=6, batch=16), liked_slates(60), liked_slates(30, seed=1)
+    stopped(tmp_path, 2)
+    others = [
+        (fresh(1), data, judge, "item", schedule),
+        (fresh(), liked_slates(60, seed=3), judge, "item", schedule),
+        (fresh(), data, liked_slates(30, seed=4), "item", schedule),
+        (fresh(), data, judge, "set", schedule),
+        (fresh(), data, judge, "item", Schedule(epochs=7, batch=16)),
+    ]
+    for network, *run in others:
+        with pytest.raises(InvalidInput, match="checkpoint must be a folder of this very run"):
+            train(network, *run, checkpoint=tmp_path)
+
+
+@pytest.mark.parametrize("what", ["data", "manifest", "kind"])
+def test_a_damaged_checkpoint_is_refused(tmp_path: Path, what: str) -> None:
+    stopped(tmp_path, 2)
+    (data,) = tmp_path.glob("arrays-*.safetensors")
+    if what == "data":
+        data.write_bytes(data.read_bytes()[:-1] + b"!")
+    if what == "manifest":
+        (tmp_path / "manifest.json").write_text("{}")
+    if what == "kind":
+        fitted = SimpleTransformer.fit(liked_slates(40), epochs=1, dim=2, embeddings=None)
+        fitted.save(tmp_path)
+    with pytest.raises(DamagedArtifact, match="must be an intact setwise artifact"):
+        train(fresh(), liked_slates(60), liked_slates(30), schedule=Schedule(epochs=6, batch=16), checkpoint=tmp_path)
+
+
+# --- killed in the middle ---
+
+DATA = {"slates": lambda: liked_slates(300), "sessions": lambda: grouped_sessions(40)}
+EPOCHS = {"slates": 60, "sessions": 16}
+KILLED_AFTER = {"slates": 5, "sessions": 9}  # the second half of sessions' epochs learns from the model's own slates
+OPTIONS = {"dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
+CHILD = """
+import sys
+sys.path.insert(0, {tests!r})
+import test_fit
+test_fit.fitted({kind!r}, checkpoint={folder!r})
+"""
+
+
+def fitted(kind: str, **options) -> SimpleTransformer:
+    return SimpleTransformer.fit(DATA[kind](), epochs=EPOCHS[kind], **OPTIONS, **options)
+
+
+def epochs_done(checkpoint: Path) -> int:
+    """Over all stages of a run."""
+    contents = [json.loads(manifest.read_text())["manifest"] for manifest in checkpoint.glob("*/manifest.json")]
+    return sum(len(content["meta"]["report"]["validation"]) for content in contents if content["kind"] == "checkpoint")
+
+
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Checkpoints of processes that were killed on their way."""
+    folders = {kind: tmp_path_factory.mktemp("killed") / kind for kind in DATA}
+    code = {kind: CHILD.format(tests=str(Path(__file__).parent), kind=kind, folder=str(folders[kind])) for kind in DATA}
+    alive = {kind: subprocess.Popen([sys.executable, "-c", code[kind]], stderr=subprocess.PIPE) for kind in DATA}
+    while alive:
+        for kind, child in list(alive.items()):
+            if child.poll() is not None:
+                pytest.fail(f"it must not end by itself: {child.communicate()[1].decode()}")
+            if epochs_done(folders[kind]) >= KILLED_AFTER[kind]:
+                child.send_signal(signal.SIGKILL)
+                child.communicate()
+                assert child.returncode == -signal.SIGKILL
+                del alive[kind]
+        time.sleep(0.002)
+    return folders
+
+
+@pytest.mark.parametrize("kind", DATA)
+def test_a_killed_process_leaves_no_trace_in_the_model(killed: dict[str, Path], kind: str) -> None:
+    assert KILLED_AFTER[kind] <= epochs_done(killed[kind]) < EPOCHS[kind]
+    resumed, unbroken = fitted(kind, checkpoint=killed[kind]), fitted(kind)
+    assert resumed.summary == unbroken.summary
+    assert resumed.catalog().digest == unbroken.catalog().digest
+    for name, array in unbroken.encoder.packed().items():
+        assert resumed.encoder.packed()[name].tobytes() == array.tobytes(), name
+
+
+def test_reports_know_their_best() -> None:
+    assert Report([3, 2, 1], [0.5, 0.3, 0.4]).best == 1

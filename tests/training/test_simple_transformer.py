@@ -1,0 +1,175 @@
+"""The model as a user holds it: users, promises, files, and all of it without torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_networks import ITEMS, random_network, random_slates
+
+import setwise as sw
+from setwise.datasets.sessions import Ragged, Slates
+from setwise.errors import DamagedArtifact, InvalidInput, UnknownId
+from setwise.training import Encoder, SimpleTransformer
+from setwise.training.export import exported
+from setwise.training.network import READINGS, Shape
+from worlds import REWARDS, random_catalog
+
+IDS = [f"song-{row}" for row in range(ITEMS)]
+
+
+def tiny(seed: int = 0, **shape) -> SimpleTransformer:
+    network = random_network(Shape(**{"dim": 4, "heads": 2, "d_kq": 3, "d_v": 3, **shape}), seed)
+    return exported(network, IDS, {"title": [f"title {row}" for row in range(ITEMS)]}, {"learned": "never"})
+
+
+def slates(seed: int = 0) -> Slates:
+    drawn = random_slates(seed)
+    return Slates(drawn.history, drawn.shown, drawn.outcome, IDS)
+
+
+def test_users_are_known_by_their_ids() -> None:
+    model = tiny()
+    user = model.user(["song-3", "song-5"])
+    (same,) = model.users(Ragged.of([[3, 5]]))
+    np.testing.assert_array_equal(user.heads, same.heads)
+    np.testing.assert_array_equal(user.base, same.base)
+    with pytest.raises(UnknownId, match="song-99"):
+        model.user(["song-99"])
+    assert model.catalog().user(model.user([]))
+
+
+def test_it_is_served_like_any_catalogue() -> None:
+    model = tiny()
+    recommender = sw.Recommender(sw.Index.build(model.catalog(), cells=3, progress=False))
+    known = ["song-3", "song-5"]
+    slate = recommender.recommend(model.user(known), k=4, exclude=known)
+    assert not set(known) & set(slate.items)
+    shown = Slates(Ragged.of([[3, 5]]), Ragged.of([slate.indices]), np.zeros(4, np.float32), IDS)
+    assert model.predict(shown).sum() == pytest.approx(slate.value, abs=1e-9)
+
+
+def test_promises_use_every_items_own_reward() -> None:
+    catalog, _ = random_catalog(1, n=ITEMS, heads=1, base=True, rewards=REWARDS)
+    rng = np.random.default_rng(0)
+    model = SimpleTransformer(
+        catalog,
+        Encoder(
+            rng.normal(size=(ITEMS, 2)), rng.normal(size=(1, 3, 2)), np.zeros((1, 3)), np.ones((2, 2)), np.zeros(2)
+        ),
+    )
+    shown = random_slates()
+    promised = np.split(model.predict(shown), shown.shown.offsets[1:-1])
+    for user, rows, rewards in zip(model.users(shown.history), shown.shown, promised, strict=True):
+        np.testing.assert_allclose(rewards, sw.item_rewards(catalog, user, rows), atol=1e-9)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("base", [True, False])
+def test_files_hold_every_bit(tmp_path: Path, reading: str, base: bool) -> None:
+    model = tiny(reading=reading, base=base, sink=base)
+    model.save(tmp_path / "model")
+    loaded = SimpleTransformer.load(tmp_path / "model")
+    assert loaded.summary == {"learned": "never"}
+    assert loaded.catalog().digest == model.catalog().digest
+    assert loaded.catalog().attributes["title"][3] == "title 3"
+    assert repr(loaded) == repr(model)
+    np.testing.assert_array_equal(loaded.predict(slates()), model.predict(slates()))
+    for name, array in model.encoder.packed().items():
+        np.testing.assert_array_equal(loaded.encoder.packed()[name], array)
+
+
+def test_loaded_arrays_are_views_of_the_mapped_file(tmp_path: Path) -> None:
+    tiny().save(tmp_path / "model")
+    loaded = SimpleTransformer.load(tmp_path / "model")
+    for array in (loaded.encoder.items, loaded.encoder.heads_weight, loaded.catalog().query, loaded.catalog().base):
+        root = array
+        while isinstance(root, np.ndarray) and root.base is not None:
+            root = root.base
+        assert not isinstance(root, np.ndarray), "the memory is the file's, not a copy"
+
+
+def test_saving_replaces_an_older_model(tmp_path: Path) -> None:
+    tiny(0).save(tmp_path / "model")
+    tiny(1).save(tmp_path / "model")
+    assert SimpleTransformer.load(tmp_path / "model").catalog().digest == tiny(1).catalog().digest
+
+
+def test_a_tampered_file_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    tiny().save(folder)
+    (data,) = folder.glob("arrays-*.safetensors")
+    whole = data.read_bytes()
+    for at in (len(whole) // 2, len(whole) - 1):
+        data.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+        with pytest.raises(DamagedArtifact, match="does not match its sha256"):
+            SimpleTransformer.load(folder)
+    data.write_bytes(whole)
+    SimpleTransformer.load(folder)
+    with pytest.raises(DamagedArtifact, match="there is no manifest"):
+        SimpleTransformer.load(tmp_path / "nowhere")
+    tiny().catalog().save(tmp_path / "catalog")
+    with pytest.raises(DamagedArtifact, match="the kind is 'catalog', not 'model'"):
+        SimpleTransformer.load(tmp_path / "catalog")
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_a_saved_model_serves_without_torch(tmp_path: Path) -> None:
+    model = tiny()
+    model.save(tmp_path / "model")
+    value = sw.set_value(model.catalog(), model.user(["song-1"]), [4, 6])
+    said = run(f"""
+import sys
+from setwise.training import SimpleTransformer
+import setwise as sw
+model = SimpleTransformer.load({str(tmp_path / "model")!r})
+user = model.user(["song-1"])
+instance = sw.Instance.from_catalog(model.catalog(), user, range(2, 20))
+sw.rank(instance, 3, "greedy")
+print(repr(sw.set_value(model.catalog(), user, [4, 6])), "torch" in sys.modules, "gensim" in sys.modules)
+""")
+    assert said.split() == [repr(value), "False", "False"]
+
+
+def test_learning_without_torch_says_what_to_install() -> None:
+    said = run("""
+import sys
+sys.modules["torch"] = None
+from setwise.datasets import Sessions
+from setwise.errors import MissingDependency
+from setwise.training import SimpleTransformer
+try:
+    SimpleTransformer.fit(Sessions.of([["a", "b"]]))
+except MissingDependency as error:
+    print(error)
+""")
+    assert said.strip() == "learning a model needs torch, which is not installed; run: pip install 'setwise[train]'."
+
+
+def test_what_it_is_made_of_is_checked() -> None:
+    catalog, _ = random_catalog(0)
+    with pytest.raises(InvalidInput, match=r"must be a setwise\.Catalog and an Encoder, got Catalog and dict"):
+        SimpleTransformer(catalog, {})
+    ordered, _ = random_catalog(0, positions=3)
+    with pytest.raises(InvalidInput, match="catalog must be without positions"):
+        SimpleTransformer(ordered, Encoder(np.ones((12, 2)), np.ones((1, 3, 2)), np.ones((1, 3))))
+
+
+def test_calibration_and_reliability_are_at_hand() -> None:
+    model = tiny()
+    fitted = model.calibrated(slates())
+    assert fitted.summary == {"learned": "never", "calibrated_on": len(slates())}
+    assert fitted.catalog().rewards != model.catalog().rewards
+    assert fitted.catalog().attributes["title"][3] == "title 3"
+    assert fitted.reliability(slates(), 4).count.sum() == len(slates().shown.values)
+    np.testing.assert_array_equal(
+        fitted.arguments(slates().history, slates().shown), model.arguments(slates().history, slates().shown)
+    )
