@@ -127,7 +127,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
     parser.add_argument("--out", type=Path, help="raw rows as CSV")
     options = parser.parse_args()
-    effort, console, rows = Effort.quick() if options.quick else Effort(epochs=15), Console(), []
+    effort, console, rows = Effort.quick() if options.quick else Effort(epochs=10), Console(), []
     if "playlists" in options.tasks:
         sessions = read_playlists(options.playlists or options.data / PLAYLISTS)
         for seed in range(options.seeds):

@@ -67,7 +67,7 @@ def test_sessions_of_lists_of_ids():
     result = Sessions.of([["x", "y"], [], ["y", "y", "z"]], {"title": {"x": "X", "z": "Z"}})
     assert result.ids == ["x", "y", "z"]
     assert plain(result.items) == [[0, 1], [], [1, 1, 2]]
-    assert result.attributes == {"title": ["X", "", "Z"]}
+    assert result.attributes == {"title": ["X", None, "Z"]}
     assert result.popularity.tolist() == [1, 3, 1]
     assert (len(result), result.n_items) == (3, 3)
 

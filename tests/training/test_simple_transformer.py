@@ -12,7 +12,7 @@ from tiny_networks import ITEMS, random_network, random_slates
 
 import setwise as sw
 from setwise.datasets.sessions import Ragged, Slates
-from setwise.errors import DamagedArtifact, InvalidInput, UnknownId
+from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, UnknownId
 from setwise.training import Encoder, SimpleTransformer
 from setwise.training.export import exported
 from setwise.training.network import READINGS, Shape
@@ -152,6 +152,19 @@ except MissingDependency as error:
     print(error)
 """)
     assert said.strip() == "learning a model needs torch, which is not installed; run: pip install 'setwise[train]'."
+
+
+def test_only_torch_is_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "setwise.training.learn", raising=False)
+    with monkeypatch.context() as without:
+        without.setitem(sys.modules, "torch", None)
+        with pytest.raises(MissingDependency, match="learning a model needs torch"):
+            SimpleTransformer.fit(slates())
+    with monkeypatch.context() as broken:
+        broken.setitem(sys.modules, "setwise.training.learn", None)
+        with pytest.raises(ModuleNotFoundError, match="learn") as caught:
+            SimpleTransformer.fit(slates())
+        assert not isinstance(caught.value, MissingDependency)
 
 
 def test_what_it_is_made_of_is_checked() -> None:

@@ -80,7 +80,7 @@ def train(
     options = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
     folder = checkpoint or out.with_name(f"{out.name}.checkpoint")
     _refuse_occupied(out)
-    data, found = _data(file, _given(columns), least_sessions)
+    data, found = _data(file, _given(columns), least_sessions, seed)
     learned, held = _parted(data, seed)
     began = time.perf_counter()
     model = SimpleTransformer.fit(learned, k=k, seed=seed, checkpoint=folder, **_given(options))
@@ -123,21 +123,23 @@ def _refuse_occupied(out: Path) -> None:
 
 def _sweep(checkpoint: Path, stages: Iterable[str]) -> None:
     """Remove what the run left to go on from, and nothing else."""
-    for part in ("run", "embeddings", *stages):
+    for part in ("embeddings", *stages):
         if (checkpoint / part / "manifest.json").is_file():
             shutil.rmtree(checkpoint / part)
     if checkpoint.is_dir() and not any(checkpoint.iterdir()):
         checkpoint.rmdir()
 
 
-def _data(file: Path, columns: dict[str, Any], least: int | None) -> tuple[Sessions | Slates, dict[str, Any]]:
+def _data(
+    file: Path, columns: dict[str, Any], least: int | None, seed: int
+) -> tuple[Sessions | Slates, dict[str, Any]]:
     """What the file holds, rare items left out, and what to say of it."""
     skipped: Counter[str] = Counter()
     data = _read(file, columns, skipped)
     if isinstance(data, Slates):
         found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
         return data, {**found, "rare_items": 0, "skipped": dict(skipped)}
-    kept = _trimmed(data, least)
+    kept = _trimmed(data, least).shuffled_where_unordered(seed)  # what is known must not be the smallest ids
     found = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items, "entries": len(kept.items.values)}
     if len(kept) < len(data):
         skipped["sessions of fewer than two such items"] += len(data) - len(kept)
@@ -249,7 +251,7 @@ class _Told:
         read, kind = self.report["read"], self.report["read"]["kind"]
         lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
         if read["rare_items"]:
-            lines.append(f"{read['rare_items']:,} rare items were left out.")
+            lines.append(f"Left out {read['rare_items']:,} rare items.")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
         if read["held_out"]:
             lines.append(f"{read['held_out']:,} {kind} took no part in learning: they judge the model.")
@@ -259,7 +261,7 @@ class _Told:
         """How learning went."""
         lines = [f"Learned in {self.report['learned']['seconds']:,.0f} s."]
         lines += [
-            f"  {one['stage']}: {one['epochs']} epochs, of which the {one['kept_epoch']}. was kept: loss "
+            f"  {one['stage']}: {one['epochs']} epochs, epoch {one['kept_epoch']} was kept: loss "
             f"{one['training_loss']:.4f}, on validation {one['validation_loss']:.4f}"
             for one in self.report["learned"]["stages"]
         ]
@@ -278,9 +280,7 @@ class _Told:
 
     def reliability(self) -> Table:
         """Promises and what came of them, from the lowest fifth to the highest."""
-        table = _table(
-            "\nHow likely an item of these slates was called, and how often it was a hit", "items", "called", "was"
-        )
+        table = _table("\nPromises item by item", "items", "promised", "were hits")
         for row in self.report["quality"]["reliability"]:
             table.add_row(f"{row['count']:,}", f"{row['promised']:.1%}", f"{row['observed']:.1%}")
         return table

@@ -79,6 +79,10 @@ class Ragged:
         """The entries where ``mask`` (aligned with values) is true; lists may come out empty."""
         return Ragged.cut(self.values[mask], np.bincount(self.owner[mask], minlength=len(self)))
 
+    def joined(self, others: Ragged) -> Ragged:
+        """These lists, then the others."""
+        return Ragged.cut(np.concatenate([self.values, others.values]), np.concatenate([self.lengths, others.lengths]))
+
     def padded(self, width: int) -> tuple[Rows, NDArray[np.bool_]]:
         """The last ``width`` entries of every list as a rectangle, and which of its places are filled (the first)."""
         lengths = np.minimum(self.lengths, width)
@@ -218,8 +222,8 @@ class Slates:
             raise InvalidInput("slates", "over the same ids", "others", "number the items alike")
         return replace(
             self,
-            history=Ragged.of([*self.history, *others.history]),
-            shown=Ragged.of([*self.shown, *others.shown]),
+            history=self.history.joined(others.history),
+            shown=self.shown.joined(others.shown),
             outcome=frozen(np.concatenate([self.outcome, others.outcome])),
         )
 

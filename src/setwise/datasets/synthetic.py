@@ -140,7 +140,7 @@ class World:
         anew for each slate, evenly between 0 (blind exploration) and ``greed``. Every song shown is then liked or not
         by the truth.
         """
-        n_slates, k = whole_number("n_slates", n_slates), whole_number("k", k)
+        n_slates, k, greed = whole_number("n_slates", n_slates), whole_number("k", k), real_number("greed", greed)
         if k > len(self.catalog) - HISTORY:
             must = f"at most {max(0, len(self.catalog) - HISTORY)}, the songs beyond a history"
             raise InvalidInput("k", must, k, "show fewer songs or make a larger world")

@@ -21,6 +21,9 @@ from setwise.errors import InvalidInput, MissingDependency
 
 Vectors = NDArray[np.float32]
 
+MOST_SPECTRAL = 5000  # items: the matrix is dense
+LEAST_INFORMATION = -2.0  # what two items that never meet are taken to say, at least
+
 
 def word2vec(
     sessions: Sessions, dim: int = 64, epochs: int = 10, window: int = 10, seed: int = 0, workers: int = 1
@@ -44,28 +47,36 @@ def word2vec(
 
 
 def spectral(sessions: Sessions, dim: int = 32) -> Vectors:
-    """The same idea without a random step: leading eigenvectors of the items' positive pointwise mutual information.
+    """The same idea without a random step, for up to MOST_SPECTRAL items: eigenvectors of pointwise mutual information.
 
-    M_ij = max(0, log(c_ij Σc / (c_i c_j))) with c_ij the number of sessions that hold both; a vector is an item's row of
-    the eigenvectors, each times the root of its eigenvalue. Skip-gram with negative sampling factorises nearly the same
-    matrix (Levy and Goldberg 2014). Faster for many short sessions; where they are long c grows dense: use word2vec.
+    M_ij = log((c_ij + ½) Σc / ((c_i + 1)(c_j + 1))), at least LEAST_INFORMATION, with c_ij the number of sessions that
+    hold both; a vector is a row of the eigenvectors of largest |eigenvalue|, each times the root of it, centred.
+    Skip-gram with negative sampling factorises nearly the same matrix (Levy and Goldberg 2014). That items shun each
+    other is kept, too: with positive information alone a model learned distinctly worse from these vectors.
     """
-    if not (sessions.items.lengths > 1).any():
-        raise InvalidInput("sessions", "with two items or more somewhere", "none", "only company can teach it")
-    linalg, sparse = _scipy()
+    n = sessions.n_items
     items = sessions.distinct().items
-    holds = sparse.csr_matrix((np.ones(len(items.values)), (items.owner, items.values)), (len(items), sessions.n_items))
-    together = (holds.T @ holds).tolil()
-    together.setdiag(0)
-    together = together.tocoo()
-    total = np.asarray(together.sum(axis=1)).ravel()
-    shared = np.log(together.data * total.sum() / (total[together.row] * total[together.col]))
-    kept = shared > 0
-    information = sparse.csr_matrix((shared[kept], (together.row[kept], together.col[kept])), together.shape)
-    rank = min(whole_number("dim", dim), sessions.n_items - 1)
-    values, vectors = linalg.eigsh(information, rank, which="LA", v0=np.ones(sessions.n_items))
-    result = np.zeros((sessions.n_items, dim), np.float32)
-    result[:, :rank] = vectors * np.sqrt(np.maximum(values, 0))
+    if not (items.lengths > 1).any():
+        raise InvalidInput("sessions", "with two items or more somewhere", "none", "only company can teach it")
+    if n > MOST_SPECTRAL:
+        raise InvalidInput("sessions", f"over at most {MOST_SPECTRAL:,} items", f"{n:,}", "use word2vec")
+    linalg, sparse = _scipy()
+    holds = sparse.csr_matrix((np.ones(len(items.values)), (items.owner, items.values)), (len(items), n))
+    together = (holds.T @ holds).toarray()
+    np.fill_diagonal(together, 0)
+    total = together.sum(axis=1)
+    information = np.log((together + 0.5) * total.sum() / np.outer(total + 1, total + 1))
+    np.maximum(information, LEAST_INFORMATION, out=information)
+    np.fill_diagonal(information, 0)
+    rank = min(
+        whole_number("dim", dim) + 1, n - 1
+    )  # one more: the leading vector tells popularity, and is centred away
+    values, vectors = linalg.eigsh(information, rank, which="LM", v0=np.ones(n))
+    vectors = vectors * np.sqrt(np.abs(values))
+    vectors -= vectors.mean(axis=0)
+    widest = np.sort(np.argsort(-vectors.std(axis=0), kind="stable")[:dim])
+    result = np.zeros((n, dim), np.float32)
+    result[:, : len(widest)] = vectors[:, widest]
     return frozen(result)
 
 

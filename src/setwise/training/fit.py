@@ -90,10 +90,10 @@ def train(
     """
     if loss not in LOSSES:
         raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of those")
-    where = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    where = device_named(device)
     run = _Run(network.to(where), LOSSES[loss], schedule, where)
     judged = Rectangles.of(validation).on(where)
-    identity = _identity(network, slates(0) if callable(slates) else slates, validation, loss, schedule)
+    identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule)
     with _one_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
         start = run.resume(checkpoint, identity) if checkpoint is not None else 0
         fixed = None if callable(slates) else Rectangles.of(slates).on(where)
@@ -225,6 +225,18 @@ class _Run:
         return len(self.report.validation)
 
 
+def device_named(name: str | None) -> torch.device:
+    """The device of this name, cpu or cuda; the best there is when none is named."""
+    if name is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    kind, _, number = str(name).partition(":")
+    if kind not in ("cpu", "cuda") or not (number.isdecimal() or name == kind):
+        raise InvalidInput("device", "cpu, cuda or cuda:0, cuda:1, …", repr(name), "leave it out for the best there is")
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise InvalidInput("device", f"one of the {torch.cuda.device_count()} GPUs found", name, "use cpu")
+    return torch.device(name)
+
+
 def hash_of(*numbers: int) -> int:
     """A seed of 63 bits from several numbers."""
     return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "big") >> 1
@@ -240,10 +252,12 @@ def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
     ]
 
 
-def _identity(network: nn.Module, slates: Slates, validation: Slates, loss: str, schedule: Schedule) -> str:
-    """A digest of what decides the result: data, first parameters, loss and schedule."""
+def _identity(
+    network: nn.Module, slates: Slates | Callable[[int], Slates], validation: Slates, loss: str, schedule: Schedule
+) -> str:
+    """A digest of what decides the result: data (of the first epoch), first parameters, loss and schedule."""
     digest = hashlib.sha256(json.dumps([loss, asdict(schedule)]).encode())
-    for part in (slates, validation):
+    for part in (slates(0) if callable(slates) else slates, validation):
         for array in (part.history.values, part.history.offsets, part.shown.values, part.shown.offsets, part.outcome):
             digest.update(np.ascontiguousarray(array).data)
     for name, tensor in network.state_dict().items():

@@ -11,6 +11,7 @@ learns (examples.py). Calibration on such slates of sessions that took no part i
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
@@ -21,14 +22,16 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from setwise.catalog import Catalog
 from setwise.checks import numbers, real_array, whole_number
 from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
+from setwise.storage import artifact
 from setwise.training.calibration import calibrated
-from setwise.training.embeddings import unit, word2vec
+from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec
 from setwise.training.examples import Cuts, own_slates, singles
 from setwise.training.export import exported
-from setwise.training.fit import Report, Schedule, hash_of, train
+from setwise.training.fit import Report, Schedule, device_named, hash_of, train
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
 
@@ -46,7 +49,7 @@ def learn(
     *,
     validation: Slates | None = None,
     loss: str = "item",
-    embeddings: str | Vectors | None = "word2vec",
+    embeddings: str | Vectors | None = "auto",
     k: int = 10,
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | None = None,
@@ -56,7 +59,8 @@ def learn(
     """A model from sessions or slates.
 
     ``validation``: slates to stop by (some of the data unless given); ``loss``: item, set or choice (slates only);
-    ``embeddings``: "word2vec" of the sessions or histories, an array (n_items, d), or None to learn from scratch;
+    ``embeddings``: "word2vec" or "spectral" of the sessions or histories ("auto": spectral for
+    slates over few items, word2vec otherwise), an array (n_items, d), or None to learn from scratch;
     ``k``: how long the slates will be; ``checkpoint``: a folder to go on from after an interruption; ``device``: cpu or
     cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, reading) and ``Schedule`` (epochs,
     batch, learning_rate, weight_decay, patience, seed).
@@ -71,11 +75,20 @@ def learn(
     shape, schedule = _settings(options)
     teacher = _Teacher(data, shape, schedule, checkpoint, device, progress)
     if isinstance(data, Slates):
+        if validation is not None:
+            _refuse_misnumbered(validation, data)
         return teacher.from_slates(data, validation, loss, embeddings)
     if validation is not None or loss != "item":
         must = "left out with sessions, where single items and the model's own slates are learned"
         raise InvalidInput("validation and loss", must, f"loss={loss!r}", "make slates first (training.negatives)")
     return teacher.from_sessions(data, embeddings, whole_number("k", k))
+
+
+def _refuse_misnumbered(validation: object, slates: Slates) -> None:
+    if not isinstance(validation, Slates) or not len(validation) or list(validation.ids) != list(slates.ids):
+        got = "others" if isinstance(validation, Slates) else type(validation).__name__
+        todo = "take some of the same slates, or number the items alike"
+        raise InvalidInput("validation", "Slates, one or more, over the same ids as the data", got, todo)
 
 
 def _settings(options: dict[str, Any]) -> tuple[Shape, Schedule]:
@@ -99,10 +112,13 @@ class _Teacher:
         device: str | None,
         progress: bool | None,
     ) -> None:
-        self.ids, self.attributes = data.ids, data.attributes
+        self.ids, self.attributes, self.slates = data.ids, data.attributes, isinstance(data, Slates)
         self.shape, self.schedule, self.device, self.progress = shape, schedule, device, progress
         self.checkpoint = checkpoint
         self.reports: dict[str, Report] = {}
+        nothing = np.zeros((len(self.ids), 1), np.float32)
+        Catalog(nothing, nothing, nothing, ids=list(self.ids), attributes=dict(self.attributes))  # refuse at once
+        device_named(device)
 
     def network(self, embeddings: Vectors | None) -> SimpleNetwork:
         """A new network from the seed."""
@@ -200,19 +216,28 @@ class _Teacher:
         if not isinstance(given, str):
             n = len(self.ids)
             return unit(real_array("embeddings", numbers("embeddings", given), (n, "d"), np.float32))
-        if given != "word2vec":
-            raise InvalidInput("embeddings", "'word2vec', an array or None", repr(given), "choose one of those")
+        if given not in ("auto", "word2vec", "spectral"):
+            must = "'auto', 'word2vec', 'spectral', an array or None"
+            raise InvalidInput("embeddings", must, repr(given), "choose one of those")
         if not (sessions.items.lengths > 1).any():
             return None  # no two items were ever heard together: there is nothing to learn them from
-        return unit(self._cached(lambda: word2vec(sessions, self.shape.dim, seed=self.schedule.seed)))
+        if given == "word2vec" or (given == "auto" and (not self.slates or len(self.ids) > MOST_SPECTRAL)):
+            return unit(
+                self._cached(given, sessions, lambda: word2vec(sessions, self.shape.dim, seed=self.schedule.seed))
+            )
+        return unit(self._cached(given, sessions, lambda: spectral(sessions, self.shape.dim)))
 
-    def _cached(self, make: Callable[[], Vectors]) -> Vectors:
+    def _cached(self, kind: str, sessions: Sessions, make: Callable[[], Vectors]) -> Vectors:
         """With a checkpoint, embeddings are made once: word2vec may be half the work."""
-        from setwise.storage import artifact
-
         if self.checkpoint is None:
             return make()
-        folder = Path(self.checkpoint) / "embeddings"
+        digest = hashlib.sha256(repr((kind, len(self.ids), self.shape.dim, self.schedule.seed)).encode())
+        digest.update(sessions.items.values.tobytes() + sessions.items.offsets.tobytes())
+        folder, identity = Path(self.checkpoint) / "embeddings", digest.hexdigest()
         if not (folder / "manifest.json").exists():
-            artifact.write(folder, "embeddings", {"vectors": make()}, {})
-        return np.array(artifact.read(folder, "embeddings").arrays["vectors"])
+            artifact.write(folder, "embeddings", {"vectors": make()}, {"identity": identity})
+        saved = artifact.read(folder, "embeddings")
+        if saved.meta["identity"] != identity:
+            must, todo = "a folder of this very run (data, sizes and schedule)", "choose another folder or remove it"
+            raise InvalidInput("checkpoint", must, f"{self.checkpoint} of another", todo)
+        return np.array(saved.arrays["vectors"])

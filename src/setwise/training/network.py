@@ -155,7 +155,7 @@ class Items(nn.Module):
 
 
 class Reader(nn.Module):
-    """x̄ (B, dim): what a history (B, T, dim) says of its user; 0 for an empty one."""
+    """x̄ (B, dim): what a history (B, T, dim) says of its user; the same for everybody without one."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
