@@ -135,6 +135,7 @@ def table(rows: list[dict[str, Any]]) -> Table:
         "best",
         "setwise",
         "of best",
+        "log alone",
         "over pure",
         "over k-NN + greedy",
         "promised / true",

@@ -1,7 +1,7 @@
 """A simulated world of songs with people-readable titles and a simple transformer behind it: the embedded default.
 
-Songs lie near their artist, artists in genres. Two kinds of head take turns, each with a silent sink, so that a song
-alone gains little from them:
+Songs lie near their artist, artists in genres; apart from that taste a song has a mood. Two kinds of head take turns,
+each with a silent sink, so that a song alone gains little from them:
 
 * company: a song attends to songs of its mood and borrows the user's liking of them (songs that go together);
 * boredom: a song attends to its near-copies, whose value is the same negative number (the fifth near-copy bores).
@@ -9,8 +9,13 @@ alone gains little from them:
 A song's own worth is the base term: liking, popularity and a constant. With the logistic reward, F(S) is the expected
 number of songs the user likes. Everything follows from the seed.
 
-The constants below were chosen by trying some dozens of settings for one in which top-k by score loses about a fifth of
-the value, as it does on trained models. So what rankers gain in this world illustrates the idea; it is no evidence.
+``log`` is all that a learner gets to see: histories, slates drawn by a policy that knows nothing of company, and what
+came of them. ``expected`` is the truth about any slate.
+
+The constants below were chosen by trying some dozens of settings, first for a world in which top-k by score loses about
+a fifth of the value, as it does on trained models, then (six more settings) for one whose effects can be learned from
+a log of some 200,000 slates. So what rankers gain in this world illustrates the idea; it is no evidence. What a learner
+reaches of the truth is evidence about the learner, in a world of its own family.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ HELD_OUT = 0.05  # of the slates, for validation; of the sessions, once for vali
 ALONE = 0.5  # the share of the epochs in which sessions teach single items only
 OWN = 1500  # sessions an epoch for which the model's own slates are made and judged, after that
 CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
-SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "batch": 2048, "learning_rate": 0.01}
+SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "batch": 512, "learning_rate": 3e-3, "loudness": 1.0}
 
 Vectors = NDArray[np.float32]
 
@@ -62,8 +62,8 @@ def learn(
     ``embeddings``: "word2vec" or "spectral" of the sessions or histories ("auto": spectral for
     slates over few items, word2vec otherwise), an array (n_items, d), or None to learn from scratch;
     ``k``: how long the slates will be; ``checkpoint``: a folder to go on from after an interruption; ``device``: cpu or
-    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, reading) and ``Schedule`` (epochs,
-    batch, learning_rate, weight_decay, patience, seed).
+    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, loudness, reading) and ``Schedule``
+    (epochs, batch, learning_rate, weight_decay, patience, seed).
     """
     if not isinstance(data, (Sessions, Slates)):
         todo = "read a file with setwise.datasets.read, or use Sessions.of(lists of ids)"

@@ -1,0 +1,70 @@
+"""The closed loop and the held-out hits run end to end, and what they report is what the world and the data say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from setwise.datasets import Ragged, Sessions, World
+from setwise.training.examples import Cuts
+
+ROOT = Path(__file__).parents[2]
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    return __import__(name)
+
+
+def test_the_closed_loop_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = loaded(monkeypatch, "closed_loop")
+    rows = [loop.run(0, kind, slates=1500, items=150, users=6, epochs=1) for kind in loop.WORLDS]
+    for row in rows:
+        for name in ("setwise", "setwise, log alone", "k-NN + greedy", "pure embedding"):
+            assert 0 < row[name] <= row["best"] + 1e-9  # nobody beats a search with the truth, found on 150 songs
+        assert 0 < row["promised"] < loop.K
+    assert loop.table(rows).row_count == 4
+
+
+def test_a_learner_that_has_the_truth_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop = loaded(monkeypatch, "closed_loop")
+    world = World.make(300, n_users=5, seed=3)
+    users = [world.user(known) for known in world.histories]
+    shown = loop.optimised(world.catalog, users, world.histories, seed=0)
+    assert not any(np.isin(slate, known).any() for slate, known in zip(shown, world.histories, strict=True))
+    top = np.stack([np.setdiff1d(np.arange(300), known)[: loop.K] for known in world.histories])
+    assert (world.expected(world.histories, shown).sum(1) > world.expected(world.histories, top).sum(1)).all()
+
+
+def genres(n_sessions: int, rng: np.random.Generator) -> Sessions:
+    """Sessions of one genre each, 12 of its 40 songs."""
+    rows = [rng.permutation(40)[:12] + 40 * (number % 5) for number in range(n_sessions)]
+    return Sessions(Ragged.of(rows), [f"song-{row}" for row in range(200)])
+
+
+def test_held_out_hits_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = loaded(monkeypatch, "held_out_hits")
+    sessions = genres(300, np.random.default_rng(0))
+    rows = experiment.run(sessions, 20, seed=0, dim=8, heads=1, epochs=4, batch=256)
+    assert {row["method"] for row in rows} == {
+        "setwise", "top-k by score", "greedy", "word2vec neighbours", "popularity",
+    }  # fmt: skip
+    hits = {name: np.mean([row["hits"] for row in rows if row["method"] == name]) for name in ("setwise", "popularity")}
+    assert hits["setwise"] > hits["popularity"]  # genres are what there is to learn
+    assert experiment.shown(rows).row_count == 5
+
+
+def test_hits_are_counted_in_the_rest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = loaded(monkeypatch, "held_out_hits")
+    cuts = Cuts.first(Sessions(Ragged.of([[0, 1, 2, 3]]), list("abcdef")), history=2)
+    assert experiment.hits(cuts, Ragged.of([[2, 5, 0]])).tolist() == [1.0]  # song 0 is known, 5 is not in the playlist
+
+
+def test_the_playlists_of_the_experiment(monkeypatch: pytest.MonkeyPatch, shared_data: Path) -> None:
+    experiment = loaded(monkeypatch, "held_out_hits")
+    sessions = experiment.playlists(shared_data)
+    assert sessions.items.lengths.min() >= 25
+    assert len(sessions) > 3000
