@@ -116,7 +116,7 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
         **{name: float(world.expected(history, shown).sum(axis=1).mean()) for name, shown in answers.items()},
         "promised": promise(model, heard, answers["setwise"]),
         "promised, log alone": promise(offline, before, answers["setwise, log alone"]),
-        "validation_loss": min(model.summary["stages"]["slates"]["validation"]),
+        "validation_loss": min(model.summary["stages"]["company"]["validation"]),
         "seconds": time.perf_counter() - began,
     }
 

@@ -31,7 +31,7 @@ def test_a_log_of_the_world_is_worth_more_than_its_average() -> None:
     ignorant = np.full(len(test.outcome), log.outcome.mean())
     assert log_loss(model.predict(test), test.outcome) < log_loss(ignorant, test.outcome)
     assert model.catalog().attributes["title"][0] == world.catalog.attributes["title"][0]
-    assert len(model.summary["stages"]["slates"]["validation"]) <= 6
+    assert len(model.summary["stages"]["company"]["validation"]) <= 6
     assert model.summary["shape"]["heads"] == 2
     assert model.summary["calibrated_on"] == 100
 

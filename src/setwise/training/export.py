@@ -29,16 +29,17 @@ def exported(
     """What the network has learned, as a model that needs it no more."""
     shape, x = network.shape, network.items.everything()
     query, key = network.headed(network.query, x), network.headed(network.key, x)
+    loud = 0.0 if network.silent else 1.0
     sink = None
     if shape.sink:  # a last coordinate, 1 in queries and 0 in keys, carries the sink's level
         query = torch.cat([query, query.new_ones(*query.shape[:2], 1)], dim=2)
         key = torch.cat([key, key.new_zeros(*key.shape[:2], 1)], dim=2)
         sink_key = torch.cat([network.sink_key, network.sink_level[:, None]], dim=1)
-        sink = Sink(_array(sink_key), _array(network.sink_value))
+        sink = Sink(_array(sink_key), _array(loud * network.sink_value))
     catalog = Catalog(
         _array(query),
         _array(key),
-        _array(network.headed(network.value, x)),
+        _array(loud * network.headed(network.value, x)),
         Logistic(1.0, float(network.offset)),
         _array(torch.cat([network.base(x), network.bias.weight], dim=1)) if shape.base else None,
         sink,

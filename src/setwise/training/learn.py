@@ -1,8 +1,8 @@
 """The whole way from data to a model whose promises can be believed.
 
-**From slates** (what was shown, what came of it): embeddings from the histories, one training with validation and
-early stopping, and calibration on the slates held out. Promises on slates that the optimiser would show can only be
-checked by showing them: do so, and call ``model.calibrated(those)``.
+**From slates** (what was shown, what came of it): embeddings from the histories; first what items are worth alone, then
+company, which is kept only if slates held out become likelier by it; calibration on those slates. Promises on slates
+that the optimiser would show can only be checked by showing them: do so, and call ``model.calibrated(those)``.
 
 **From sessions** (implicit: no exposure): what an item is worth alone is learned from single items; company from
 slates that the model itself would show for a part of the session, judged by the rest of it, again and again as it
@@ -36,7 +36,7 @@ from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
 
 HELD_OUT = 0.05  # of the slates, for validation; of the sessions, once for validation and once for calibration
-ALONE = 0.5  # the share of the epochs in which sessions teach single items only
+ALONE = 0.4  # the share of the epochs in which items are learned alone; company must then earn its place
 OWN = 1500  # sessions an epoch for which the model's own slates are made and judged, after that
 CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
 SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "batch": 512, "learning_rate": 3e-3, "loudness": 1.0}
@@ -98,6 +98,12 @@ def _settings(options: dict[str, Any]) -> tuple[Shape, Schedule]:
             raise InvalidInput("options", f"among {', '.join(known)}", repr(name), "check its spelling")
     parts = [{name: value for name, value in options.items() if known[name] is kind} for kind in (Shape, Schedule)]
     return Shape(**parts[0]), Schedule(**parts[1])
+
+
+def _log_loss(model: SimpleTransformer, slates: Slates) -> float:
+    """Cross-entropy of promises and outcomes, averaged over items."""
+    promised = np.clip(model.predict(slates), 1e-12, 1 - 1e-12)
+    return float(-np.mean(slates.outcome * np.log(promised) + (1 - slates.outcome) * np.log(1 - promised)))
 
 
 class _Teacher:
@@ -163,10 +169,29 @@ class _Teacher:
                 raise InvalidInput("slates", "two or more, one of them for validation", len(slates), "show more first")
             kept, held = parted(len(slates), (1 - HELD_OUT, HELD_OUT) if len(slates) >= 40 else (0.5, 0.5), 0)
             slates, validation = slates.taken(kept), slates.taken(held)
-        histories = Sessions(slates.history, self.ids)
-        given = self.embeddings(embeddings, histories)
-        model = self.taught(self.network(given), slates, validation, loss, self.schedule, "slates")
-        return calibrated(model, validation) if loss == "item" else model
+        network = self.network(self.embeddings(embeddings, Sessions(slates.history, self.ids)))
+        if not self.shape.base or loss != "item":
+            return self.taught(network, slates, validation, loss, self.schedule, "company")
+        alone, company = self.halves()
+        network.silent = True
+        before = self.taught(network, slates, validation, loss, alone, "alone")
+        network.silent = False
+        model = self.taught(network, slates, validation, loss, company, "company")
+        return calibrated(self.worthwhile(before, model, validation), validation)
+
+    def halves(self) -> tuple[Schedule, Schedule]:
+        """The schedules of the two stages: items alone, then company."""
+        epochs = max(1, round(ALONE * self.schedule.epochs))
+        return replace(self.schedule, epochs=epochs), replace(
+            self.schedule, epochs=max(1, self.schedule.epochs - epochs)
+        )
+
+    def worthwhile(self, alone: SimpleTransformer, company: SimpleTransformer, validation: Slates) -> SimpleTransformer:
+        """The model with company if it tells more of slates it has not seen than the one without; else that one."""
+        losses = {"alone": _log_loss(alone, validation), "company": _log_loss(company, validation)}
+        kept = "company" if losses["company"] < losses["alone"] else "alone"
+        chosen = company if kept == "company" else alone
+        return SimpleTransformer(chosen.catalog(), chosen.encoder, {**self.summary(), "log_loss": losses, "kept": kept})
 
     def from_sessions(self, sessions: Sessions, embeddings: str | Vectors | None, k: int) -> SimpleTransformer:
         """Learn from what went together."""
@@ -181,13 +206,14 @@ class _Teacher:
         network = self.network(self.embeddings(embeddings, learned))
         held, rng = Cuts.first(stopped_by), np.random.default_rng([self.schedule.seed, 1])
         validation = singles(held, rng)
-        alone = replace(self.schedule, epochs=max(1, round(ALONE * self.schedule.epochs)))
-        model = self.taught(network, self.lessons(learned), validation, "item", alone, "alone")
+        alone, company = self.halves()
+        network.silent = True
+        before = self.taught(network, self.lessons(learned), validation, "item", alone, "alone")
         # Company is judged on what the model would have shown before it knew of company: the same slates every epoch.
-        validation = validation.joined(own_slates(model, held, k))
-        company = replace(self.schedule, epochs=max(1, self.schedule.epochs - alone.epochs))
-        lessons = self.lessons(learned, network, k)
-        model = self.taught(network, lessons, validation, "item", company, "company")
+        validation = validation.joined(own_slates(before, held, k))
+        network.silent = False
+        model = self.taught(network, self.lessons(learned, network, k), validation, "item", company, "company")
+        model = self.worthwhile(before, model, validation)
         cuts = Cuts.first(calibrated_on)
         for _ in range(CALIBRATIONS):
             model = calibrated(model, own_slates(model, cuts, k))

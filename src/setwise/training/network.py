@@ -82,6 +82,7 @@ class SimpleNetwork(nn.Module):
             self.sink_value = nn.Parameter(torch.zeros(shape.heads, shape.d_v))
             self.level = nn.Parameter(torch.full((shape.heads,), SILENCE / _LEVER))
         self.offset = nn.Parameter(torch.zeros(1))  # of the reward: f(a) = logistic(a + offset)
+        self.silent = False  # while it is, items are worth what they are alone and nothing is learned of company
         self.start()
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
@@ -106,7 +107,7 @@ class SimpleNetwork(nn.Module):
         """The arguments a_i(S) (B, L) of the items shown; what is not ``filled`` is padding."""
         user: Tensor = self.reader(self.items(history), heard)
         x: Tensor = self.items(shown)
-        argument = self.offset + self.company(x, user, filled)
+        argument = self.offset.expand(shown.shape) if self.silent else self.offset + self.company(x, user, filled)
         if self.shape.base:
             liking = (self.base(x) @ self.user_base(user).unsqueeze(-1)).squeeze(-1)
             argument = argument + liking + self.bias(shown).squeeze(-1)
