@@ -39,7 +39,7 @@ from setwise.training.showing import shown_slates
 K = 10
 WORLDS = {"set effects": {}, "no set effects": {"variety": 0.0, "complementarity": 0.0}}
 DIM = 24
-LEARNER = {"dim": DIM, "heads": 8, "learning_rate": 0.03}  # of eight heads enough find the effects, of four not always
+LEARNER = {"dim": DIM, "heads": 8}  # of eight heads enough find the effects, of four not always
 OWN = 0.06  # of all slates are the learner's own, shown after it has learned from the rest: then it learns again
 CALIBRATIONS, CALIBRATING = 2, 0.01  # times that calibration shows slates, and the share of all slates each time
 
@@ -176,7 +176,7 @@ def main() -> None:
     parser.add_argument("--slates", type=int, default=200_000)
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--users", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=6)
+    parser.add_argument("--epochs", type=int, default=10)
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
     arguments = parser.parse_args()
     console, rows = Console(width=140), []

@@ -35,6 +35,7 @@ from setwise.errors import InvalidInput
 READINGS = ("direction", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse
 SHARPNESS, SILENCE = 4.0, 6.0  # where logits of an item and itself, and of the sink, start
+COMPANY = ("query", "key", "value", "user_heads", "sink_key", "sink_value", "level", "offset")
 _LEVER = 5.0  # the sink's level is learned as a multiple of this: Adam's steps are small, and it has far to go
 
 
@@ -48,14 +49,14 @@ class Shape:
     d_v: int = 8  # of values
     base: bool = True  # the residual term: without it an item is worth only what its company lends
     sink: bool = True  # lets attention be silent, so that a softmax can act like a sum
-    loudness: float = 3.0  # the scale at which values start: loud enough to be felt, 1 where sessions are all there is
+    loudness: float = 3.0  # the scale at which values start: loud enough to be felt, or 0 to start from no company
     reading: str = "direction"  # P times a history's mean, at unit length; "mean": as it is; "attention": weighted
 
     def __post_init__(self) -> None:
         for name in ("dim", "heads", "d_kq", "d_v"):
             whole_number(name, getattr(self, name))
-        if real_number("loudness", self.loudness) <= 0:
-            raise InvalidInput("loudness", "positive", self.loudness, "leave it out, or try 1")
+        if real_number("loudness", self.loudness) < 0:
+            raise InvalidInput("loudness", "0 or more", self.loudness, "leave it out, or try 1")
         if self.reading not in READINGS:
             raise InvalidInput("reading", f"one of {', '.join(READINGS)}", repr(self.reading), "choose one of those")
 
@@ -97,6 +98,12 @@ class SimpleNetwork(nn.Module):
             if self.shape.sink:
                 self.value.weight.mul_(self.shape.loudness)
                 self.value.bias.mul_(self.shape.loudness)
+
+    def only_company(self) -> None:
+        """From now on what items are worth alone is left as it is, and company is learned."""
+        self.silent = False
+        for name, parameter in self.named_parameters():
+            parameter.requires_grad_(name.split(".")[0] in COMPANY)
 
     @property
     def sink_level(self) -> Tensor:
