@@ -87,7 +87,6 @@ def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[dict[
     seconds = time.perf_counter() - began
     for stage, report in model.summary["stages"].items():
         print(stage, "validation loss", [round(loss, 4) for loss in report["validation"]], "kept", report["kept"])
-    print("log loss", model.summary["log_loss"], "kept", model.summary["kept"])
     rows = evaluate(model, Cuts.first(held), kept, seed)
     return [{"seed": seed, "fit_seconds": round(seconds, 1), **row} for row in rows]
 

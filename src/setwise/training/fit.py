@@ -80,20 +80,22 @@ def train(
     schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
     *,
     checkpoint: str | os.PathLike[str] | None = None,
+    about: str = "",
     device: str | None = None,
     progress: bool | None = None,
 ) -> Report:
     """Teach ``network`` and leave it with the parameters that were best on ``validation``.
 
     ``slates`` may be a function of the epoch, when negatives are drawn anew. ``checkpoint`` is a folder: written after
-    every epoch, and gone on from when it holds the same run.
+    every epoch, and gone on from when it holds the same run; ``about`` says whatever else tells runs apart, such as
+    what the slates of later epochs depend on.
     """
     if loss not in LOSSES:
         raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of those")
     where = device_named(device)
     run = _Run(network.to(where), LOSSES[loss], schedule, where)
     judged = Rectangles.of(validation).on(where)
-    identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule)
+    identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, about)
     with _one_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
         start = run.resume(checkpoint, identity) if checkpoint is not None else 0
         fixed = None if callable(slates) else Rectangles.of(slates).on(where)
@@ -253,10 +255,15 @@ def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
 
 
 def _identity(
-    network: nn.Module, slates: Slates | Callable[[int], Slates], validation: Slates, loss: str, schedule: Schedule
+    network: nn.Module,
+    slates: Slates | Callable[[int], Slates],
+    validation: Slates,
+    loss: str,
+    schedule: Schedule,
+    about: str,
 ) -> str:
     """A digest of what decides the result: data (of the first epoch), first parameters, loss and schedule."""
-    digest = hashlib.sha256(json.dumps([loss, asdict(schedule)]).encode())
+    digest = hashlib.sha256(json.dumps([loss, asdict(schedule), about]).encode())
     for part in (slates(0) if callable(slates) else slates, validation):
         for array in (part.history.values, part.history.offsets, part.shown.values, part.shown.offsets, part.outcome):
             digest.update(np.ascontiguousarray(array).data)

@@ -4,10 +4,9 @@
 company, which is kept only if slates held out become likelier by it; calibration on those slates. Promises on slates
 that the optimiser would show can only be checked by showing them: do so, and call ``model.calibrated(those)``.
 
-**From sessions** (implicit: no exposure): what an item is worth alone is learned from single items; company, with that
-left as it is, from slates that the model itself would show for a part of other sessions, judged by the rest of them,
-again and again as it learns (examples.py). It, too, must earn its place. Calibration on such slates of sessions that
-took no part in learning.
+**From sessions** (implicit: no exposure): what an item is worth alone is learned from single items; company from
+slates that the model itself would show for a part of the session, judged by the rest of it, again and again as it
+learns (examples.py). Calibration on such slates of sessions that took no part in learning.
 """
 
 from __future__ import annotations
@@ -38,13 +37,10 @@ from setwise.training.simple_transformer import SimpleTransformer
 
 HELD_OUT = 0.05  # of the slates, for validation; of the sessions, once for validation and once for calibration
 ALONE = 0.4  # the share of the epochs in which items are learned alone; company must then earn its place
-ALONE_IN_SESSIONS = 0.7  # the same for sessions, whose company has less to tell
-FRESH = (
-    0.2  # of the sessions teach company alone: for those that taught the items, the model's own slates hit too often
-)
+SINGLES = 0.5  # the share of the epochs in which sessions teach single items only
 OWN = 1500  # sessions an epoch, at most, for which the model's own slates are made and judged
 CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
-SESSION_DEFAULTS = {"dim": 64, "epochs": 40, "learning_rate": 3e-3, "loudness": 0.0}
+SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "learning_rate": 3e-3, "patience": 20, "start": "small"}
 
 Vectors = NDArray[np.float32]
 
@@ -67,7 +63,7 @@ def learn(
     ``embeddings``: "word2vec" or "spectral" of the sessions or histories ("auto": spectral for
     slates over few items, word2vec otherwise), an array (n_items, d), or None to learn from scratch;
     ``k``: how long the slates will be; ``checkpoint``: a folder to go on from after an interruption; ``device``: cpu or
-    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, loudness, reading) and ``Schedule``
+    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, start, reading) and ``Schedule``
     (epochs, batch, learning_rate, weight_decay, patience, seed).
     """
     if not isinstance(data, (Sessions, Slates)):
@@ -145,6 +141,7 @@ class _Teacher:
         loss: str,
         schedule: Schedule,
         stage: str,
+        about: str = "",
     ) -> SimpleTransformer:
         """The model after one stage of training."""
         report = train(
@@ -154,6 +151,7 @@ class _Teacher:
             loss,
             schedule,
             checkpoint=None if self.checkpoint is None else Path(self.checkpoint) / stage,
+            about=about,
             device=self.device,
             progress=self.progress,
         )
@@ -177,16 +175,16 @@ class _Teacher:
         network = self.network(self.embeddings(embeddings, Sessions(slates.history, self.ids)))
         if not self.shape.base or loss != "item":
             return self.taught(network, slates, validation, loss, self.schedule, "company")
-        alone, company = self.halves(ALONE)
+        alone, company = self.halves()
         network.silent = True
         before = self.taught(network, slates, validation, loss, alone, "alone")
         network.silent = False
         model = self.taught(network, slates, validation, loss, company, "company")
         return calibrated(self.worthwhile(before, model, validation), validation)
 
-    def halves(self, share: float) -> tuple[Schedule, Schedule]:
-        """The schedules of the two stages: items alone for this share of the epochs, then company."""
-        epochs = max(1, round(share * self.schedule.epochs))
+    def halves(self) -> tuple[Schedule, Schedule]:
+        """The schedules of the two stages: items alone, then company."""
+        epochs = max(1, round(ALONE * self.schedule.epochs))
         return replace(self.schedule, epochs=epochs), replace(
             self.schedule, epochs=max(1, self.schedule.epochs - epochs)
         )
@@ -206,34 +204,26 @@ class _Teacher:
             todo = "bring more, or check which columns are session and item"
             raise InvalidInput("sessions", "20 or more of two items or more", len(usable), todo)
         sessions = sessions.taken(usable)
-        shares = (1 - FRESH - 2 * HELD_OUT, FRESH, HELD_OUT, HELD_OUT)
-        parts = parted(len(sessions), shares, self.schedule.seed)
-        learned, fresh, stopped_by, calibrated_on = (sessions.taken(part) for part in parts)
+        parts = parted(len(sessions), (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), self.schedule.seed)
+        learned, stopped_by, calibrated_on = (sessions.taken(part) for part in parts)
         network = self.network(self.embeddings(embeddings, learned))
-        held, rng = Cuts.first(stopped_by), np.random.default_rng([self.schedule.seed, 1])
-        validation = singles(held, rng)
-        alone, company = self.halves(ALONE_IN_SESSIONS)
-        network.silent = True
-        before = self.taught(network, self.lessons(learned), validation, "item", alone, "alone")
-        # Company is judged on what the model would have shown before it knew of company: the same slates every epoch.
-        validation = validation.joined(own_slates(before, held, k))
-        network.only_company()
-        model = self.taught(network, self.lessons(fresh, network, k), validation, "item", company, "company")
-        model = self.worthwhile(before, model, validation)
+        validation = singles(Cuts.first(stopped_by), np.random.default_rng([self.schedule.seed, 1]))
+        lessons = self.lessons(network, learned, k)
+        model = self.taught(network, lessons, validation, "item", self.schedule, "sessions", f"slates of {k}")
         cuts = Cuts.first(calibrated_on)
         for _ in range(CALIBRATIONS):
             model = calibrated(model, own_slates(model, cuts, k))
         return model
 
-    def lessons(self, sessions: Sessions, network: SimpleNetwork | None = None, k: int = 0) -> Callable[[int], Slates]:
-        """What to learn in an epoch: single items; with a network, the slates that it would show as it is then, too."""
-        stage = 2 if network is None else 3
+    def lessons(self, network: SimpleNetwork, sessions: Sessions, k: int) -> Callable[[int], Slates]:
+        """What to learn in an epoch: single items, and later slates that the network would show as it is then."""
+        first = round(SINGLES * self.schedule.epochs)
 
         def of_epoch(epoch: int) -> Slates:
-            rng = np.random.default_rng([self.schedule.seed, stage, epoch])
+            rng = np.random.default_rng([self.schedule.seed, 2, epoch])
             cuts = Cuts.random(sessions, rng)
             alone = singles(cuts, rng)
-            if network is None:
+            if epoch < first:
                 return alone
             network.eval()
             some = cuts.taken(np.sort(rng.permutation(len(cuts.sessions))[:OWN]))

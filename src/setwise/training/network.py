@@ -11,7 +11,8 @@ These are the catalogue's arrays: ``objective.py`` computes the same numbers fro
 column of the base term, next to a user coordinate that is always 1.
 
 **Where learning starts** decides whether attention is learned at all. From small random weights every head is a mean
-over the slate, and hardly leaves that plateau. So keys start equal to queries (items attend to what is like them, with
+over the slate, and hardly leaves that plateau: right where data say little of company (sessions), wrong where they say
+much (slates with outcomes). There keys start equal to queries (items attend to what is like them, with
 logits of about SHARPNESS), the sink starts SILENCE above nothing, so that weights are small and add up like a sum, and
 values start large enough to be felt through them.
 
@@ -29,13 +30,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from setwise.checks import real_number, whole_number
+from setwise.checks import whole_number
 from setwise.errors import InvalidInput
 
 READINGS = ("direction", "mean", "attention")
+STARTS = ("alike", "small")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse
-SHARPNESS, SILENCE = 4.0, 6.0  # where logits of an item and itself, and of the sink, start
-COMPANY = ("query", "key", "value", "user_heads", "sink_key", "sink_value", "level", "offset")
+SHARPNESS, SILENCE, LOUDNESS = 4.0, 6.0, 3.0  # logits of an item and itself, of the sink, and the scale of values
 _LEVER = 5.0  # the sink's level is learned as a multiple of this: Adam's steps are small, and it has far to go
 
 
@@ -49,16 +50,16 @@ class Shape:
     d_v: int = 8  # of values
     base: bool = True  # the residual term: without it an item is worth only what its company lends
     sink: bool = True  # lets attention be silent, so that a softmax can act like a sum
-    loudness: float = 3.0  # the scale at which values start: loud enough to be felt, or 0 to start from no company
+    start: str = "alike"  # attention starts sharp, on what is alike; "small": from small random weights
     reading: str = "direction"  # P times a history's mean, at unit length; "mean": as it is; "attention": weighted
 
     def __post_init__(self) -> None:
         for name in ("dim", "heads", "d_kq", "d_v"):
             whole_number(name, getattr(self, name))
-        if real_number("loudness", self.loudness) < 0:
-            raise InvalidInput("loudness", "0 or more", self.loudness, "leave it out, or try 1")
-        if self.reading not in READINGS:
-            raise InvalidInput("reading", f"one of {', '.join(READINGS)}", repr(self.reading), "choose one of those")
+        for name, known in (("start", STARTS), ("reading", READINGS)):
+            if getattr(self, name) not in known:
+                got = repr(getattr(self, name))
+                raise InvalidInput(name, f"one of {', '.join(known)}", got, "choose one of those")
 
 
 class SimpleNetwork(nn.Module):
@@ -81,29 +82,25 @@ class SimpleNetwork(nn.Module):
         if shape.sink:
             self.sink_key = nn.Parameter(torch.zeros(shape.heads, shape.d_kq))
             self.sink_value = nn.Parameter(torch.zeros(shape.heads, shape.d_v))
-            self.level = nn.Parameter(torch.full((shape.heads,), SILENCE / _LEVER))
+            self.level = nn.Parameter(torch.zeros(shape.heads))
         self.offset = nn.Parameter(torch.zeros(1))  # of the reward: f(a) = logistic(a + offset)
         self.silent = False  # while it is, items are worth what they are alone and nothing is learned of company
-        self.start()
+        if shape.start == "alike":
+            self.attend_to_alike()
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
 
-    def start(self) -> None:
-        """Attention to what is alike, and values that are felt."""
+    def attend_to_alike(self) -> None:
+        """Keys like queries, a sink that is nearly silent beside nothing, and values that are felt through it."""
         with torch.no_grad():
             for head in self.query.weight.view(self.shape.heads, self.shape.d_kq, -1):
                 nn.init.orthogonal_(head, gain=math.sqrt(SHARPNESS))
             self.query.bias.zero_()
             self.key.weight.copy_(self.query.weight)
             if self.shape.sink:
-                self.value.weight.mul_(self.shape.loudness)
-                self.value.bias.mul_(self.shape.loudness)
-
-    def only_company(self) -> None:
-        """From now on what items are worth alone is left as it is, and company is learned."""
-        self.silent = False
-        for name, parameter in self.named_parameters():
-            parameter.requires_grad_(name.split(".")[0] in COMPANY)
+                self.level.fill_(SILENCE / _LEVER)
+                self.value.weight.mul_(LOUDNESS)
+                self.value.bias.mul_(LOUDNESS)
 
     @property
     def sink_level(self) -> Tensor:
