@@ -33,6 +33,7 @@ ORDER = [
     {"training"},
     {"slate"},
     {"recommender"},
+    {"serving"},
     {"cli"},
 ]
 for level, rooms in enumerate(ORDER):
