@@ -86,7 +86,9 @@ def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[dict[
     model = SimpleTransformer.fit(kept, k=K, seed=seed, **options)
     seconds = time.perf_counter() - began
     for stage, report in model.summary["stages"].items():
-        print(stage, "validation loss", [round(loss, 4) for loss in report["validation"]], "kept", report["kept"])
+        losses = {name: [round(loss, 4) for loss in report[name]] for name in ("training", "validation")}
+        print(stage, losses, "kept", report["kept"])
+    print("hits of held-out slates", model.summary["hits"], "kept", model.summary["kept"])
     rows = evaluate(model, Cuts.first(held), kept, seed)
     return [{"seed": seed, "fit_seconds": round(seconds, 1), **row} for row in rows]
 
@@ -116,13 +118,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--users", type=int, default=500)
-    parser.add_argument("--seeds", type=int, default=1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
     arguments = parser.parse_args()
     sessions = playlists(arguments.data)
     console = Console()
     console.print(f"{len(sessions):,} playlists, {sessions.n_items:,} songs, {len(sessions.items.values):,} entries")
-    rows = [row for seed in range(arguments.seeds) for row in run(sessions, arguments.users, seed)]
+    rows = [row for seed in arguments.seeds for row in run(sessions, arguments.users, seed)]
     console.print(f"fitted in {rows[0]['fit_seconds']} s")
     console.print(shown(rows))
     if arguments.out:

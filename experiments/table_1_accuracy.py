@@ -118,14 +118,14 @@ def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
 
 
 def flat_scorers(training: Slates, x: np.ndarray, seed: int) -> Scorers:
-    """Guesses and flat models; cosines mean nothing between such vectors, so there are two sets of features."""
+    """Guesses and flat models; cosines mean nothing between such vectors, so there are three sets of features."""
     slates, rng = fives(training, seed), np.random.default_rng(seed)
     found: Scorers = {
         ("random guess", "-"): lambda test: rng.random(len(test.shown.values)),
         ("highest in the list", "-"): lambda test: -test.shown.values.astype(float),  # items go by place first
     }
     for model in MODELS:
-        for features in () if model == "random guess" else FEATURES[:2]:
+        for features in () if model == "random guess" else FEATURES[:3]:
             found[model, features] = FlatModel(model, x, features, "item", seed=seed).fit(slates).predict
     return found
 
@@ -152,6 +152,7 @@ def distances(rows: list[Row], console: Console) -> None:
     (ours,) = (found for (model, _), found in groups.items() if model == "simple transformer")
     rivals = {
         "the best model without attention": [key for key in groups if key[0] not in ATTENTION],
+        "the best of them on the bag of all twenty": [key for key in groups if key[1] == "bag"],
         "the best of them on plain vectors": [key for key in groups if key[1] == "vectors"],
         "the pure embedding model": [key for key in groups if key[0] == "pure embedding"],
         "the best general transformer": [key for key in groups if key[0] == "general transformer"],

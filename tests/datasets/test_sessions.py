@@ -156,3 +156,10 @@ def test_parted_is_a_partition(n, seed):
 def test_shares_must_sum_to_one(shares):
     with pytest.raises(InvalidInput, match="shares must be positive numbers that sum to 1"):
         parted(5, shares)
+
+
+@given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=6), st.data())
+def test_holds_is_membership_list_by_list(lists: list[list[int]], data: st.DataObject) -> None:
+    pairs = data.draw(st.lists(st.tuples(st.integers(0, len(lists) - 1), st.integers(0, 12)), max_size=20))
+    rows, values = (np.array([pair[part] for pair in pairs], np.int64) for part in (0, 1))
+    assert Ragged.of(lists).holds(rows, values).tolist() == [value in lists[row] for row, value in pairs]

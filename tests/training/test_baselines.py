@@ -43,7 +43,9 @@ def test_a_planted_taste_is_found(model: str, features: str, task: str) -> None:
     fitted = FlatModel(model, vectors, features, task).fit(train)
     test, _ = planted(1, task=task)
     found = accuracy(fitted, test)
-    if model == "logistic regression" and features != "similarities":
+    if features == "bag" and task == "item":
+        assert found < 0.65  # the item alone says nothing of a match
+    elif model == "logistic regression" and features != "similarities":
         assert found < 0.65  # it is a product of history and slate, which no linear function of the two is
     else:
         assert found > 0.8
@@ -100,7 +102,7 @@ def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
     vectors = np.ones((200, 2), np.float32)
     with pytest.raises(InvalidInput, match="model must be one of random guess, logistic regression"):
         FlatModel("oracle", vectors)
-    with pytest.raises(InvalidInput, match="features must be one of vectors, means, similarities"):
+    with pytest.raises(InvalidInput, match="features must be one of bag, vectors, means, similarities"):
         FlatModel("random forest", vectors, "magic")
     with pytest.raises(InvalidInput, match="task must be one of set, item"):
         FlatModel("random forest", vectors, task="both")

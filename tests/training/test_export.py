@@ -36,7 +36,7 @@ def test_parts_that_are_not_there(base: bool, sink: bool) -> None:
 @pytest.mark.parametrize("reading", READINGS)
 def test_the_reading_goes_along(reading: str) -> None:
     encoder = exported(random_network(Shape(dim=4, reading=reading)), range(ITEMS), {}).encoder
-    assert (encoder.project is not None) == (reading == "direction")
+    assert (encoder.project is not None) == (reading in ("turned", "direction"))
     assert (encoder.attend is not None) == (reading == "attention")
 
 

@@ -15,7 +15,7 @@ from tiny_networks import grouped_sessions, liked_slates, log_loss
 
 from setwise.datasets import Ragged, Sessions, Slates, World
 from setwise.errors import DamagedArtifact, InvalidInput
-from setwise.training import SimpleTransformer
+from setwise.training import SimpleTransformer, learn
 from setwise.training.examples import Cuts, own_slates
 from setwise.training.fit import Schedule
 from setwise.training.learn import SESSION_DEFAULTS
@@ -111,6 +111,23 @@ def test_the_page_on_learning_tells_the_defaults() -> None:
     }
     defaults = {one.name: one.default for kind in (Shape, Schedule) for one in fields(kind)}
     assert told == {name: (str(one), str(SESSION_DEFAULTS.get(name, one))) for name, one in defaults.items()}
+
+
+@pytest.mark.parametrize(
+    ("gain", "kept"), [(np.ones(40), "company"), (np.r_[2.0, np.zeros(39)], "alone"), (np.zeros(40), "alone")]
+)
+def test_company_must_bring_more_hits_beyond_doubt(gain: np.ndarray, kept: str) -> None:
+    data = grouped_sessions(30)
+    model = SimpleTransformer.fit(data, k=3, **TINY)
+    teacher = learn._Teacher(data, Shape(), Schedule(), None, None, None)
+    chosen = teacher.more_hits(learn._Shown(model, np.ones(40)), learn._Shown(model, 1 + gain))
+    assert chosen.summary["kept"] == kept
+    assert chosen.summary["hits"] == {"alone": 1.0, "company": 1 + gain.mean()}
+
+
+def test_sessions_without_a_base_term() -> None:
+    model = SimpleTransformer.fit(grouped_sessions(30), k=3, base=False, **TINY)
+    assert model.catalog().base is None
 
 
 # --- checkpoints ---

@@ -109,6 +109,13 @@ def test_sizes_are_whole_numbers(name: str) -> None:
             Shape(**{name: wrong})
 
 
-def test_a_reading_is_one_of_three() -> None:
-    with pytest.raises(InvalidInput, match="reading must be one of direction, mean, attention, got 'aloud'"):
+def test_a_reading_is_one_of_four() -> None:
+    with pytest.raises(InvalidInput, match="reading must be one of turned, direction, mean, attention, got 'aloud'"):
         Shape(reading="aloud")
+
+
+def test_items_that_are_kept_are_worth_alone_what_they_were() -> None:
+    network = SimpleNetwork(6, Shape(dim=4, heads=2, d_kq=2, d_v=2))
+    network.keep_items()
+    learned = {name.split(".")[0] for name, tensor in network.named_parameters() if tensor.requires_grad}
+    assert learned == {"query", "key", "value", "user_heads", "sink_key", "sink_value", "level", "offset"}

@@ -113,14 +113,6 @@ def test_judged_knows_whose_hit_it_is() -> None:
     np.testing.assert_array_equal(cuts.judged(Ragged.of([[2, 4], [4, 2]])), [1, 0, 1, 0])
 
 
-def test_slates_for_some_rows_and_some_twice() -> None:
-    cuts = Cuts.first(sessions_of([[1, 2], [3, 4]]), 1)
-    slates = cuts.slates(Ragged.of([[4], [2], [2, 4]]), np.array([1, 1, 0]))
-    assert [list(one) for one in slates.history] == [[3], [3], [1]]
-    np.testing.assert_array_equal(slates.outcome, [1, 0, 1, 0])
-    assert slates.ids == cuts.sessions.ids
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_the_model_that_knows_the_groups_has_more_hits(seed: int) -> None:
     """The judge of own slates tells a model with the truth from one without."""

@@ -179,14 +179,15 @@ def _learned(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
     stages = [
         {
             "stage": name,
-            "epochs": len(stage["validation"]),
+            "epochs": len(stage["training"]),
             "kept_epoch": stage["kept"] + 1,
             "training_loss": stage["training"][stage["kept"]],
-            "validation_loss": stage["validation"][stage["kept"]],
+            "validation_loss": stage["validation"][stage["kept"]] if stage["validation"] else None,
         }
         for name, stage in model.summary["stages"].items()
     ]
-    return {"model": repr(model.catalog()), "seconds": seconds, "stages": stages}
+    kept = model.summary.get("kept")
+    return {"model": repr(model.catalog()), "seconds": seconds, "stages": stages, "kept": kept}
 
 
 @dataclass(frozen=True)
@@ -260,11 +261,14 @@ class _Told:
     def learned(self) -> str:
         """How learning went."""
         lines = [f"Learned in {self.report['learned']['seconds']:,.0f} s."]
-        lines += [
-            f"  {one['stage']}: {one['epochs']} epochs, epoch {one['kept_epoch']} was kept: loss "
-            f"{one['training_loss']:.4f}, on validation {one['validation_loss']:.4f}"
-            for one in self.report["learned"]["stages"]
-        ]
+        for one in self.report["learned"]["stages"]:
+            judged = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
+            lines.append(
+                f"  {one['stage']}: {one['epochs']} epochs, epoch {one['kept_epoch']} was kept: loss "
+                f"{one['training_loss']:.4f}{judged}"
+            )
+        if self.report["learned"]["kept"] == "alone":
+            lines.append("  Company did not pay on what was held out: items are worth what they are worth alone.")
         return "\n".join(lines) + "\n"
 
     def no_quality(self) -> str:

@@ -79,6 +79,13 @@ class Ragged:
         """The entries where ``mask`` (aligned with values) is true; lists may come out empty."""
         return Ragged.cut(self.values[mask], np.bincount(self.owner[mask], minlength=len(self)))
 
+    def holds(self, lists: Rows, values: Rows) -> NDArray[np.bool_]:
+        """Whether each of these lists holds the value beside it."""
+        n = 1 + max(self.values.max(initial=0), values.max(initial=0))
+        held, asked = np.sort(self.owner * n + self.values), lists * n + values
+        place = np.searchsorted(held, asked)  # np.isin hashes, and such regular keys collide: it took 20 times as long
+        return np.append(held, -1)[place] == asked
+
     def joined(self, others: Ragged) -> Ragged:
         """These lists, then the others."""
         return Ragged.cut(np.concatenate([self.values, others.values]), np.concatenate([self.lengths, others.lengths]))

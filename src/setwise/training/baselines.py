@@ -1,17 +1,20 @@
 """Models without attention, on the same slates: what the simple transformer must beat.
 
 **Flat models** (scikit-learn: logistic regression, random forest, support vector machine, nearest neighbours, and a
-guess) see a slate as one row of numbers made from item vectors x. Three ways to make it, because a comparison is only
+guess) see a slate as one row of numbers made from item vectors x. Four ways to make it, because a comparison is only
 worth what the features of the weaker side are worth:
 
+* ``bag``: the mean of history and items shown together, as if they were one list. The paper's baselines disregard
+  sequence: as we read it, they are not told where the history ends.
 * ``vectors``: those of the last ``reach`` items of the history and of the items shown, one after another; nothing is
   said of how they relate.
 * ``means``: the mean of the history and the mean of the items shown.
 * ``similarities``: how near the items shown are to the history and to each other (cosines), and their lengths, which
   for word2vec tell popularity; least, mean and largest over the slate. Hand-made for this task.
 
-With ``task="item"`` the rows are items instead of slates: ``vectors`` is the mean of the history, the item and the mean
-of the slate, ``means`` the history's and the item's, ``similarities`` as above for one item.
+With ``task="item"`` the rows are items instead of slates: ``bag`` is the item alone, ``vectors`` the mean of the
+history, the item and the mean of the slate, ``means`` the history's and the item's, ``similarities`` as above for one
+item.
 
 **The pure embedding model** is the simple transformer without its attention: a_i = base_i · u⁰ + bias_i, whatever
 stands beside i.
@@ -36,7 +39,7 @@ from setwise.training.network import CORRECTION_DECAY, Items, Reader, Shape
 Floats = NDArray[np.float64]
 Vectors = NDArray[np.float32]
 
-FEATURES = ("vectors", "means", "similarities")
+FEATURES = ("bag", "vectors", "means", "similarities")
 TASKS = ("set", "item")
 
 
@@ -118,6 +121,10 @@ def _means(lists: Ragged, vectors: Vectors) -> Vectors:
 
 
 def _slate_rows(slates: Slates, vectors: Vectors, features: str, reach: int, width: int) -> Floats:
+    if features == "bag":
+        known, shown = slates.history.lengths[:, None], slates.shown.lengths[:, None]
+        total = known * _means(slates.history, vectors) + shown * _means(slates.shown, vectors)
+        return np.asarray(total / (known + shown), np.float64)
     if features == "vectors":
         blocks = [
             _side_by_side(lists, vectors, size) for lists, size in ((slates.history, reach), (slates.shown, width))
@@ -143,6 +150,8 @@ def _spread(lists: Ragged, column: Floats) -> Floats:
 
 def _item_rows(slates: Slates, vectors: Vectors, features: str, reach: int) -> Floats:
     owner, items = slates.shown.owner, vectors[slates.shown.values]
+    if features == "bag":
+        return np.asarray(items, np.float64)
     history, slate = _means(slates.history, vectors)[owner], _means(slates.shown, vectors)[owner]
     if features == "vectors":
         return np.concatenate([history, items, slate], axis=1)

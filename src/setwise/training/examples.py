@@ -61,15 +61,12 @@ class Cuts:
         return Cuts(self.sessions.taken(rows), self.history.taken(rows), self.hits.taken(rows))
 
     def judged(self, shown: Ragged) -> NDArray[np.float32]:
-        """1 for every item shown that is a hit, aligned with ``shown.values``."""
-        n = max(1, self.sessions.n_items)
-        return np.isin(shown.owner * n + shown.values, self.hits.owner * n + self.hits.values).astype(np.float32)
+        """1 for every item shown that is a hit, aligned with ``shown.values``: one list a session."""
+        return self.hits.holds(shown.owner, shown.values).astype(np.float32)
 
-    def slates(self, shown: Ragged, rows: Rows | None = None) -> Slates:
-        """What came of showing these lists, one a session (or one for each of ``rows``)."""
-        cuts = self if rows is None else self.taken(rows)
-        outcome = frozen(cuts.judged(shown))
-        return Slates(cuts.history, shown, outcome, cuts.sessions.ids, cuts.sessions.attributes)
+    def slates(self, shown: Ragged) -> Slates:
+        """What came of showing these lists, one a session."""
+        return Slates(self.history, shown, frozen(self.judged(shown)), self.sessions.ids, self.sessions.attributes)
 
 
 def singles(cuts: Cuts, rng: np.random.Generator, hits: int = 8, misses: int = 4) -> Slates:
@@ -84,10 +81,11 @@ def singles(cuts: Cuts, rng: np.random.Generator, hits: int = 8, misses: int = 4
     evenly = rng.integers(cuts.sessions.n_items, size=len(owner))
     others = np.where(rng.random(len(owner)) < 0.5, by_popularity, evenly)
     rows, items = np.concatenate([chosen.owner, owner]), np.concatenate([chosen.values, others])
-    n = cuts.sessions.n_items
-    known = np.isin(rows * n + items, cuts.history.owner * n + cuts.history.values)
-    rows, items = rows[~known], items[~known]
-    return cuts.slates(Ragged.cut(items, np.ones(len(items), np.int64)), rows)
+    new = ~cuts.history.holds(rows, items)
+    rows, items = rows[new], items[new]
+    outcome = frozen(cuts.hits.holds(rows, items).astype(np.float32))
+    alone = Ragged.cut(items, np.ones(len(items), np.int64))
+    return Slates(cuts.history.taken(rows), alone, outcome, cuts.sessions.ids, cuts.sessions.attributes)
 
 
 def own_slates(model: SimpleTransformer, cuts: Cuts, k: int = 10, ranker: str = "swap") -> Slates:

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from setwise.catalog import Catalog, Sink
+from setwise.encoder import Encoder
 from setwise.rewards import Logistic
-from setwise.training.encoder import Encoder
 from setwise.training.network import SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
 

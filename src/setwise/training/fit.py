@@ -61,21 +61,26 @@ class Schedule:
 
 @dataclass
 class Report:
-    """What happened: the losses after each epoch, and which epoch was kept."""
+    """What happened: the losses after each epoch (no validation losses without validation), and the epoch kept."""
 
     training: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
 
     @property
     def best(self) -> int:
-        """The epoch of the lowest validation loss, from 0; its parameters are the ones kept."""
-        return int(np.argmin(self.validation))
+        """The epoch of the lowest validation loss, from 0, or the last without validation: its parameters are kept."""
+        return int(np.argmin(self.validation)) if self.validation else len(self.training) - 1
+
+    def latest(self) -> str:
+        """The last losses in words."""
+        judged = f", validation {self.validation[-1]:.4f}" if self.validation else ""
+        return f"loss {self.training[-1]:.4f}{judged}"
 
 
 def train(
     network: nn.Module,
     slates: Slates | Callable[[int], Slates],
-    validation: Slates,
+    validation: Slates | None,
     loss: str = "item",
     schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
     *,
@@ -84,7 +89,7 @@ def train(
     device: str | None = None,
     progress: bool | None = None,
 ) -> Report:
-    """Teach ``network`` and leave it with the parameters that were best on ``validation``.
+    """Teach ``network`` and leave it with the parameters that were best on ``validation``, or, if None, the last.
 
     ``slates`` may be a function of the epoch, when negatives are drawn anew. ``checkpoint`` is a folder: written after
     every epoch, and gone on from when it holds the same run; ``about`` says whatever else tells runs apart, such as
@@ -94,7 +99,7 @@ def train(
         raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of those")
     where = device_named(device)
     run = _Run(network.to(where), LOSSES[loss], schedule, where)
-    judged = Rectangles.of(validation).on(where)
+    judged = None if validation is None else Rectangles.of(validation).on(where)
     identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, about)
     with _one_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
         start = run.resume(checkpoint, identity) if checkpoint is not None else 0
@@ -108,7 +113,7 @@ def train(
             run.judge(judged)
             if checkpoint is not None:
                 run.save(checkpoint, identity)
-            bar.advance(1, f"loss {run.report.training[-1]:.4f}, validation {run.report.validation[-1]:.4f}")
+            bar.advance(1, run.report.latest())
     network.load_state_dict(run.kept)
     network.eval()
     return run.report
@@ -161,7 +166,7 @@ class _Run:
 
     def tired(self) -> bool:
         """Whether validation has not improved for ``patience`` epochs."""
-        done = len(self.report.validation)
+        done = len(self.report.training)
         return done > 0 and done - 1 - self.report.best >= self.schedule.patience
 
     def epoch(self, epoch: int, data: Rectangles) -> None:
@@ -182,20 +187,24 @@ class _Run:
             total += float(loss.detach()) * len(rows)
         self.report.training.append(total / len(data))
 
-    def judge(self, data: Rectangles) -> None:
-        """Loss on the validation slates; the best parameters so far are kept."""
+    def judge(self, data: Rectangles | None) -> None:
+        """Loss on the validation slates, if there are any; the best parameters so far are kept."""
         self.network.eval()
+        if data is not None:
+            self.report.validation.append(self.loss_on(data))
+        if not np.isfinite([*self.report.training[-1:], *self.report.validation[-1:]]).all():
+            raise InvalidInput("the loss", "finite", self.report.latest(), "lower learning_rate")
+        if self.report.best == len(self.report.training) - 1:
+            self.kept = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+
+    def loss_on(self, data: Rectangles) -> float:
+        """The mean loss on these slates."""
         total = 0.0
         with torch.no_grad():
             for start in range(0, len(data), _VALIDATED_TOGETHER):
                 part = data.taken(slice(start, start + _VALIDATED_TOGETHER))
                 total += float(part.loss(self.network, self.loss)) * len(part)
-        self.report.validation.append(total / len(data))
-        if not np.isfinite(self.report.validation[-1]):
-            todo = "lower learning_rate"
-            raise InvalidInput("the validation loss", "finite", f"{self.report.validation[-1]}", todo)
-        if self.report.best == len(self.report.validation) - 1:
-            self.kept = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+        return total / len(data)
 
     # --- checkpoints ---
 
@@ -224,7 +233,7 @@ class _Run:
             state.setdefault(int(number), {})[moment] = tensor.reshape(()) if moment == "step" else tensor
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
         self.report = Report(**saved.meta["report"])
-        return len(self.report.validation)
+        return len(self.report.training)
 
 
 def device_named(name: str | None) -> torch.device:
@@ -257,14 +266,14 @@ def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
 def _identity(
     network: nn.Module,
     slates: Slates | Callable[[int], Slates],
-    validation: Slates,
+    validation: Slates | None,
     loss: str,
     schedule: Schedule,
     about: str,
 ) -> str:
     """A digest of what decides the result: data (of the first epoch), first parameters, loss and schedule."""
     digest = hashlib.sha256(json.dumps([loss, asdict(schedule), about]).encode())
-    for part in (slates(0) if callable(slates) else slates, validation):
+    for part in (slates(0) if callable(slates) else slates, *([] if validation is None else [validation])):
         for array in (part.history.values, part.history.offsets, part.shown.values, part.shown.offsets, part.outcome):
             digest.update(np.ascontiguousarray(array).data)
     for name, tensor in network.state_dict().items():

@@ -4,9 +4,10 @@
 company, which is kept only if slates held out become likelier by it; calibration on those slates. Promises on slates
 that the optimiser would show can only be checked by showing them: do so, and call ``model.calibrated(those)``.
 
-**From sessions** (implicit: no exposure): what an item is worth alone is learned from single items; company from
-slates that the model itself would show for a part of the session, judged by the rest of it, again and again as it
-learns (examples.py). Calibration on such slates of sessions that took no part in learning.
+**From sessions** (implicit: no exposure): what an item is worth alone is learned from single items. Then, with the
+items as they are, company from slates that the model itself would show to people it has not met, judged by what they
+really held (examples.py). On a last part of the sessions both models show their slates: company is kept only if it
+brings more hits beyond doubt, and promises are calibrated there.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import os
 from collections.abc import Callable
 from dataclasses import asdict, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -35,12 +36,13 @@ from setwise.training.fit import Report, Schedule, device_named, hash_of, train
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
 
-HELD_OUT = 0.05  # of the slates, for validation; of the sessions, once for validation and once for calibration
+HELD_OUT = 0.05  # of the slates, for validation
 ALONE = 0.4  # the share of the epochs in which items are learned alone; company must then earn its place
-SINGLES = 0.5  # the share of the epochs in which sessions teach single items only
+SHARES = (0.7, 0.15, 0.15)  # of the sessions teach items alone, teach company, and judge
 OWN = 1500  # sessions an epoch, at most, for which the model's own slates are made and judged
+BEYOND_DOUBT = 2.0  # standard errors by which company must bring more hits
 CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
-SESSION_DEFAULTS = {"dim": 64, "epochs": 20, "learning_rate": 3e-3, "patience": 20, "start": "small"}
+SESSION_DEFAULTS = {"dim": 64, "reading": "direction", "learning_rate": 0.01, "weight_decay": 0.003}
 
 Vectors = NDArray[np.float32]
 
@@ -63,7 +65,7 @@ def learn(
     ``embeddings``: "word2vec" or "spectral" of the sessions or histories ("auto": spectral for
     slates over few items, word2vec otherwise), an array (n_items, d), or None to learn from scratch;
     ``k``: how long the slates will be; ``checkpoint``: a folder to go on from after an interruption; ``device``: cpu or
-    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, start, reading) and ``Schedule``
+    cuda. ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, reading) and ``Schedule``
     (epochs, batch, learning_rate, weight_decay, patience, seed).
     """
     if not isinstance(data, (Sessions, Slates)):
@@ -107,6 +109,20 @@ def _log_loss(model: SimpleTransformer, slates: Slates) -> float:
     return float(-np.mean(slates.outcome * np.log(promised) + (1 - slates.outcome) * np.log(1 - promised)))
 
 
+class _Shown(NamedTuple):
+    """A model calibrated on slates that it showed, and how many hits each of them had."""
+
+    model: SimpleTransformer
+    hits: NDArray[np.float64]
+
+
+def _shown(model: SimpleTransformer, cuts: Cuts, k: int) -> _Shown:
+    for _ in range(CALIBRATIONS):
+        slates = own_slates(model, cuts, k)
+        model = calibrated(model, slates)
+    return _Shown(model, np.bincount(slates.shown.owner, slates.outcome, len(slates)))
+
+
 class _Teacher:
     """One run: its settings, and what both ways share."""
 
@@ -137,7 +153,7 @@ class _Teacher:
         self,
         network: SimpleNetwork,
         slates: Slates | Callable[[int], Slates],
-        validation: Slates,
+        validation: Slates | None,
         loss: str,
         schedule: Schedule,
         stage: str,
@@ -204,32 +220,48 @@ class _Teacher:
             todo = "bring more, or check which columns are session and item"
             raise InvalidInput("sessions", "20 or more of two items or more", len(usable), todo)
         sessions = sessions.taken(usable)
-        parts = parted(len(sessions), (1 - 2 * HELD_OUT, HELD_OUT, HELD_OUT), self.schedule.seed)
-        learned, stopped_by, calibrated_on = (sessions.taken(part) for part in parts)
-        network = self.network(self.embeddings(embeddings, learned))
-        validation = singles(Cuts.first(stopped_by), np.random.default_rng([self.schedule.seed, 1]))
-        lessons = self.lessons(network, learned, k)
-        model = self.taught(network, lessons, validation, "item", self.schedule, "sessions", f"slates of {k}")
-        cuts = Cuts.first(calibrated_on)
-        for _ in range(CALIBRATIONS):
-            model = calibrated(model, own_slates(model, cuts, k))
-        return model
+        parts = parted(len(sessions), SHARES, self.schedule.seed)
+        met, unmet, judges = (sessions.taken(part) for part in parts)
+        network = self.network(self.embeddings(embeddings, met))
+        network.silent = self.shape.base  # without a base term an item alone draws on itself
+        alone = self.taught(network, self.single_items(met), None, "item", self.schedule, "alone")
+        network.silent = False
+        if self.shape.base:
+            network.keep_items()
+        cuts, half = Cuts.first(judges), replace(self.schedule, epochs=max(1, self.schedule.epochs // 2))
+        lessons, validation = self.own_slates(network, unmet, k), own_slates(alone, cuts, k)
+        company = self.taught(network, lessons, validation, "item", half, "company", f"slates of {k}")
+        return self.more_hits(_shown(alone, cuts, k), _shown(company, cuts, k))
 
-    def lessons(self, network: SimpleNetwork, sessions: Sessions, k: int) -> Callable[[int], Slates]:
-        """What to learn in an epoch: single items, and later slates that the network would show as it is then."""
-        first = round(SINGLES * self.schedule.epochs)
+    def single_items(self, sessions: Sessions) -> Callable[[int], Slates]:
+        """Single items for every epoch, each time of other cuts."""
 
         def of_epoch(epoch: int) -> Slates:
             rng = np.random.default_rng([self.schedule.seed, 2, epoch])
-            cuts = Cuts.random(sessions, rng)
-            alone = singles(cuts, rng)
-            if epoch < first:
-                return alone
-            network.eval()
-            some = cuts.taken(np.sort(rng.permutation(len(cuts.sessions))[:OWN]))
-            return alone.joined(own_slates(exported(network, self.ids, {}), some, k))
+            return singles(Cuts.random(sessions, rng), rng)
 
         return of_epoch
+
+    def own_slates(self, network: SimpleNetwork, sessions: Sessions, k: int) -> Callable[[int], Slates]:
+        """For every epoch slates that the network would show as it is then."""
+
+        def of_epoch(epoch: int) -> Slates:
+            rng = np.random.default_rng([self.schedule.seed, 3, epoch])
+            cuts = Cuts.random(sessions, rng)
+            network.eval()
+            some = cuts.taken(np.sort(rng.permutation(len(cuts.sessions))[:OWN]))
+            return own_slates(exported(network, self.ids, {}), some, k)
+
+        return of_epoch
+
+    def more_hits(self, alone: _Shown, company: _Shown) -> SimpleTransformer:
+        """The model with company if its slates had more hits than the other's beyond doubt; else the one without."""
+        more = company.hits - alone.hits
+        earned = more.mean() > BEYOND_DOUBT * more.std() / np.sqrt(len(more))
+        hits = {"alone": float(alone.hits.mean()), "company": float(company.hits.mean())}
+        chosen, kept = (company.model, "company") if earned else (alone.model, "alone")
+        summary = {**chosen.summary, **self.summary(), "hits": hits, "kept": kept}
+        return SimpleTransformer(chosen.catalog(), chosen.encoder, summary)
 
     def embeddings(self, given: str | Vectors | None, sessions: Sessions) -> Vectors | None:
         """What the input layer starts from: unit vectors, so that inner products are cosines."""

@@ -2,7 +2,7 @@
 
     x_i            an item's embedding after the input layer
     q_i, k_i, v_i  linear in x_i, one of each a head
-    x̄              the user: P times the mean of the x of the history, at unit length (or the mean itself, or attention)
+    x̄              the user: P times the mean of the x of the history, at unit length (or as ``reading`` says)
     u^h, u⁰        linear in (x̄, 1): the constant coordinate speaks for users of whom nothing is known
     w_ij^h         exp(q_i^h · k_j^h), and z_i^h = exp(q_i^h · k_0^h + level^h), the weight of the sink
     a_i(S)         base_i · u⁰ + bias_i + Σ_h (Σ_{j∈S} w_ij^h v_j^h + z_i^h v_0^h) · u^h / (Σ_{j∈S} w_ij^h + z_i^h)
@@ -11,8 +11,7 @@ These are the catalogue's arrays: ``objective.py`` computes the same numbers fro
 column of the base term, next to a user coordinate that is always 1.
 
 **Where learning starts** decides whether attention is learned at all. From small random weights every head is a mean
-over the slate, and hardly leaves that plateau: right where data say little of company (sessions), wrong where they say
-much (slates with outcomes). There keys start equal to queries (items attend to what is like them, with
+over the slate, and hardly leaves that plateau. So keys start equal to queries (items attend to what is like them, with
 logits of about SHARPNESS), the sink starts SILENCE above nothing, so that weights are small and add up like a sum, and
 values start large enough to be felt through them.
 
@@ -33,8 +32,7 @@ from torch import Tensor, nn
 from setwise.checks import whole_number
 from setwise.errors import InvalidInput
 
-READINGS = ("direction", "mean", "attention")
-STARTS = ("alike", "small")
+READINGS = ("turned", "direction", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse
 SHARPNESS, SILENCE, LOUDNESS = 4.0, 6.0, 3.0  # logits of an item and itself, of the sink, and the scale of values
 _LEVER = 5.0  # the sink's level is learned as a multiple of this: Adam's steps are small, and it has far to go
@@ -50,16 +48,13 @@ class Shape:
     d_v: int = 8  # of values
     base: bool = True  # the residual term: without it an item is worth only what its company lends
     sink: bool = True  # lets attention be silent, so that a softmax can act like a sum
-    start: str = "alike"  # attention starts sharp, on what is alike; "small": from small random weights
-    reading: str = "direction"  # P times a history's mean, at unit length; "mean": as it is; "attention": weighted
+    reading: str = "turned"  # P times a history's mean, at unit length; "direction": without P; "mean"; "attention"
 
     def __post_init__(self) -> None:
         for name in ("dim", "heads", "d_kq", "d_v"):
             whole_number(name, getattr(self, name))
-        for name, known in (("start", STARTS), ("reading", READINGS)):
-            if getattr(self, name) not in known:
-                got = repr(getattr(self, name))
-                raise InvalidInput(name, f"one of {', '.join(known)}", got, "choose one of those")
+        if self.reading not in READINGS:
+            raise InvalidInput("reading", f"one of {', '.join(READINGS)}", repr(self.reading), "choose one of those")
 
 
 class SimpleNetwork(nn.Module):
@@ -85,8 +80,7 @@ class SimpleNetwork(nn.Module):
             self.level = nn.Parameter(torch.zeros(shape.heads))
         self.offset = nn.Parameter(torch.zeros(1))  # of the reward: f(a) = logistic(a + offset)
         self.silent = False  # while it is, items are worth what they are alone and nothing is learned of company
-        if shape.start == "alike":
-            self.attend_to_alike()
+        self.attend_to_alike()
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
 
@@ -101,6 +95,11 @@ class SimpleNetwork(nn.Module):
                 self.level.fill_(SILENCE / _LEVER)
                 self.value.weight.mul_(LOUDNESS)
                 self.value.bias.mul_(LOUDNESS)
+
+    def keep_items(self) -> None:
+        """Leave what items are, and are worth alone, as it is: only company is learned from now on."""
+        for part in (self.items, self.reader, self.base, self.user_base, self.bias):
+            part.requires_grad_(False)
 
     @property
     def sink_level(self) -> Tensor:
@@ -167,10 +166,11 @@ class Reader(nn.Module):
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.project = nn.Linear(shape.dim, shape.dim) if shape.reading == "direction" else None
+        self.project = nn.Linear(shape.dim, shape.dim) if shape.reading in ("turned", "direction") else None
         if self.project is not None:
             nn.init.eye_(self.project.weight)
             nn.init.zeros_(self.project.bias)
+            self.project.requires_grad_(shape.reading == "turned")
         self.attend = nn.Parameter(torch.zeros(shape.dim)) if shape.reading == "attention" else None
 
     def forward(self, x: Tensor, heard: Tensor) -> Tensor:

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from setwise.catalog import Catalog
 from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise.encoder import Encoder
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.ids import IdChoice
 from setwise.many_slates import many_arguments
 from setwise.rewards import Logistic, evaluate
 from setwise.storage import artifact
-from setwise.training.encoder import Encoder
 from setwise.users import User
 
 if TYPE_CHECKING:

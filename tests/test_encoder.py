@@ -7,7 +7,7 @@ import pytest
 
 from setwise.datasets.sessions import Ragged
 from setwise.errors import InvalidInput
-from setwise.training.encoder import HISTORY, Encoder
+from setwise.encoder import HISTORY, Encoder
 from worlds import random_catalog
 
 N, HEADS, D, DIM = 12, 2, 3, 4
