@@ -30,8 +30,11 @@ ORDER = [
     {"certificates"},
     {"ranking"},
     {"preferences", "hardness", "datasets"},
+    {"encoder"},
     {"training"},
     {"slate"},
+    {"request", "rerank"},
+    {"explanation"},
     {"recommender"},
     {"serving"},
     {"cli"},
@@ -138,8 +141,8 @@ def test_no_pickle_anywhere() -> None:
 def test_exported_names() -> None:
     assert sw.__all__ == sorted(sw.__all__, key=str)
     assert set(sw.__all__) == {
-        "Catalog", "Constant", "Exp", "Index", "Instance", "LeakyReLU", "Linear", "Logistic", "PiecewiseLinear", "Positions", "Ranking",
-        "ReLU", "Recommender", "SetwiseError", "Sink", "Slate", "Softplus", "Tanh", "User", "attention", "item_rewards", "rank", "rank_many", "set_value", "upper_bound",
+        "Catalog", "Constant", "Exp", "Explanation", "Index", "Instance", "LeakyReLU", "Linear", "Logistic", "PiecewiseLinear", "Positions", "Ranking",
+        "ReLU", "Recommender", "SetwiseError", "Sink", "Slate", "Softplus", "Tanh", "User", "attention", "item_rewards", "rank", "rank_many", "rerank", "set_value", "upper_bound",
     }  # fmt: skip
     for name in sw.__all__:
         assert getattr(sw, name).__doc__

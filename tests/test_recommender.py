@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
+from setwise import recommender
 from setwise.certificates.verify import verify
-from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.encoder import Encoder
+from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, UnknownId
 from setwise.recommender import Recommender
+from setwise.training import SimpleTransformer
 from worlds import REWARDS, random_catalog
 
 
@@ -99,15 +103,170 @@ def test_without_a_certificate() -> None:
     assert not slate.proven
 
 
-def test_many_users_get_what_each_gets_alone() -> None:
-    rec, _ = world(6)
-    users = [np.random.default_rng(seed).normal(size=3) for seed in range(6)]
-    together = rec.recommend_many(users, k=4, threads=3, exclude=["song 1"])
+@pytest.mark.parametrize("heads", [1, 2])
+@pytest.mark.parametrize(
+    "wishes", [{}, {"exclude": ["song 1"], "where": {"year": (1995, None)}, "at_most": {"artist": 1}}]
+)
+def test_many_users_get_what_each_gets_alone(heads: int, wishes, monkeypatch) -> None:
+    monkeypatch.setattr(recommender, "TOGETHER", 5)  # more than one pass
+    rec, _ = world(6, heads=heads)
+    users = np.random.default_rng(0).normal(size=(12, heads, 3))
+    together = rec.recommend_many(users, k=4, threads=3, certify=False, **wishes)
     for user, slate in zip(users, together, strict=True):
-        alone = rec.recommend(user, k=4, exclude=["song 1"])
-        assert slate.value == pytest.approx(alone.value, rel=0.02)  # the certificate may find better sets in its time
-        assert slate.value <= slate.upper_bound
+        alone = rec.recommend(user, k=4, certify=False, **wishes)
+        np.testing.assert_array_equal(slate.indices, alone.indices)
+        assert slate.value == alone.value
+        assert set(slate.timings) == {"retrieve", "rank", "certify"}
     assert rec.recommend_many([], k=4) == []
+
+
+def test_many_users_get_certificates_too() -> None:
+    rec, _ = world(6)
+    users = [np.random.default_rng(seed).normal(size=3) for seed in range(4)]
+    for user, slate in zip(users, rec.recommend_many(users, k=4, budget_ms=50), strict=True):
+        alone = rec.recommend(user, k=4)
+        assert slate.value == pytest.approx(alone.value, rel=0.02)  # the certificate may find better sets in its time
+        assert slate.value <= slate.upper_bound < np.inf
+
+
+# --- histories ---
+
+
+def trained(seed: int = 0, n: int = 300) -> SimpleTransformer:
+    """A model with random arrays: two heads, a base, titles."""
+    attributes = {"artist": [f"artist {i % 40}" for i in range(n)]}
+    catalog, _ = random_catalog(
+        seed, n=n, heads=2, base=True, ids=[f"song {i}" for i in range(n)], attributes=attributes
+    )
+    rng = np.random.default_rng(seed)
+    parts = {"items": (n, 5), "heads_weight": (2, 3, 5), "heads_bias": (2, 3), "base_weight": (2, 5), "base_bias": (2,)}
+    return SimpleTransformer(catalog, Encoder(**{name: rng.normal(size=shape) for name, shape in parts.items()}))
+
+
+HISTORIES = [["song 4", "song 9", "song 4"], [], ["song 250"]]
+
+
+def test_a_history_is_its_user_and_is_not_shown_again() -> None:
+    model = trained()
+    rec = Recommender.from_model(model, cells=8, certify=False, candidates=60)
+    for history in HISTORIES:
+        slate = rec.recommend(history=history, k=5)
+        user = model.user(history)
+        np.testing.assert_array_equal(slate.user.heads, user.heads)
+        np.testing.assert_array_equal(slate.user.base, user.base)
+        assert not set(slate.items.tolist()) & set(history)
+        same = rec.recommend(user, k=5, exclude=history)
+        np.testing.assert_array_equal(slate.indices, same.indices)
+
+
+def test_what_was_heard_may_be_wished_for() -> None:
+    rec = Recommender.from_model(trained(), cells=8, certify=False, candidates=60)
+    free = rec.recommend(history=["song 4"], k=5, exclude=[])
+    again = rec.recommend(history=[*free.items, "song 4"], k=5, exclude=["song 4"])
+    assert "song 4" not in again.items
+    pinned = rec.recommend(history=["song 4", "song 9"], k=5, include=["song 9"])
+    assert "song 9" in pinned.items
+    assert "song 4" not in pinned.items
+
+
+def test_many_histories_each_without_their_own() -> None:
+    rec = Recommender.from_model(trained(), cells=8, certify=False, candidates=60)
+    together = rec.recommend_many(histories=HISTORIES, k=5)
+    for history, slate in zip(HISTORIES, together, strict=True):
+        alone = rec.recommend(history=history, k=5)
+        np.testing.assert_array_equal(slate.indices, alone.indices)
+        assert slate.value == pytest.approx(alone.value, rel=1e-12)
+
+
+def test_histories_and_changes_of_the_index(tmp_path) -> None:
+    """New items are shown and excluded but not read; removed ones are read until they are compacted away."""
+    model = trained()
+    rec = Recommender.from_model(model, cells=8, certify=False, candidates=60)
+    new, _ = random_catalog(1, n=1, heads=2, base=True, ids=["new"], attributes={"artist": ["artist 1"]})
+    rec.index.add(new)
+    rec.index.remove(["song 0"])
+    slate = rec.recommend(history=["song 4", "new", "song 0"], k=5)
+    np.testing.assert_allclose(slate.user.heads, model.user(["song 4", "song 0"]).heads)
+    assert "new" not in slate.items
+    with pytest.raises(InvalidInput, match="encoder must be one that can read every item, got items added since"):
+        rec.save(tmp_path / "rec")
+    rec.index.remove(["new"])
+    rec.save(tmp_path / "rec")
+    rec.index.compact()
+    loaded = Recommender.load(tmp_path / "rec")
+    assert len(loaded.index.catalog) == 299
+    for one in (rec, loaded):
+        slate = one.recommend(history=["song 4", "song 299"], k=5)
+        np.testing.assert_allclose(slate.user.heads, model.user(["song 4", "song 299"]).heads)
+        with pytest.raises(UnknownId):
+            one.recommend(history=["song 0"])
+
+
+def test_saved_and_loaded(tmp_path) -> None:
+    rec = Recommender.from_model(trained(), cells=8, ranker="greedy", certify=False, candidates=60)
+    rec.save(tmp_path / "rec")
+    loaded = Recommender.load(tmp_path / "rec")
+    assert (loaded.ranker, loaded.certify) == ("greedy", False)
+    for history in HISTORIES:
+        one, other = (which.recommend(history=history, k=5) for which in (rec, loaded))
+        np.testing.assert_array_equal(one.indices, other.indices)
+        assert one.value == other.value
+        assert other.catalog.digest == rec.index.catalog.digest
+    assert Recommender.load(tmp_path / "rec", ranker="knn").ranker == "knn"
+
+
+def test_an_index_alone_loads_without_histories(tmp_path) -> None:
+    rec, user = world(12)
+    rec.index.save(tmp_path / "index")
+    rec.save(tmp_path / "rec")
+    for folder in ("index", "rec"):
+        loaded = Recommender.load(tmp_path / folder, candidates=60)
+        assert loaded.encoder is None
+        np.testing.assert_array_equal(
+            loaded.recommend(user, k=4, certify=False).indices, rec.recommend(user, k=4, certify=False).indices
+        )
+    rec.index.catalog.save(tmp_path / "catalog")
+    with pytest.raises(DamagedArtifact, match="the kind is 'catalog', not 'recommender' or 'index'"):
+        Recommender.load(tmp_path / "catalog")
+
+
+@pytest.mark.parametrize(
+    ("wish", "sentence"),
+    [
+        ({}, "user or history must be given, and not both, got neither; pass one of the two."),
+        ({"user": [1.0, 2.0, 3.0], "history": []}, "user or history must be given, and not both, got both; pass one of the two."),
+        ({"history": []}, "history must be left out, as this recommender has no encoder to read it, got one; use Recommender.from_model(model), or pass a user."),
+        ({"user": [1.0, 2.0, 3.0], "ranker": "best"}, None),
+    ],
+)  # fmt: skip
+def test_who_asks(wish, sentence) -> None:
+    rec, _ = world(13, n=50)
+    with pytest.raises(InvalidInput) as caught:
+        rec.recommend(**wish)
+    assert sentence is None or str(caught.value) == sentence
+
+
+def test_what_is_not_a_model_or_an_encoder() -> None:
+    rec, _ = world(14, n=50)
+    with pytest.raises(InvalidInput, match="model must be one with a catalogue and an encoder, got Recommender"):
+        Recommender.from_model(rec)
+    with pytest.raises(InvalidInput, match="encoder must be an Encoder, got str"):
+        Recommender(rec.index, encoder="word2vec")
+    model = trained(n=50)
+    index, few = sw.Index.build(model.catalog()), replace(model.encoder, items=model.encoder.items[:7])
+    with pytest.raises(InvalidInput, match="encoder's items must be"):
+        Recommender(index, encoder=few)
+
+
+def test_ranker_and_certificate_of_one_request() -> None:
+    rec, user = world(15)
+    quick = Recommender(rec.index, ranker="knn", certify=False, candidates=60)
+    assert quick.recommend(user, k=4).ranker == "knn"
+    slate = quick.recommend(user, k=4, ranker="swap", certify=True)
+    assert slate.ranker == "swap"
+    assert slate.value <= slate.upper_bound < np.inf
+    assert quick.recommend(user, k=4).upper_bound == np.inf, "for that request alone"
+    assert rec.recommend(user, k=4, certify=False).upper_bound == np.inf
 
 
 def test_changes_of_the_index_are_followed(tmp_path) -> None:

@@ -9,10 +9,12 @@ setwise.rank(instance, k=10)                            the best set of candidat
 from setwise.catalog import Catalog, Positions, Sink
 from setwise.certificates.upper_bound import upper_bound
 from setwise.errors import SetwiseError
+from setwise.explanation import Explanation
 from setwise.instance import Instance
 from setwise.objective import attention, item_rewards, set_value
 from setwise.ranking import Ranking, rank, rank_many
 from setwise.recommender import Recommender
+from setwise.rerank import rerank
 from setwise.retrieval import Index
 from setwise.rewards import (
     Constant,
@@ -34,6 +36,7 @@ __all__ = [
     "Catalog",
     "Constant",
     "Exp",
+    "Explanation",
     "Index",
     "Instance",
     "LeakyReLU",
@@ -54,6 +57,7 @@ __all__ = [
     "item_rewards",
     "rank",
     "rank_many",
+    "rerank",
     "set_value",
     "upper_bound",
 ]

@@ -53,11 +53,16 @@ class Strings:
     @overload
     def __getitem__(self, at: slice | NDArray[Any]) -> NDArray[np.str_]: ...
     def __getitem__(self, at: Any) -> Any:
-        """One string for a number, an array of strings for a slice or an array of numbers."""
-        chosen = np.arange(len(self))[at]
-        if isinstance(chosen, np.ndarray):
-            return np.array([self._one(i) for i in chosen], dtype=np.str_)
-        return self._one(int(chosen))
+        """One string for a number, an array of strings for a slice or an array of numbers; others are not touched."""
+        places = range(len(self))
+        if isinstance(at, (int, np.integer)):
+            return self._one(places[int(at)])
+        if isinstance(at, slice):
+            chosen: Iterable[int] = places[at]
+        else:
+            given = np.asarray(at)
+            chosen = (places[i] for i in (np.flatnonzero(given) if given.dtype == bool else given).tolist())
+        return np.array([self._one(i) for i in chosen], dtype=np.str_)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,14 @@
 """The front door: retrieve candidates cell by cell, rank them, certify the answer against the whole catalogue.
 
-    rec = Recommender(index)
-    slate = rec.recommend(user, k=10)
+    rec = Recommender(index)                       or Recommender.from_model(model), which understands histories
+    slate = rec.recommend(user, k=10)              or rec.recommend(history=["id of a song", "another"])
     slate.items, slate.value, slate.upper_bound, slate.gap
+    rec.explain(slate)                             who lends whom, and what plain top-k and greedy would have been worth
+    rec.save("songs/"); Recommender.load("songs/")
 
 Retrieval is Phase One (retrieval/), ranking Phase Two (ranking/), the certificate a bound on F(S) for EVERY feasible
-set of all n items (certificates/whole_catalog.py); pins and ``at_most`` only make the feasible sets fewer. Where the
-search for the bound meets a better feasible set than the ranker's, that one is shown. (An index has no places: ordered
-slates are ranked as an ``Instance``.)
+set of all n items (certificates/whole_catalog.py); how one request goes through them is request.py. (An index has no
+places: ordered slates are ranked as an ``Instance``.)
 """
 
 from __future__ import annotations
@@ -16,41 +17,39 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise import objective
 from setwise.catalog import Catalog
-from setwise.checks import milliseconds, whole_number
-from setwise.errors import Infeasible, InvalidInput
-from setwise.ids import IdChoice
-from setwise.instance import Instance
-from setwise.ranking import RANKERS, Ranking, rank, warm_up
+from setwise.checks import whole_number
+from setwise.datasets.sessions import Ragged
+from setwise.encoder import Encoder
+from setwise.errors import InvalidInput, UnknownId
+from setwise.explanation import Explanation, explained
+from setwise.ids import IdChoice, Ids
+from setwise.ranking import RANKERS, warm_up
+from setwise.request import Request, retrieve_together, wished
 from setwise.retrieval import Index
-from setwise.slate import Slate, Wishes
+from setwise.slate import Slate
+from setwise.storage import artifact
 from setwise.users import User
 
 if TYPE_CHECKING:
     from setwise.certificates.cell_bounds import CellBounds
 
 Rows = NDArray[np.intp]
+Asker = tuple[Any, Rows]  # a user, and the rows of what he or she has heard
 
 CANDIDATES = (
     400  # at most so many are ranked, unless told: more gained half a percent on trained catalogues, at m² cost
 )
-PER_HEAD = 2  # of each cell by every head alone, when there are several
-CERTIFY_MS = 100.0  # for the certificate when no budget is given
-RANK_SHARE = 0.4  # of the budget that retrieval leaves is for ranking
-CERTIFY_SHARE = 0.9  # of the budget that ranking leaves is for the certificate, the rest for the judge
-LEAST_MS = 0.5  # a phase is given at least this
-PROVEN_WITHIN = 1e-9  # relative to Σ |f_i|
-TIMED = ("swap", "exact")  # rankers that take budget_ms
+NOTHING: Rows = np.zeros(0, np.intp)  # what a user who comes as a vector has heard
+TOGETHER = 256  # users share one retrieval pass; more would only take more memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,242 +60,260 @@ class _Snapshot:
     cells: CellBounds | None
 
 
-class Recommender:
-    """Recommends sets from an index: thread-safe, and follows changes of the index."""
+@dataclass(frozen=True, eq=False)
+class _Way:
+    """How requests are answered: from this index, by this ranker, certified when there are cells for it."""
 
-    def __init__(self, index: Index, ranker: str = "swap", certify: bool = True, candidates: int = CANDIDATES) -> None:
+    index: Index
+    ranker: str
+    cells: CellBounds | None
+
+    def answered(self, request: Request) -> Slate:
+        """The request, ranked, certified and judged."""
+        upper_bound = math.inf
+        with request.timed("rank"):
+            request.rank(self.ranker, self.cells is not None)
+        with request.timed("certify"):
+            if self.cells is not None:
+                upper_bound = request.certify(self.cells)
+        return request.slate(self.ranker, upper_bound)
+
+
+class Recommender:
+    """Recommends sets from an index: thread-safe, and follows changes of the index.
+
+    ``encoder`` reads histories: it is about the items that the index has now. Items added later can be recommended, and
+    are seen in a history without being read.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        ranker: str = "swap",
+        certify: bool = True,
+        candidates: int = CANDIDATES,
+        encoder: Encoder | None = None,
+    ) -> None:
         if not isinstance(index, Index):
             raise InvalidInput("index", "a setwise.Index", type(index).__name__, "use Index.build or Index.load")
-        if not isinstance(ranker, str) or ranker not in RANKERS:
-            raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
-        self.index, self.ranker, self.certify = index, ranker, certify
+        if encoder is not None and not isinstance(encoder, Encoder):
+            raise InvalidInput("encoder", "an Encoder", type(encoder).__name__, "pass that of a trained model")
+        self.index, self.ranker, self.certify = index, _known_ranker(ranker), certify
         self._candidates = whole_number("candidates", candidates)
+        self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
+        self._read: Ids = index.catalog.ids  # the ids of the encoder's rows
         self._change = threading.Lock()
-        self._snapshot = self._taken()
+        self._snapshot = self._taken(certify)
         warm_up()
 
-    def _taken(self) -> _Snapshot:
+    @classmethod
+    def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
+        """For a trained model (a ``SimpleTransformer``): its catalogue, indexed, and its encoder of histories.
+
+        Without a number of ``cells`` there are as many as ``Index.build`` chooses; the options are those of the class.
+        """
+        catalog = model.catalog() if callable(getattr(model, "catalog", None)) else None
+        if not isinstance(catalog, Catalog) or not isinstance(getattr(model, "encoder", None), Encoder):
+            todo = "pass a SimpleTransformer, or Recommender(index, encoder=...) by hand"
+            raise InvalidInput("model", "one with a catalogue and an encoder", type(model).__name__, todo)
+        return cls(Index.build(catalog, cells), encoder=model.encoder, **options)
+
+    def _taken(self, certify: bool) -> _Snapshot:
         from setwise.certificates.cell_bounds import CellBounds  # compiled: imported when first needed
         from setwise.certificates.whole_catalog import whole_catalog_bound
 
         index = self.index.snapshot()
-        if not self.certify:
+        if not certify:
             return _Snapshot(index, None)
         cells = CellBounds.build(index.catalog)
         nobody = User(np.zeros((index.catalog.heads, index.catalog.value.shape[2])), _no_base(index.catalog))
         whole_catalog_bound(cells, nobody, 1, budget_ms=1)  # compiled, or loaded, before the first request
         return _Snapshot(index, cells)
 
-    def _current(self) -> _Snapshot:
-        """The snapshot to answer from; a new one when the index has changed."""
-        if not self._snapshot.index.is_like(self.index):
+    def _current(self, certify: bool) -> _Snapshot:
+        """The snapshot to answer from; a new one when the index has changed, or cells are missed."""
+        if not self._serves(self._snapshot, certify):
             with self._change:
-                if not self._snapshot.index.is_like(self.index):
-                    self._snapshot = self._taken()
+                if not self._serves(self._snapshot, certify):
+                    self._snapshot = self._taken(certify or self.certify)
         return self._snapshot
+
+    def _serves(self, snapshot: _Snapshot, certify: bool) -> bool:
+        return snapshot.index.is_like(self.index) and not (certify and snapshot.cells is None)
 
     def __repr__(self) -> str:
         return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certify})"
 
+    # --- asking ---
+
     def recommend(
         self,
-        user: ArrayLike | User,
+        user: ArrayLike | User | None = None,
         k: int = 10,
         *,
-        exclude: IdChoice = (),
+        history: IdChoice | None = None,
+        exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
+        ranker: str | None = None,
+        certify: bool | None = None,
     ) -> Slate:
-        """The best set of at most k items for this user, with its certificate.
+        """The best set of at most k items for this user, or for whoever has this ``history``, with its certificate.
 
-        ``exclude`` and ``include`` are ids; ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)});
-        ``at_most={"artist": 2}`` limits a group; ``budget_ms`` is for everything together (some 100 ms otherwise).
+        A history is a list of ids, read by the encoder; an empty one is a newcomer's. ``exclude`` and ``include`` are
+        ids; what the history holds is excluded unless ``exclude`` says otherwise or ``include`` pins it. ``where``
+        filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}`` limits a group;
+        ``budget_ms`` is for everything together (some 100 ms otherwise). ``ranker`` and ``certify`` are for this
+        request alone.
         """
-        snapshot = self._current()
-        request = _Request(snapshot.index, user, k, exclude, include, where, at_most, budget_ms)
-        upper_bound = math.inf
+        began = time.perf_counter()
+        way = self._way(ranker, certify)
+        _the_given(user=user, history=history)
+        asker: Asker = (user, NOTHING) if history is None else self._readers(way.index.catalog, [history])[0]
+        request = _asked(way.index, asker, k, began, exclude, include, where, at_most, budget_ms)
         with request.timed("retrieve"):
             request.retrieve(self._candidates)
-        with request.timed("rank"):
-            request.rank(self.ranker, self.certify)
-        with request.timed("certify"):
-            if snapshot.cells is not None:
-                upper_bound = request.certify(snapshot.cells)
-        return request.slate(upper_bound)
+        return way.answered(request)
 
     def recommend_many(
-        self, users: Iterable[ArrayLike | User], k: int = 10, *, threads: int | None = None, **wishes: Any
-    ) -> list[Slate]:
-        """``recommend`` for many users, with the same wishes, on ``threads`` threads (all cores unless told)."""
-        workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
-        with ThreadPoolExecutor(workers) as pool:
-            return list(pool.map(lambda user: self.recommend(user, k, **wishes), users))
-
-
-class _Request:
-    """One recommendation on its way."""
-
-    def __init__(
         self,
-        index: Index,
-        user: ArrayLike | User,
-        k: int,
-        exclude: IdChoice,
-        include: IdChoice,
-        where: Mapping[str, Any] | None,
-        at_most: Mapping[str, int] | None,
-        budget_ms: float | None,
-    ) -> None:
-        self.began = time.perf_counter()
-        self.budget_ms = milliseconds(budget_ms)
-        self.index = index
-        self.catalog: Catalog = self.index.catalog
-        self.user = self.catalog.user(user)
-        _refuse_other_than_mappings(where=where, at_most=at_most)
-        exclude_rows, include_rows = self.catalog.rows_of(exclude), np.unique(self.catalog.rows_of(include))
-        barred = np.union1d(exclude_rows, self.index.removed).astype(np.intp)  # what was removed is excluded for all
-        self.wishes = Wishes(whole_number("k", k), barred, include_rows, where, at_most or {})
-        self._refuse_contradictions()
-        self.timings: dict[str, float] = {}
-        self.complete = False  # whether the candidates are all the items that may be shown
-        self.rows: Rows
-        self.chosen: Rows
-        self.value: float
+        users: Iterable[ArrayLike | User] | None = None,
+        k: int = 10,
+        *,
+        histories: Iterable[IdChoice] | None = None,
+        threads: int | None = None,
+        ranker: str | None = None,
+        certify: bool | None = None,
+        **wishes: Any,
+    ) -> list[Slate]:
+        """``recommend`` for many users or histories, with the same wishes: retrieved together, ranked side by side.
 
-    def _refuse_contradictions(self) -> None:
-        hidden = np.isin(self.wishes.include, self.wishes.exclude)
-        if self.wishes.where:
-            hidden |= ~self.catalog.attributes.matching(self.wishes.where)[self.wishes.include]
-        if hidden.any():
-            which = repr(self.catalog.ids[self.wishes.include[hidden]].tolist()[0])
-            raise Infeasible(
-                "include", "items that may be shown", f"{which}, excluded or filtered out", "drop one wish"
-            )
+        Up to 256 of them share one pass over the catalogue (their ``timings`` have each one's share of it); ranking is
+        on ``threads`` threads (all cores unless told).
+        """
+        workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
+        way = self._way(ranker, certify)
+        asking = list(_the_given(users=users, histories=histories))
+        slates: list[Slate] = []
+        with ThreadPoolExecutor(workers) as pool:
+            for start in range(0, len(asking), TOGETHER):
+                some = asking[start : start + TOGETHER]
+                askers: list[Asker] = [(user, NOTHING) for user in some]
+                if users is None:
+                    askers = self._readers(way.index.catalog, some)
+                requests = [_asked(way.index, asker, k, time.perf_counter(), **wishes) for asker in askers]
+                retrieve_together(requests, self._candidates)
+                slates += pool.map(lambda request: way.answered(request.resumed()), requests)
+        return slates
 
-    @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Write down how long a phase took."""
-        start = time.perf_counter()
-        yield
-        self.timings[phase] = 1000 * (time.perf_counter() - start)
+    def _way(self, ranker: str | None, certify: bool | None) -> _Way:
+        wanted = self.certify if certify is None else certify
+        snapshot = self._current(wanted)
+        chosen = _known_ranker(self.ranker if ranker is None else ranker)
+        return _Way(snapshot.index, chosen, snapshot.cells if wanted else None)
 
-    def left_ms(self, share: float, otherwise: float | None) -> float | None:
-        """A share of what is left of the budget; ``otherwise`` when there is none."""
-        if self.budget_ms is None:
-            return otherwise
-        return max(share * (self.budget_ms - 1000 * (time.perf_counter() - self.began)), LEAST_MS)
+    def _readers(self, catalog: Catalog, histories: Sequence[IdChoice]) -> list[Asker]:
+        """The users of these histories, each with the rows of the catalogue that it holds."""
+        if self.encoder is None:
+            todo = "use Recommender.from_model(model), or pass a user"
+            raise InvalidInput("history", "left out, as this recommender has no encoder to read it", "one", todo)
+        heard = [catalog.rows_of(history) for history in histories]
+        heads, base = self.encoder.users(Ragged.of([self._rows_read(catalog, rows) for rows in heard]))
+        return [(User(one, None if base is None else base[at]), heard[at]) for at, one in enumerate(heads)]
 
-    # --- Phase One ---
+    def _rows_read(self, catalog: Catalog, rows: Rows) -> Rows:
+        """The encoder's rows of these items, leaving out those that it does not know."""
+        if catalog.ids is self._read:
+            return rows
+        known = []
+        for one in catalog.ids[rows].tolist():
+            try:
+                known.append(self._read.rows_of([one])[0])
+            except UnknownId:
+                continue
+        return np.array(known, np.intp)
 
-    def retrieve(self, most: int) -> None:
-        """The best of every cell, by total score and by each head: all there is, or the most promising of too many."""
-        wishes = self.wishes
-        if (shown := self._few(most)) is not None:
-            self.rows, self.complete = shown, True
-            return
-        per_head = PER_HEAD if self.catalog.heads > 1 else 0
-        rows = self.index.candidates(self.user, wishes.k, self.wishes.exclude, wishes.where, per_head=per_head)
-        if len(rows) > most:
-            rows = self._promising(rows, max(most, wishes.k))
-        self.rows = np.union1d(rows, wishes.include).astype(np.intp)
+    def explain(self, slate: Slate) -> Explanation:
+        """Why the slate is worth what it is, and what plain top-k, greedy and beam search would have shown."""
+        index = self._current(False).index
+        if not isinstance(slate, Slate) or slate.catalog is not index.catalog:
+            must = "a slate of this recommender, and its index unchanged since"
+            raise InvalidInput("slate", must, "another", "recommend again, then explain")
+        request = Request(index, slate.user, slate.wishes, None, time.perf_counter())
+        request.retrieve(self._candidates)
+        return explained(slate, request)
 
-    def _few(self, most: int) -> Rows | None:
-        """All rows that may be shown, when they are few."""
-        where = self.wishes.where
-        if len(self.catalog) > most and not where:
-            return None
-        shown = self.catalog.attributes.matching(where).copy() if where else np.ones(len(self.catalog), bool)
-        shown[self.wishes.exclude] = False
-        if not shown.any():
-            raise Infeasible(
-                "where and exclude", "conditions that leave an item", "ones that leave none", "loosen them"
-            )
-        return np.flatnonzero(shown) if np.count_nonzero(shown) <= most else None
+    # --- files ---
 
-    def _promising(self, rows: Rows, most: int) -> Rows:
-        """The best of each cell, and then whoever ranks highest by total score or in some head."""
-        score, _ = objective.scores(self.catalog, self.user, rows, None)
-        total = score.sum(axis=0) + objective.base_scores(self.catalog, self.user, rows)
-        places = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
-        place = np.min(places, axis=0)
-        by_cell = np.lexsort((-total, self.index.cell_of[rows]))
-        cell = self.index.cell_of[rows][by_cell]
-        place[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
-        return np.sort(rows[np.lexsort((-total, place))[:most]])
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write index, catalogue and encoder to the folder ``path`` as one artifact, atomically and compacted."""
+        index = self.index.snapshot()
+        index.compact()
+        arrays, meta = index.packed()
+        parts = {f"index.{name}": array for name, array in arrays.items()}
+        encoder = None if self.encoder is None else self._fitting(index.catalog, self.encoder)
+        parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
+        options = {"ranker": self.ranker, "certify": bool(self.certify), "candidates": self._candidates}
+        artifact.write(path, "recommender", parts, {"index": meta, "options": options})
 
-    # --- Phase Two ---
+    def _fitting(self, catalog: Catalog, encoder: Encoder) -> Encoder:
+        """The encoder of just these items, in their order."""
+        if catalog.ids is self._read:
+            return encoder
+        try:
+            rows = self._read.rows_of(catalog.ids[np.arange(len(catalog))])
+        except UnknownId:
+            todo = "train again with them, or save the index alone by recommender.index.save"
+            raise InvalidInput("encoder", "one that can read every item", "items added since", todo) from None
+        return replace(encoder, items=encoder.items[rows])
 
-    def rank(self, ranker: str, certify: bool) -> None:
-        """Choose among the candidates."""
-        self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
-        options: dict[str, Any] = {}
-        if ranker in TIMED and self.budget_ms is not None:
-            options["budget_ms"] = self.left_ms(RANK_SHARE if certify else CERTIFY_SHARE, None)
-        self._adopt(rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options))
-
-    def _constraints(self) -> dict[str, Any]:
-        """The wishes as ``rank`` takes them: pins are positions among the candidates."""
-        return {"include": np.searchsorted(self.rows, self.wishes.include), "at_most": self.wishes.at_most}
-
-    def _adopt(self, ranking: Ranking) -> None:
-        self.chosen, self.value = self.instance.candidates[ranking.indices], ranking.value
-
-    # --- the certificate ---
-
-    def certify(self, cells: CellBounds) -> float:
-        """An upper bound over every feasible set of the catalogue; a better set met on the way is adopted."""
-        from setwise.certificates.whole_catalog import whole_catalog_bound
-
-        budget = self.left_ms(CERTIFY_SHARE, CERTIFY_MS)
-        if self.complete:  # all there is was ranked: search the instance itself, limits and pins included
-            ranking = rank(self.instance, self.wishes.k, "exact", budget_ms=budget, **self._constraints())
-            if ranking.value > self.value:
-                self._adopt(ranking)
-            return ranking.upper_bound
-        found = whole_catalog_bound(
-            cells,
-            self.user,
-            self.wishes.k,
-            self.value,
-            exclude=self.wishes.exclude,
-            where=self.wishes.where,
-            budget_ms=CERTIFY_MS if budget is None else budget,
-        )
-        if found.better is not None and not self.wishes.at_most and not len(self.wishes.include):
-            self.chosen = found.better
-        return found.upper_bound
-
-    # --- the answer ---
-
-    def slate(self, upper_bound: float) -> Slate:
-        """What was chosen, judged: best first by reward."""
-        rewards = objective.item_rewards(self.catalog, self.user, self.chosen)
-        order = np.lexsort((self.chosen, -rewards))
-        chosen, rewards = self.chosen[order], rewards[order]
-        value = float(rewards.sum())
-        bound = max(upper_bound, value)
-        size = float(np.abs(rewards).sum())
-        return Slate(
-            catalog=self.catalog,
-            user=self.user,
-            wishes=self.wishes,
-            indices=chosen,
-            value=value,
-            rewards=rewards,
-            upper_bound=bound,
-            proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
-            timings=self.timings,
-        )
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:
+        """Open what ``save`` wrote, or a saved index: digests checked, arrays mapped; the options are the class's."""
+        saved = artifact.read(path, "recommender", "index")
+        if saved.kind == "index":
+            return cls(Index.unpacked(path, saved.arrays, saved.meta), **options)
+        index = Index.unpacked(path, _under("index.", saved.arrays), saved.meta["index"])
+        parts = _under("encoder.", saved.arrays)
+        return cls(index, **{**saved.meta["options"], "encoder": Encoder(**parts) if parts else None, **options})
 
 
-def _refuse_other_than_mappings(**wishes: object) -> None:
-    for name, wish in wishes.items():
-        if wish is not None and not isinstance(wish, Mapping):
-            raise InvalidInput(
-                name, "a mapping of attributes, or left out", repr(wish), f"write {name}={{'artist': …}}"
-            )
+def _asked(
+    index: Index,
+    asker: Asker,
+    k: int,
+    began: float,
+    exclude: IdChoice | None = None,
+    include: IdChoice = (),
+    where: Mapping[str, Any] | None = None,
+    at_most: Mapping[str, int] | None = None,
+    budget_ms: float | None = None,
+) -> Request:
+    """One request; what was heard is excluded unless ``exclude`` says otherwise or ``include`` pins it."""
+    (user, heard), pinned = asker, index.catalog.rows_of(include)
+    unwanted = np.setdiff1d(heard, pinned) if exclude is None else index.catalog.rows_of(exclude)
+    return Request(index, user, wished(index, k, unwanted, pinned, where, at_most), budget_ms, began)
+
+
+def _known_ranker(ranker: str) -> str:
+    if not isinstance(ranker, str) or ranker not in RANKERS:
+        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
+    return ranker
+
+
+def _the_given(**either: Any) -> Any:
+    """The one of the two that was given."""
+    given = [one for one in either.values() if one is not None]
+    if len(given) != 1:
+        got = "both" if given else "neither"
+        raise InvalidInput(" or ".join(either), "given, and not both", got, "pass one of the two")
+    return given[0]
+
+
+def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _no_base(catalog: Catalog) -> NDArray[np.float64] | None:

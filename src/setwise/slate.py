@@ -41,11 +41,13 @@ class Slate:
     upper_bound  no feasible set of the whole catalogue is worth more; infinite when no certificate was asked for
     proven       whether none is worth more than the value, but for rounding
     timings      milliseconds by phase
+    ranker       who chose among the candidates
     """
 
     catalog: Catalog = field(repr=False)
     user: User = field(repr=False)
     wishes: Wishes = field(repr=False)
+    ranker: str = field(repr=False)
     indices: Rows
     value: float
     rewards: Floats

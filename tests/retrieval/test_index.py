@@ -118,6 +118,19 @@ def test_many_users_at_once(backend: str) -> None:
     for user, found in zip(users, index.candidates_many(users, 4), strict=True):
         np.testing.assert_array_equal(found, index.candidates(user, 4))
     assert index.candidates_many([], 4) == []
+
+
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+def test_many_users_with_a_filter_and_heads(backend: str) -> None:
+    """Those whose exclusions crowd one cell are served alone, and nobody can tell."""
+    world, index = world_index(backend=backend)
+    users = [world.user(history) for history in world.histories]
+    crowded = np.flatnonzero(index.cell_of == index.cell_of[0])[:50]
+    lists = [crowded, *world.histories[1:]]
+    for wishes in ({"per_head": 2}, {"where": {"year": (1980, None)}}, {"where": {"genre": "jazz"}, "per_head": 3}):
+        together = index.candidates_many(users, 4, exclude=lists, **wishes)
+        for user, rows, found in zip(users, lists, together, strict=True):
+            np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=rows, **wishes))
     heavy = [np.flatnonzero(index.cell_of == 0), *world.histories[1:]]  # one user has seen a whole cell
     for user, seen, found in zip(users, heavy, index.candidates_many(users, 4, exclude=heavy), strict=True):
         np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=seen))

@@ -12,6 +12,7 @@ from tiny_networks import ITEMS, random_network, random_slates
 import setwise as sw
 from setwise.datasets.sessions import Ragged
 from setwise.errors import InvalidInput
+from setwise.rewards import Logistic
 from setwise.training.export import exported
 from setwise.training.fit import Rectangles
 from setwise.training.network import READINGS, Shape, SimpleNetwork
@@ -114,8 +115,14 @@ def test_a_reading_is_one_of_four() -> None:
         Shape(reading="aloud")
 
 
-def test_items_that_are_kept_are_worth_alone_what_they_were() -> None:
+def test_items_that_are_kept_are_worth_alone_what_the_reward_says() -> None:
+    torch.manual_seed(0)
     network = SimpleNetwork(6, Shape(dim=4, heads=2, d_kq=2, d_v=2))
-    network.keep_items()
+    one = torch.tensor([[1, 2]]), torch.ones(1, 2, dtype=torch.bool)
+    network.silent = True
+    with torch.no_grad():
+        before = network(*one, *one)
+        network.keep_items(Logistic(0.5, -2.0))
+        torch.testing.assert_close(network(*one, *one), 0.5 * before - 2.0)  # the offset was zero
     learned = {name.split(".")[0] for name, tensor in network.named_parameters() if tensor.requires_grad}
     assert learned == {"query", "key", "value", "user_heads", "sink_key", "sink_value", "level", "offset"}

@@ -7,7 +7,12 @@ import sys
 import typer
 
 import setwise
+from setwise.cli.bench import bench
 from setwise.cli.demo import demo
+from setwise.cli.evaluate import evaluate
+from setwise.cli.index import index
+from setwise.cli.recommend import recommend
+from setwise.cli.serve import serve
 from setwise.cli.train import train
 from setwise.cli.verify import verify
 from setwise.errors import SetwiseError
@@ -34,6 +39,11 @@ def _options(
 
 
 app.command()(demo)
+app.command()(index)
+app.command()(recommend)
+app.command()(evaluate)
+app.command()(bench)
+app.command()(serve)
 app.command()(train)
 app.command()(verify)
 

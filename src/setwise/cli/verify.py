@@ -14,13 +14,16 @@ from rich.table import Table
 from setwise.catalog import Catalog
 from setwise.certificates.verify import NODES, Verification
 from setwise.certificates.verify import verify as verified
-from setwise.errors import DamagedArtifact
+from setwise.recommender import Recommender
 from setwise.retrieval import Index
+from setwise.storage import artifact
 
 
 def verify(
     slate: Annotated[Path, typer.Argument(help="The file that Slate.save wrote.")],
-    catalog: Annotated[Path, typer.Option(help="The folder of the saved catalogue, or of an index with it.")],
+    catalog: Annotated[
+        Path, typer.Option(help="The folder of the saved catalogue, or of an index or a recommender with it.")
+    ],
     nodes: int = typer.Option(NODES, min=1, help="Families of sets to look at before the bound counts as not proven."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
 ) -> None:
@@ -43,14 +46,13 @@ def verify(
 
 
 def _opened(folder: Path) -> Catalog:
-    """The catalogue saved in this folder, alone or with an index."""
-    try:
+    """The catalogue saved in this folder, alone, with an index, or with a recommender."""
+    saved = artifact.read(folder, "catalog", "index", "recommender")
+    if saved.kind == "catalog":
         return Catalog.load(folder)
-    except DamagedArtifact as error:
-        try:
-            return Index.load(folder).catalog
-        except DamagedArtifact:
-            raise error from None
+    return (
+        Index.load(folder).catalog if saved.kind == "index" else Recommender.load(folder, certify=False).index.catalog
+    )
 
 
 def _report(result: Verification) -> dict[str, object]:

@@ -25,20 +25,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import index_array, whole_number
+from setwise.checks import whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.ids import IdChoice
 from setwise.progress import Progress
 from setwise.retrieval.backends.oracle import Oracle
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
-from setwise.retrieval.neighbors import Floats32, Hits, Neighbors, item_vectors, resolved, tamed, user_vector
+from setwise.retrieval.neighbors import Neighbors, item_vectors, resolved
 from setwise.retrieval.partition import Partition
+from setwise.retrieval.state import State, alone, excluded, hidden, questions, together
 from setwise.storage import artifact
 from setwise.users import User
 
 Rows = NDArray[np.intp]
 
-_MOST_HIDDEN = 32  # exclusions in one cell up to which users share a pass
 _GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # what every backend is built from; the rest are options
 
 
@@ -59,22 +59,10 @@ class Statistics:
     backend: str
 
 
-@dataclass(frozen=True, eq=False)
-class _State:
-    """Everything a search reads, replaced as a whole."""
-
-    catalog: Catalog
-    partition: Partition
-    neighbors: Neighbors  # the rows before ``settled``
-    settled: int
-    overflow: Oracle | None  # the rows from ``settled`` on
-    removed: NDArray[np.bool_] | None  # (n,)
-
-
 class Index:
     """Phase One over one catalogue."""
 
-    def __init__(self, state: _State, backend: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, state: State, backend: str, options: Mapping[str, Any]) -> None:
         self._state, self._backend, self._options = state, backend, dict(options)
         self._change = threading.Lock()
 
@@ -106,7 +94,7 @@ class Index:
                 wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
                 partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
             neighbors = _built(kind, name, catalog, partition, options)
-        return cls(_State(catalog, partition, neighbors, len(catalog), None, None), name, options)
+        return cls(State(catalog, partition, neighbors, len(catalog), None, None), name, options)
 
     # --- asking ---
 
@@ -123,43 +111,26 @@ class Index:
         ``exclude`` are rows; ``where`` filters by attributes: {"genre": "jazz", "year": (1990, None)}.
         """
         state = self._state
-        heads_too = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
-        asked = _asked(state.catalog.user(user), heads_too)
-        barred = _barred(state, exclude, where)
-        hits = _search(state, asked[:1], whole_number("per_cell", per_cell), barred)
-        found = [hits.rows[0]]
-        if heads_too:
-            found.append(_search(state, asked[1:], per_head, barred).rows)
-        return _distinct(np.concatenate([rows.reshape(-1) for rows in found]))
+        (asked,), passes = questions(state, [user], per_cell, per_head)
+        return alone(state, asked, passes, hidden(state, exclude, where))
 
     def candidates_many(
-        self, users: Sequence[ArrayLike | User], per_cell: int = 10, exclude: Sequence[ArrayLike] | None = None
+        self,
+        users: Sequence[ArrayLike | User],
+        per_cell: int = 10,
+        exclude: Sequence[ArrayLike] | None = None,
+        where: Mapping[str, Any] | None = None,
+        per_head: int = 0,
     ) -> list[Rows]:
-        """The candidates of many users, each with exclusions of their own, in one pass over the catalogue."""
+        """``candidates`` of many users, each with exclusions of their own, in one pass over the catalogue."""
         state = self._state
         lists: Sequence[ArrayLike] = [()] * len(users) if exclude is None else exclude
         if len(lists) != len(users):
             raise InvalidInput(
                 "exclude", f"one list a user, {len(users)}", f"{len(lists)}", "pass an empty list where none"
             )
-        per_cell = whole_number("per_cell", per_cell)
-        if not len(users):
-            return []
-        asked = np.concatenate([_asked(state.catalog.user(user), False) for user in users])
-        unwanted = [_excluded(rows, state.catalog) for rows in lists]
-        # A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for. Those
-        # with very many in one cell are served alone, so that they do not make the pass wide for all.
-        most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in unwanted])
-        together = np.flatnonzero(most <= _MOST_HIDDEN)
-        result: list[Rows] = [np.zeros(0, np.intp)] * len(users)
-        if len(together):
-            hits = _search(state, asked[together], per_cell + int(most[together].max()), state.removed)
-            for number, rows in zip(together, hits.rows, strict=True):
-                kept = (rows >= 0) & ~np.isin(rows, unwanted[number])
-                result[number] = _distinct(rows[kept & (np.cumsum(kept, axis=1) <= per_cell)])
-        for number in np.flatnonzero(most > _MOST_HIDDEN):
-            barred = _barred(state, unwanted[number], None)
-            result[number] = _distinct(_search(state, asked[number][None], per_cell, barred).rows)
+        asked, passes = questions(state, users, per_cell, per_head)
+        result = together(state, asked, passes, [excluded(rows, state.catalog) for rows in lists], where)
         if not all(len(rows) for rows in result):
             raise Infeasible(
                 "exclude", "lists that leave an item to every user", "one that leaves none", "exclude fewer"
@@ -234,7 +205,7 @@ class Index:
             late = np.arange(state.settled, len(joined))
             overflow = Oracle.build(item_vectors(joined.taken(late)), partition.cell_of[late], partition.n_cells)
             removed = None if state.removed is None else np.append(state.removed, np.zeros(len(items), bool))
-            self._state = _State(joined, partition, state.neighbors, state.settled, overflow, removed)
+            self._state = State(joined, partition, state.neighbors, state.settled, overflow, removed)
 
     def remove(self, ids: IdChoice) -> None:
         """Take the items with these ids out of every answer."""
@@ -251,14 +222,14 @@ class Index:
         with self._change:
             self._state = self._compacted(self._state)
 
-    def _compacted(self, state: _State) -> _State:
+    def _compacted(self, state: State) -> State:
         """The same items, all settled."""
         if state.overflow is None and state.removed is None:
             return state
         stay = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
         catalog, partition = state.catalog.taken(stay), state.partition.taken(stay)
         name, kind = resolved(self._backend)
-        return _State(
+        return State(
             catalog, partition, _built(kind, name, catalog, partition, self._options), len(catalog), None, None
         )
 
@@ -270,6 +241,19 @@ class Index:
         Of the backend's options numbers are saved. Texts, which may hold a password, and arrays are not: give them to
         ``load`` again.
         """
+        artifact.write(path, "index", *self.packed())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], **options: Any) -> Index:
+        """Open a saved index: digests checked, arrays mapped, nothing copied; kernels are compiled here, not later.
+
+        ``options`` are those of the backend that are not saved, such as the ``dsn`` of ``pgvector``.
+        """
+        saved = artifact.read(path, "index")
+        return cls.unpacked(path, saved.arrays, saved.meta, **options)
+
+    def packed(self) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """Index and catalogue, compacted, as named arrays and JSON data."""
         with self._change:
             state = self._compacted(self._state)
         arrays, meta = state.catalog.packed()
@@ -279,22 +263,20 @@ class Index:
         options = {
             name: float(value) for name, value in self._options.items() if isinstance(value, (int, float, np.number))
         }
-        artifact.write(path, "index", parts, {"catalog": meta, "backend": self._backend, "options": options})
+        return parts, {"catalog": meta, "backend": self._backend, "options": options}
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], **options: Any) -> Index:
-        """Open a saved index: digests checked, arrays mapped, nothing copied; kernels are compiled here, not later.
-
-        ``options`` are those of the backend that are not saved, such as the ``dsn`` of ``pgvector``.
-        """
-        saved = artifact.read(path, "index")
+    def unpacked(
+        cls, path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], **options: Any
+    ) -> Index:
+        """What ``packed`` took apart and ``path`` held; nothing is copied."""
 
         def part(name: str) -> dict[str, NDArray[Any]]:
             prefix = f"{name}."
-            return {full.removeprefix(prefix): array for full, array in saved.arrays.items() if full.startswith(prefix)}
+            return {full.removeprefix(prefix): array for full, array in arrays.items() if full.startswith(prefix)}
 
-        name = saved.meta["backend"]
-        catalog = Catalog.unpacked(part("catalog"), saved.meta["catalog"])
+        name = meta["backend"]
+        catalog = Catalog.unpacked(part("catalog"), meta["catalog"])
         partition = Partition(**part("partition"))
         if not partition.fits(catalog):
             raise DamagedArtifact(Path(path), "cells and catalogue do not belong together")
@@ -302,55 +284,10 @@ class Index:
         _refuse_unknown(name, kind.from_arrays, options)
         neighbors = kind.from_arrays(part("backend"), **options)
         neighbors.search(np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32), 1)
-        return cls(
-            _State(catalog, partition, neighbors, len(catalog), None, None), name, saved.meta["options"] | options
-        )
+        return cls(State(catalog, partition, neighbors, len(catalog), None, None), name, meta["options"] | options)
 
 
 # --- the pieces ------------------------------------------------------------------------------------------------------
-
-
-def _asked(user: User, heads_too: bool) -> Floats32:
-    """Y = (u^1, …, u^H, u⁰), and after it, if wanted, each head alone: (1, D) or (1 + H, D)."""
-    rows = [user_vector(user)]
-    heads, d = user.heads.shape
-    for h in range(heads if heads_too else 0):
-        row = np.zeros(len(rows[0]))
-        row[h * d : (h + 1) * d] = user.heads[h]
-        rows.append(tamed(row))
-    return np.stack(rows)
-
-
-def _barred(state: _State, exclude: ArrayLike, where: Mapping[str, Any] | None) -> NDArray[np.bool_] | None:
-    """The rows that must not be returned, or None when all may be."""
-    rows = _excluded(exclude, state.catalog)
-    if not len(rows) and not where:
-        return state.removed
-    barred = ~state.catalog.attributes.matching(where) if where else np.zeros(len(state.catalog), bool)
-    barred[rows] = True
-    if state.removed is not None:
-        barred |= state.removed
-    if barred.all():
-        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
-    return barred
-
-
-def _search(state: _State, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None) -> Hits:
-    """The best of every cell among settled and late rows; no more of them than the largest cell has."""
-    per_cell = min(per_cell, int(state.partition.sizes.max()))
-    hits = state.neighbors.search(users, per_cell, None if barred is None else barred[: state.settled])
-    if state.overflow is None:
-        return hits
-    late = state.overflow.search(users, per_cell, None if barred is None else barred[state.settled :])
-    late_rows = np.where(late.rows >= 0, late.rows + state.settled, -1)
-    rows, scores = np.concatenate([hits.rows, late_rows], axis=2), np.concatenate([hits.scores, late.scores], axis=2)
-    best = np.argsort(-scores, axis=2, kind="stable")[:, :, :per_cell]
-    return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
-
-
-def _distinct(rows: NDArray[np.int64]) -> Rows:
-    found = np.unique(rows)
-    return found[found >= 0].astype(np.intp)
 
 
 def _built(
@@ -372,8 +309,3 @@ def _returns(items: Catalog, catalog: Catalog, removed: NDArray[np.bool_]) -> bo
     """Whether an id of ``items`` is one of a removed item."""
     gone = set(catalog.ids[np.flatnonzero(removed)].tolist())
     return not items.ids.are_row_numbers and not gone.isdisjoint(items.ids[np.arange(len(items))].tolist())
-
-
-def _excluded(rows: ArrayLike, catalog: Catalog) -> Rows:
-    """Rows checked; a history may repeat itself."""
-    return index_array("exclude", np.unique(np.asarray(rows)), len(catalog), "the catalogue")

@@ -23,7 +23,7 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,8 +46,9 @@ _ATTEMPTS = 5  # a reader that meets a save in progress looks again this often
 
 @dataclass(frozen=True)
 class Artifact:
-    """What was read: arrays that view the mapped file, and the metadata."""
+    """What was read: its kind, arrays that view the mapped file, and the metadata."""
 
+    kind: str
     arrays: dict[str, NDArray[Any]]
     meta: dict[str, Any]
 
@@ -61,7 +62,7 @@ def write(
     folder = Path(folder)
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _refuse_unreadable(packed, meta)
-    _refuse_foreign(folder)
+    refuse_foreign(folder)
     folder.mkdir(parents=True, exist_ok=True)
     with _turn(folder) as drafts:
         save_file(packed, drafts / "arrays")
@@ -81,19 +82,19 @@ def write(
                 entry.unlink()
 
 
-def read(folder: str | os.PathLike[str], kind: str) -> Artifact:
-    """Open the artifact of ``kind`` in ``folder``, checked and mapped."""
+def read(folder: str | os.PathLike[str], *kinds: str) -> Artifact:
+    """Open the artifact in ``folder``, which must be of one of ``kinds``, checked and mapped."""
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
         before = _manifest_bytes(folder)
-        manifest = _checked_manifest(folder, before, kind)
+        manifest = _checked_manifest(folder, before, kinds)
         try:
             mapped = _mapped(folder / manifest["data"]["file"])
         except FileNotFoundError:
             if _manifest_bytes(folder) != before:
                 continue  # a save replaced the object between our two looks
             raise DamagedArtifact(folder, "the data file is missing") from None
-        return Artifact(_checked_arrays(folder, mapped, manifest), manifest["meta"])
+        return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
     raise DamagedArtifact(folder, "the manifest kept changing while it was read")
 
 
@@ -113,7 +114,7 @@ def _refuse_unreadable(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, An
         raise InvalidInput("metadata", f"at most {_MANIFEST_LIMIT // 4:,} bytes", f"{size:,}", "save less with it")
 
 
-def _refuse_foreign(folder: Path) -> None:
+def refuse_foreign(folder: Path) -> None:
     """Save only to a new or empty folder, or over an artifact of ours: nobody else's files are touched."""
     todo = "choose a folder that is new, empty or an artifact"
     if folder.is_dir():
@@ -190,7 +191,7 @@ def _manifest_bytes(folder: Path) -> bytes:
     raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than any of ours")
 
 
-def _checked_manifest(folder: Path, raw: bytes, kind: str) -> dict[str, Any]:
+def _checked_manifest(folder: Path, raw: bytes, kinds: Sequence[str]) -> dict[str, Any]:
     try:
         content = json.loads(raw)["manifest"]
         intact = _canonical(content) == raw
@@ -200,8 +201,8 @@ def _checked_manifest(folder: Path, raw: bytes, kind: str) -> dict[str, Any]:
         raise DamagedArtifact(folder, "manifest.json was altered or cut short")
     if content.get("version") != FORMAT_VERSION:
         raise DamagedArtifact(folder, f"the format version is {content.get('version')!r}, not {FORMAT_VERSION}")
-    if content.get("kind") != kind:
-        raise DamagedArtifact(folder, f"the kind is {content.get('kind')!r}, not {kind!r}")
+    if content.get("kind") not in kinds:
+        raise DamagedArtifact(folder, f"the kind is {content.get('kind')!r}, not {' or '.join(map(repr, kinds))}")
     if not _DATA_FILE.fullmatch(str(content["data"]["file"])):
         raise DamagedArtifact(folder, "the manifest names a file outside the folder")
     return dict(content)

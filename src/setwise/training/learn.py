@@ -225,13 +225,19 @@ class _Teacher:
         network = self.network(self.embeddings(embeddings, met))
         network.silent = self.shape.base  # without a base term an item alone draws on itself
         alone = self.taught(network, self.single_items(met), None, "item", self.schedule, "alone")
+        cuts = Cuts.first(judges)
+        without = _shown(alone, cuts, k)
         network.silent = False
         if self.shape.base:
-            network.keep_items()
-        cuts, half = Cuts.first(judges), replace(self.schedule, epochs=max(1, self.schedule.epochs // 2))
+            network.keep_items(without.model.catalog().rewards[0])
         lessons, validation = self.own_slates(network, unmet, k), own_slates(alone, cuts, k)
-        company = self.taught(network, lessons, validation, "item", half, "company", f"slates of {k}")
-        return self.more_hits(_shown(alone, cuts, k), _shown(company, cuts, k))
+        company = self.taught(network, lessons, validation, "item", self.second(), "company", f"slates of {k}")
+        return self.more_hits(without, _shown(company, cuts, k))
+
+    def second(self) -> Schedule:
+        """The schedule of company: half the epochs, and smaller batches, as there are fewer slates."""
+        epochs, batch = max(1, self.schedule.epochs // 2), max(1, self.schedule.batch // 8)
+        return replace(self.schedule, epochs=epochs, batch=batch)
 
     def single_items(self, sessions: Sessions) -> Callable[[int], Slates]:
         """Single items for every epoch, each time of other cuts."""

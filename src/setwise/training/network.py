@@ -31,6 +31,7 @@ from torch import Tensor, nn
 
 from setwise.checks import whole_number
 from setwise.errors import InvalidInput
+from setwise.rewards import Logistic
 
 READINGS = ("turned", "direction", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse
@@ -96,8 +97,12 @@ class SimpleNetwork(nn.Module):
                 self.value.weight.mul_(LOUDNESS)
                 self.value.bias.mul_(LOUDNESS)
 
-    def keep_items(self) -> None:
-        """Leave what items are, and are worth alone, as it is: only company is learned from now on."""
+    def keep_items(self, reward: Logistic) -> None:
+        """Keep what items are, and are worth alone under this reward: only company is learned from now on."""
+        with torch.no_grad():
+            for tensor in (self.user_base.weight, self.user_base.bias, self.bias.weight):
+                tensor.mul_(reward.scale)
+            self.offset.fill_(reward.bias)
         for part in (self.items, self.reader, self.base, self.user_base, self.bias):
             part.requires_grad_(False)
 

@@ -1,0 +1,130 @@
+"""``setwise index``: a model, a catalogue or plain arrays, cut into cells and saved ready to recommend from."""
+
+from __future__ import annotations
+
+import json
+import time
+import zipfile
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from rich.console import Console
+from rich.markup import escape
+
+from setwise.catalog import Catalog, Sink
+from setwise.checks import real_number
+from setwise.encoder import Encoder
+from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.recommender import Recommender
+from setwise.retrieval import Index
+from setwise.rewards import Logistic
+from setwise.storage import artifact
+from setwise.training import SimpleTransformer
+
+PARTS = ("query", "key", "value", "base", "ids", "sink_key", "sink_value", "scale", "bias")
+COLUMN, ENCODER = "attribute.", "encoder."
+
+
+def index(
+    source: Annotated[Path, typer.Argument(help="The folder of a model or a catalogue, or arrays in a .npz file.")],
+    out: Annotated[Path, typer.Option(help="The folder to save in: what recommend, serve, evaluate and bench open.")],
+    cells: Annotated[int | None, typer.Option(min=1, help="Cells to cut the items into (by their number).")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+) -> None:
+    """Cut a model's or a catalogue's items into cells, and save them ready to recommend from.
+
+    A .npz file may hold query, key, value (n, d) or (n, heads, d), and base, ids, sink_key, sink_value, the scale and
+    bias of the logistic reward, a column attribute.NAME for each attribute, and the arrays encoder.NAME of an Encoder.
+
+    Example: [bold]setwise index model/ --out songs/[/bold]
+    """
+    artifact.refuse_foreign(out)
+    began = time.perf_counter()
+    catalog, encoder = _opened(source)
+    recommender = Recommender(Index.build(catalog, cells), encoder=encoder)
+    recommender.save(out)
+    report = {
+        "items": len(catalog),
+        "heads": catalog.heads,
+        "cells": recommender.index.partition.n_cells,
+        "understands_history": encoder is not None,
+        "attributes": list(catalog.attributes),
+        "seconds": time.perf_counter() - began,
+        "saved": str(out),
+    }
+    if as_json:
+        print(json.dumps(report))
+    else:
+        Console().print(_told(report), highlight=False, soft_wrap=True)
+
+
+def _told(report: dict[str, Any]) -> str:
+    reads, folder = report["understands_history"], escape(report["saved"])
+    return (
+        f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
+        f"{'Histories are understood' if reads else 'Without an encoder of histories users come as vectors'}. Next:\n\n"
+        f"    setwise recommend {folder} {'--history ID,ID' if reads else '--user-json FILE'}"
+    )
+
+
+def _opened(source: Path) -> tuple[Catalog, Encoder | None]:
+    """The items, and the encoder of their users where there is one."""
+    if source.suffix == ".npz":
+        return _from_arrays(source)
+    kind = artifact.read(source, "model", "catalog", "index", "recommender").kind
+    if kind == "model":
+        model = SimpleTransformer.load(source)
+        return model.catalog(), model.encoder
+    if kind == "catalog":
+        return Catalog.load(source), None
+    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already")
+
+
+def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:
+    arrays = _arrays(path)
+    for name in arrays:
+        if name not in PARTS and not name.startswith((COLUMN, ENCODER)):
+            must = f"among {', '.join(PARTS)}, {COLUMN}NAME and {ENCODER}NAME"
+            raise InvalidInput(f"arrays of {path.name}", must, repr(name), "rename or drop it")
+    for name in ("query", "key", "value"):
+        if name not in arrays:
+            raise InvalidInput(f"arrays of {path.name}", "query, key and value at least", f"no {name}", "add it")
+    if ("sink_key" in arrays) != ("sink_value" in arrays):
+        raise InvalidInput("sink_key and sink_value", "given together", "one alone", "add the other or drop it")
+    sink = Sink(arrays["sink_key"], arrays["sink_value"]) if "sink_key" in arrays else None
+    reward = Logistic(**{name: _one_number(name, arrays[name]) for name in ("scale", "bias") if name in arrays})
+    catalog = Catalog(
+        arrays["query"],
+        arrays["key"],
+        arrays["value"],
+        reward,
+        arrays.get("base"),
+        sink,
+        arrays.get("ids"),
+        _under(COLUMN, arrays),
+    )
+    parts = _under(ENCODER, arrays)
+    try:
+        return catalog, Encoder(**parts) if parts else None
+    except TypeError as error:
+        raise InvalidInput("encoder", "given by the arrays of an Encoder", str(error), "see encoder.py") from None
+
+
+def _one_number(name: str, array: Any) -> float:
+    return real_number(name, array.item() if array.size == 1 else array)
+
+
+def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+
+
+def _arrays(path: Path) -> dict[str, Any]:
+    """All arrays of a .npz file; none that would need unpickling."""
+    try:
+        with path.open("rb") as raw, np.lib.npyio.NpzFile(raw) as file:  # its default: objects are refused
+            return {name: file[name] for name in file.files}
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(path.name, "a .npz file of plain arrays", reason, "write it with numpy.savez") from None

@@ -1,0 +1,195 @@
+"""``setwise recommend``: one slate from a saved recommender, with its certificate and, if asked, its reasons."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from setwise.catalog import Catalog
+from setwise.cli import wishes
+from setwise.errors import InvalidInput
+from setwise.explanation import Explanation
+from setwise.recommender import Recommender
+from setwise.slate import Slate
+
+SHOWN = 4  # attributes of an item in a table
+Rows = NDArray[np.intp]
+
+
+def recommend(
+    folder: Annotated[Path, typer.Argument(help="What setwise index wrote.")],
+    history: Annotated[list[str] | None, typer.Option(help="Ids that are known, a,b,c; '' for a newcomer.")] = None,
+    history_file: Annotated[Path | None, typer.Option(help="The same from a file, an id a line.")] = None,
+    user_json: Annotated[Path | None, typer.Option(help='The user instead: {"heads": [[…]], "base": […]}.')] = None,
+    k: Annotated[int, typer.Option(min=1, help="How many items at most.")] = 10,
+    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show (the history, unless given).")] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Ids to show in any case.")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(help="A condition: city=Rome, price=..200; twice the same: either.")
+    ] = None,
+    at_most: Annotated[list[str] | None, typer.Option(help="A limit: artist=2.")] = None,
+    budget_ms: Annotated[float | None, typer.Option(help="Milliseconds for everything together.")] = None,
+    ranker: Annotated[str | None, typer.Option(help="Who chooses: swap, greedy, beam, knn, …")] = None,
+    explain: Annotated[bool, typer.Option(help="Say who lends whom value, and what others would show.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write the slate for setwise verify.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Recommend the best set to whoever knows these items, and say how much better any other set could be.
+
+    Example: [bold]setwise recommend songs/ --history id1,id2 --k 5 --at-most artist=1[/bold]
+    """
+    recommender = Recommender.load(folder)
+    catalog = recommender.index.catalog
+    slate = recommender.recommend(
+        **_asker(catalog, history, history_file, user_json),
+        k=k,
+        exclude=None if exclude is None else wishes.ids(catalog, wishes.split(exclude)),
+        include=wishes.ids(catalog, wishes.split(include or ())),
+        where=wishes.where(catalog, where or ()),
+        at_most=wishes.at_most(at_most or ()),
+        budget_ms=budget_ms,
+        ranker=ranker,
+    )
+    if save is not None:
+        slate.save(save)
+    explanation = recommender.explain(slate) if explain else None
+    if as_json:
+        print(json.dumps(_report(slate, explanation)))
+    else:
+        _print(Console(), slate, explanation)
+
+
+def _asker(
+    catalog: Catalog, history: list[str] | None, history_file: Path | None, user_json: Path | None
+) -> dict[str, Any]:
+    """The one way in which the user was given."""
+    if [history, history_file, user_json].count(None) != 2:
+        todo = "pass --history '' for a newcomer"
+        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", "none or more", todo)
+    if user_json is not None:
+        return {"user": wishes.user(user_json)}
+    known = wishes.split(history) if history is not None else wishes.lines(Path(history_file or ""))
+    return {"history": wishes.ids(catalog, known)}
+
+
+# --- for programs ---
+
+
+def _report(slate: Slate, explanation: Explanation | None) -> dict[str, Any]:
+    report: dict[str, Any] = {
+        "items": _items(slate.catalog, slate.indices, slate.rewards.tolist()),
+        "value": _finite(slate.value),
+        "upper_bound": _finite(slate.upper_bound),
+        "gap": slate.gap if math.isfinite(slate.upper_bound) else None,
+        "proven": slate.proven,
+        "timings": dict(slate.timings),
+    }
+    return report if explanation is None else report | _reasons(explanation)
+
+
+def _reasons(explanation: Explanation) -> dict[str, Any]:
+    catalog = explanation.slate.catalog
+    return {
+        "attention": explanation.attention.tolist(),
+        "sink": None if explanation.sink is None else explanation.sink.tolist(),
+        "alone": explanation.alone.tolist(),
+        "lent": explanation.lent.tolist(),
+        "rivals": [
+            {
+                "ranker": rival.ranker,
+                "items": _items(catalog, rival.indices),
+                "value": _finite(rival.value),
+                "milliseconds": rival.milliseconds,
+            }
+            for rival in explanation.rivals
+        ],
+        "gain_over_top_k": _finite(explanation.gain_over_top_k),
+        "gain_over_greedy": _finite(explanation.gain_over_greedy),
+    }
+
+
+def _items(catalog: Catalog, rows: Rows, rewards: list[float] | None = None) -> list[dict[str, Any]]:
+    items = [
+        {"id": one, "attributes": {name: _plain(column[int(row)]) for name, column in catalog.attributes.items()}}
+        for one, row in zip(catalog.ids[rows].tolist(), rows, strict=True)
+    ]
+    return items if rewards is None else [item | {"reward": _finite(f)} for item, f in zip(items, rewards, strict=True)]
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it: None where it is missing."""
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    return _finite(value) if isinstance(value, float) else value
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None
+
+
+# --- for people ---
+
+
+def _print(console: Console, slate: Slate, explanation: Explanation | None) -> None:
+    console.print(_table(slate, explanation))
+    console.print(_certificate(slate), highlight=False)
+    if explanation is not None:
+        console.print(_lent(explanation))
+        console.print(_rivals(explanation))
+
+
+def _table(slate: Slate, explanation: Explanation | None) -> Table:
+    """The slate: what each item earns in this company, and alone if that is known."""
+    names = list(slate.catalog.attributes)[:SHOWN]
+    table = Table("", "id", *map(escape, names), title="The slate", title_justify="left")
+    table.add_column("reward", justify="right")
+    if explanation is not None:
+        table.add_column("alone", justify="right")
+    for number, (one, row) in enumerate(zip(slate.items.tolist(), slate.indices, strict=True)):
+        cells = [_plain(slate.catalog.attributes[name][int(row)]) for name in names]
+        figures = [slate.rewards[number], *([] if explanation is None else [explanation.alone[number]])]
+        texts = [escape("" if cell is None else str(cell)) for cell in (one, *cells)]
+        table.add_row(str(number + 1), *texts, *(f"{figure:.4f}" for figure in figures))
+    return table
+
+
+def _certificate(slate: Slate) -> str:
+    spent = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in slate.timings.items())
+    if slate.proven:
+        bound = "and no set of the whole catalogue is worth more (proven)"
+    elif math.isfinite(slate.upper_bound):
+        bound = f"and no set of the whole catalogue is worth more than {slate.upper_bound:.4f} ({slate.gap:.1%} above)"
+    else:
+        bound = "with no certificate"
+    return f"Worth {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
+
+
+def _lent(explanation: Explanation) -> Table:
+    """Who lends whom: row i draws on column j."""
+    numbers = [str(number + 1) for number in range(len(explanation.rewards))]
+    table = Table("", title="What each item (row) draws from each (column)", title_justify="left")
+    for number in numbers:
+        table.add_column(number, justify="right")
+    for number, row in zip(numbers, explanation.lent, strict=True):
+        table.add_row(number, *(f"{one:+.2f}" for one in row))
+    return table
+
+
+def _rivals(explanation: Explanation) -> Table:
+    table = Table("ranker", title="\nThe same request under other rankers", title_justify="left")
+    for heading in ("value", "the slate has more by", "ms", "items in common"):
+        table.add_column(heading, justify="right")
+    mine = set(explanation.slate.indices.tolist())
+    for rival in explanation.rivals:
+        common = len(mine & set(rival.indices.tolist()))
+        gain = explanation.slate.value - rival.value
+        table.add_row(rival.ranker, f"{rival.value:.4f}", f"{gain:+.4f}", f"{rival.milliseconds:.1f}", str(common))
+    return table

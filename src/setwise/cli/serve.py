@@ -1,0 +1,58 @@
+"""``setwise serve``: the service and its page. The options are the rows of the table of settings."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from setwise.errors import MissingDependency
+from setwise.serving.settings import PREFIX, Settings, table
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """``command`` with an option for every setting in place of ``**limits``."""
+    signature = inspect.signature(command, eval_str=True)
+    fixed = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    options = [
+        inspect.Parameter(
+            row.name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=row.default,
+            annotation=Annotated[int, typer.Option(envvar=row.variable, min=row.least, max=row.most, help=row.help)],
+        )
+        for row in table()
+    ]
+    command.__signature__ = signature.replace(parameters=[*fixed, *options])  # type: ignore[attr-defined]
+    command.__annotations__ = {one.name: one.annotation for one in (*fixed, *options)}
+    return command
+
+
+@_with_settings
+def serve(
+    folder: Annotated[Path, typer.Argument(help="The folder that Recommender.save or setwise index wrote.")],
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8080,
+    api_key: Annotated[
+        str | None,
+        typer.Option(envvar=PREFIX + "API_KEY", help="Required of every request to /v1 and /admin.", show_envvar=True),
+    ] = None,
+    **limits: Any,
+) -> None:
+    """Serve recommendations over HTTP, and a page to explore them.
+
+    SIGHUP, or POST /admin/reload, serves what the folder holds by then; SIGTERM answers what was accepted, and ends.
+
+    Example: [bold]setwise serve songs/ --port 8080[/bold]
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # requests are computed side by side, not each on all cores
+    try:
+        from setwise.serving.server import serve as run
+    except ModuleNotFoundError as error:
+        raise MissingDependency(str(error.name), "serving", "serve") from None
+    run(folder, host, port, api_key or None, Settings(**limits))

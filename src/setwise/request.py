@@ -1,0 +1,235 @@
+"""One recommendation on its way: retrieve candidates, rank them, certify the answer.
+
+Where the search for the bound meets a better feasible set than the ranker's, that one is the answer. Pins and
+``at_most`` only make the feasible sets fewer, so the bound holds for them too.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise import objective
+from setwise.catalog import Catalog
+from setwise.checks import milliseconds, whole_number
+from setwise.errors import Infeasible, InvalidInput
+from setwise.instance import Instance
+from setwise.ranking import Ranking, rank
+from setwise.retrieval import Index
+from setwise.slate import Slate, Wishes
+from setwise.users import User
+
+if TYPE_CHECKING:
+    from setwise.certificates.cell_bounds import CellBounds
+
+Rows = NDArray[np.intp]
+
+PER_HEAD = 2  # of each cell by every head alone, when there are several
+CERTIFY_MS = 100.0  # for the certificate when no budget is given
+RANK_SHARE = 0.4  # of the budget that retrieval leaves is for ranking
+CERTIFY_SHARE = 0.9  # of the budget that ranking leaves is for the certificate, the rest for the judge
+LEAST_MS = 0.5  # a phase is given at least this
+PROVEN_WITHIN = 1e-9  # relative to Σ |f_i|
+TIMED = ("swap", "exact")  # rankers that take budget_ms
+
+
+def wished(
+    index: Index,
+    k: int,
+    exclude: Rows,
+    include: Rows,
+    where: Mapping[str, Any] | None,
+    at_most: Mapping[str, int] | None,
+) -> Wishes:
+    """The wishes, checked; ``exclude`` and ``include`` are rows. What was removed is excluded for all."""
+    for name, wish in (("where", where), ("at_most", at_most)):
+        if wish is not None and not isinstance(wish, Mapping):
+            raise InvalidInput(
+                name, "a mapping of attributes, or left out", repr(wish), f"write {name}={{'artist': …}}"
+            )
+    barred = np.union1d(exclude, index.removed).astype(np.intp)
+    wishes = Wishes(whole_number("k", k), barred, np.unique(include), where, at_most or {})
+    _refuse_contradictions(index.catalog, wishes)
+    return wishes
+
+
+def _refuse_contradictions(catalog: Catalog, wishes: Wishes) -> None:
+    hidden = np.isin(wishes.include, wishes.exclude)
+    if wishes.where:
+        hidden |= ~catalog.attributes.matching(wishes.where)[wishes.include]
+    if hidden.any():
+        which = repr(catalog.ids[wishes.include[hidden]].tolist()[0])
+        raise Infeasible("include", "items that may be shown", f"{which}, excluded or filtered out", "drop one wish")
+
+
+class Request:
+    """Who asks, for what, and how far the answer is."""
+
+    def __init__(
+        self, index: Index, user: ArrayLike | User, wishes: Wishes, budget_ms: float | None, began: float
+    ) -> None:
+        self.index, self.wishes, self.began = index, wishes, began
+        self.catalog: Catalog = index.catalog
+        self.user = self.catalog.user(user)
+        self.budget_ms = milliseconds(budget_ms)
+        self.timings: dict[str, float] = {}
+        self.complete = False  # whether the candidates are all the items that may be shown
+        self.rows: Rows
+        self.chosen: Rows
+        self.value: float
+
+    @contextmanager
+    def timed(self, phase: str) -> Iterator[None]:
+        """Write down how long a phase took."""
+        start = time.perf_counter()
+        yield
+        self.timings[phase] = 1000 * (time.perf_counter() - start)
+
+    def resumed(self) -> Request:
+        """The request after it waited for its turn, which its budget does not pay for."""
+        self.began = time.perf_counter() - self.timings["retrieve"] / 1000
+        return self
+
+    def left_ms(self, share: float, otherwise: float | None) -> float | None:
+        """A share of what is left of the budget; ``otherwise`` when there is none."""
+        if self.budget_ms is None:
+            return otherwise
+        return max(share * (self.budget_ms - 1000 * (time.perf_counter() - self.began)), LEAST_MS)
+
+    # --- Phase One ---
+
+    def retrieve(self, most: int) -> None:
+        """The best of every cell, by total score and by each head: all there is, or the most promising of too many."""
+        if not self.sees_all(most):
+            wishes = self.wishes
+            found = self.index.candidates(self.user, wishes.k, wishes.exclude, wishes.where, self.per_head)
+            self.take(found, most)
+
+    @property
+    def per_head(self) -> int:
+        """How many of each cell every head adds."""
+        return PER_HEAD if self.catalog.heads > 1 else 0
+
+    def sees_all(self, most: int) -> bool:
+        """Whether no more than ``most`` items may be shown: then all of them are candidates."""
+        where = self.wishes.where
+        if len(self.catalog) > most and not where:
+            return False
+        shown = self.catalog.attributes.matching(where).copy() if where else np.ones(len(self.catalog), bool)
+        shown[self.wishes.exclude] = False
+        if not shown.any():
+            raise Infeasible(
+                "where and exclude", "conditions that leave an item", "ones that leave none", "loosen them"
+            )
+        self.complete = bool(np.count_nonzero(shown) <= most)
+        if self.complete:
+            self.rows = np.flatnonzero(shown)
+        return self.complete
+
+    def take(self, rows: Rows, most: int) -> None:
+        """These are the candidates, or the most promising of them, and the pins."""
+        if len(rows) > most:
+            rows = self._promising(rows, max(most, self.wishes.k))
+        self.rows = np.union1d(rows, self.wishes.include).astype(np.intp)
+
+    def _promising(self, rows: Rows, most: int) -> Rows:
+        """The best of each cell, and then whoever ranks highest by total score or in some head."""
+        score, _ = objective.scores(self.catalog, self.user, rows, None)
+        total = score.sum(axis=0) + objective.base_scores(self.catalog, self.user, rows)
+        places = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
+        place = np.min(places, axis=0)
+        by_cell = np.lexsort((-total, self.index.cell_of[rows]))
+        cell = self.index.cell_of[rows][by_cell]
+        place[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
+        return np.sort(rows[np.lexsort((-total, place))[:most]])
+
+    # --- Phase Two ---
+
+    def rank(self, ranker: str, certify: bool) -> None:
+        """Choose among the candidates."""
+        self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
+        options: dict[str, Any] = {}
+        if ranker in TIMED and self.budget_ms is not None:
+            options["budget_ms"] = self.left_ms(RANK_SHARE if certify else CERTIFY_SHARE, None)
+        self._adopt(rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options))
+
+    def _constraints(self) -> dict[str, Any]:
+        """The wishes as ``rank`` takes them: pins are positions among the candidates."""
+        return {"include": np.searchsorted(self.rows, self.wishes.include), "at_most": self.wishes.at_most}
+
+    def _adopt(self, ranking: Ranking) -> None:
+        self.chosen, self.value = self.instance.candidates[ranking.indices], ranking.value
+
+    # --- the certificate ---
+
+    def certify(self, cells: CellBounds) -> float:
+        """An upper bound over every feasible set of the catalogue; a better set met on the way is adopted."""
+        from setwise.certificates.whole_catalog import whole_catalog_bound
+
+        budget = self.left_ms(CERTIFY_SHARE, CERTIFY_MS)
+        if self.complete:  # all there is was ranked: search the instance itself, limits and pins included
+            ranking = rank(self.instance, self.wishes.k, "exact", budget_ms=budget, **self._constraints())
+            if ranking.value > self.value:
+                self._adopt(ranking)
+            return ranking.upper_bound
+        found = whole_catalog_bound(
+            cells,
+            self.user,
+            self.wishes.k,
+            self.value,
+            exclude=self.wishes.exclude,
+            where=self.wishes.where,
+            budget_ms=CERTIFY_MS if budget is None else budget,
+        )
+        if found.better is not None and not self.wishes.at_most and not len(self.wishes.include):
+            self.chosen = found.better
+        return found.upper_bound
+
+    # --- the answer ---
+
+    def slate(self, ranker: str, upper_bound: float) -> Slate:
+        """What was chosen, judged: best first by reward."""
+        rewards = objective.item_rewards(self.catalog, self.user, self.chosen)
+        order = np.lexsort((self.chosen, -rewards))
+        chosen, rewards = self.chosen[order], rewards[order]
+        value = float(rewards.sum())
+        bound = max(upper_bound, value)
+        size = float(np.abs(rewards).sum())
+        return Slate(
+            catalog=self.catalog,
+            user=self.user,
+            wishes=self.wishes,
+            ranker=ranker,
+            indices=chosen,
+            value=value,
+            rewards=rewards,
+            upper_bound=bound,
+            proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
+            timings=dict(self.timings),
+        )
+
+
+def retrieve_together(requests: Sequence[Request], most: int) -> None:
+    """``retrieve`` for requests with one k, one filter and one index, in one pass; each is charged its share of it."""
+    start = time.perf_counter()
+    asking = [request for request in requests if not request.sees_all(most)]
+    if asking:
+        one = asking[0]
+        found = one.index.candidates_many(
+            [request.user for request in asking],
+            one.wishes.k,
+            [request.wishes.exclude for request in asking],
+            one.wishes.where,
+            one.per_head,
+        )
+        for request, rows in zip(asking, found, strict=True):
+            request.take(rows, most)
+    share = (time.perf_counter() - start) / len(requests)
+    for request in requests:
+        request.timings["retrieve"] = 1000 * share

@@ -1,0 +1,132 @@
+"""The state of an index at one moment, and how it is asked: everything a search reads, replaced as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise.catalog import Catalog
+from setwise.checks import index_array, whole_number
+from setwise.errors import Infeasible
+from setwise.retrieval.backends.oracle import Oracle
+from setwise.retrieval.neighbors import Floats32, Hits, Neighbors, tamed, user_vector
+from setwise.retrieval.partition import Partition
+from setwise.users import User
+
+Rows = NDArray[np.intp]
+Barred = NDArray[np.bool_] | None  # (n,) the rows that must not be returned, or None when all may be
+Passes = list[tuple[slice, int]]  # which rows of a user's questions, and how many of every cell answer them
+
+_MOST_HIDDEN = 32  # exclusions in one cell up to which users share a pass
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Everything a search reads, replaced as a whole."""
+
+    catalog: Catalog
+    partition: Partition
+    neighbors: Neighbors  # the rows before ``settled``
+    settled: int
+    overflow: Oracle | None  # the rows from ``settled`` on
+    removed: NDArray[np.bool_] | None  # (n,)
+
+
+def questions(
+    state: State, users: Sequence[ArrayLike | User], per_cell: int, per_head: int
+) -> tuple[list[Floats32], Passes]:
+    """What the users ask, checked, and how many of each cell are wanted by total score and by each head alone."""
+    heads_too = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
+    passes = [(slice(0, 1), whole_number("per_cell", per_cell)), (slice(1, None), per_head)]
+    return [_asked(state.catalog.user(user), heads_too) for user in users], passes[: 1 + heads_too]
+
+
+def _asked(user: User, heads_too: bool) -> Floats32:
+    """Y = (u^1, …, u^H, u⁰), and after it, if wanted, each head alone: (1, D) or (1 + H, D)."""
+    rows = [user_vector(user)]
+    heads, d = user.heads.shape
+    for h in range(heads if heads_too else 0):
+        row = np.zeros(len(rows[0]))
+        row[h * d : (h + 1) * d] = user.heads[h]
+        rows.append(tamed(row))
+    return np.stack(rows)
+
+
+def hidden(state: State, exclude: ArrayLike, where: Mapping[str, Any] | None) -> Barred:
+    """The rows that must not be returned, by these wishes or because they were removed."""
+    rows = excluded(exclude, state.catalog)
+    if not len(rows) and not where:
+        return state.removed
+    barred = ~state.catalog.attributes.matching(where) if where else np.zeros(len(state.catalog), bool)
+    barred[rows] = True
+    if state.removed is not None:
+        barred |= state.removed
+    if barred.all():
+        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
+    return barred
+
+
+def _search(state: State, users: Floats32, per_cell: int, barred: Barred) -> Hits:
+    """The best of every cell among settled and late rows; no more of them than the largest cell has."""
+    per_cell = min(per_cell, int(state.partition.sizes.max()))
+    hits = state.neighbors.search(users, per_cell, None if barred is None else barred[: state.settled])
+    if state.overflow is None:
+        return hits
+    late = state.overflow.search(users, per_cell, None if barred is None else barred[state.settled :])
+    late_rows = np.where(late.rows >= 0, late.rows + state.settled, -1)
+    rows, scores = np.concatenate([hits.rows, late_rows], axis=2), np.concatenate([hits.scores, late.scores], axis=2)
+    best = np.argsort(-scores, axis=2, kind="stable")[:, :, :per_cell]
+    return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
+
+
+def alone(state: State, asked: Floats32, passes: Passes, barred: Barred) -> Rows:
+    """The candidates of one user."""
+    return _distinct(np.concatenate([_search(state, asked[who], few, barred).rows.reshape(-1) for who, few in passes]))
+
+
+def together(
+    state: State, asked: list[Floats32], passes: Passes, unwanted: list[Rows], where: Mapping[str, Any] | None
+) -> list[Rows]:
+    """The candidates of many users.
+
+    A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for. Those with
+    very many in one cell are served alone, so that they do not make the pass wide for all.
+    """
+    most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in unwanted])
+    sharing = most <= _MOST_HIDDEN
+    result: list[Rows] = [np.zeros(0, np.intp)] * len(asked)
+    if sharing.any():
+        numbers, more, barred = np.flatnonzero(sharing), int(most[sharing].max()), hidden(state, (), where)
+        gone = [unwanted[number] for number in numbers]
+        found = [_shared(state, [asked[n][who] for n in numbers], few, more, gone, barred) for who, few in passes]
+        for number, *rows in zip(numbers, *found, strict=True):
+            result[number] = _distinct(np.concatenate(rows))
+    for number in np.flatnonzero(~sharing):
+        result[number] = alone(state, asked[number], passes, hidden(state, unwanted[number], where))
+    return result
+
+
+def _shared(
+    state: State, asked: list[Floats32], few: int, more: int, gone: list[Rows], barred: Barred
+) -> list[NDArray[np.int64]]:
+    """In one pass, the ``few`` best of every cell for each user's questions, without what is gone for that user."""
+    hits = _search(state, np.concatenate(asked), few + more, barred).rows
+    result = []
+    for rows, mine in zip(np.split(hits, len(asked)), gone, strict=True):
+        kept = (rows >= 0) & ~np.isin(rows, mine)
+        result.append(rows[kept & (np.cumsum(kept, axis=2) <= few)])
+    return result
+
+
+def _distinct(rows: NDArray[np.int64]) -> Rows:
+    found = np.unique(rows)
+    return found[found >= 0].astype(np.intp)
+
+
+def excluded(rows: ArrayLike, catalog: Catalog) -> Rows:
+    """Rows checked; a history may repeat itself."""
+    return index_array("exclude", np.unique(np.asarray(rows)), len(catalog), "the catalogue")

@@ -1,0 +1,225 @@
+"""The routes. What must be computed goes through the queue; probes, metrics and the page never do."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Request, Response, get, post
+from litestar.exceptions import HTTPException
+
+from setwise.serving import openapi, page
+from setwise.serving.admission import Admission
+from setwise.serving.answers import Desk, Find, Many, One, Why, info, kind
+from setwise.serving.artifacts import Artifacts
+from setwise.serving.bodies import whole
+from setwise.serving.door import Door
+from setwise.serving.logs import log, where_it_failed
+from setwise.serving.metrics import CONTENT_TYPE, Metrics
+from setwise.serving.refusals import Refusal
+from setwise.serving.schemas import Reloaded, State, ask, batch
+from setwise.serving.settings import Settings
+
+JSON = "application/json"
+LONGEST_QUERY, MOST_FOUND, FOUND = 200, 100, 20
+_NO_CACHE = {"Cache-Control": "no-cache"}  # ask again every time; a tag makes that cheap
+
+
+@dataclass(frozen=True, eq=False)
+class Front:
+    """What the routes stand before."""
+
+    settings: Settings
+    artifacts: Artifacts
+    admission: Admission
+    metrics: Metrics
+    files: dict[str, page.File]
+    document: bytes
+
+
+Asked = Request[Any, Any, Any]
+Said = Response[bytes]
+
+
+def _front(request: Asked) -> Front:
+    front: Front = request.app.state["front"]
+    return front
+
+
+async def _body(request: Asked) -> bytes:
+    """The body; nothing of it is read while the queue is full."""
+    front = _front(request)
+    front.admission.refuse_when_full()
+    return await whole(request.scope, request.receive, front.settings)
+
+
+def _json(body: bytes) -> Said:
+    return Response(body, media_type=JSON)
+
+
+# --- slates ---
+
+
+@post("/v1/recommend", status_code=200)
+async def recommend(request: Asked) -> Said:
+    """The best slate for a user."""
+    front = _front(request)
+    asked = ask(await _body(request), front.settings)
+    return _json(await front.admission.submit(kind(asked), One(asked)))
+
+
+@post("/v1/recommend/batch", status_code=200)
+async def recommend_batch(request: Asked) -> Said:
+    """Many slates at once."""
+    front = _front(request)
+    asked = batch(await _body(request), front.settings)
+    return _json(await front.admission.submit(None, Many(asked)))
+
+
+@post("/v1/explain", status_code=200)
+async def explain(request: Asked) -> Said:
+    """A slate, and who lends whom what in it."""
+    front = _front(request)
+    asked = ask(await _body(request), front.settings, explained=True)
+    return _json(await front.admission.submit(None, Why(asked)))
+
+
+# --- what there is ---
+
+
+@get("/v1/items")
+async def items(request: Asked) -> Said:
+    """Items by words of their title, or by id."""
+    given = request.query_params
+    query, ids, limit = given.get("q", ""), given.get("ids"), given.get("limit", str(FOUND))
+    if not (limit.isascii() and limit.isdigit() and 1 <= int(limit[:9]) <= MOST_FOUND):
+        raise Refusal(422, "invalid", f"limit must be a whole number from 1 to {MOST_FOUND}, got {limit!r}; change it.")
+    if len(query) > LONGEST_QUERY:
+        raise Refusal(
+            422, "invalid", f"q must have at most {LONGEST_QUERY} characters, got {len(query)}; use fewer words."
+        )
+    find = Find(query, int(limit), None if ids is None else ids.split(",")[:MOST_FOUND])
+    return _json(await _front(request).admission.submit(None, find))
+
+
+@get("/v1/info")
+async def information(request: Asked) -> Said:
+    """What is served."""
+    front = _front(request)
+    return _json(msgspec.json.encode(info(front.artifacts.current, front.settings)))
+
+
+@post("/admin/reload", status_code=200)
+async def reload(request: Asked) -> Said:
+    """Serve what the folder holds now; on any doubt, what is served stays."""
+    old, new = await asyncio.to_thread(_front(request).artifacts.reload)
+    return _json(msgspec.json.encode(Reloaded(new.version, old.version)))
+
+
+# --- probes ---
+
+
+@get("/healthz")
+async def healthy() -> Said:
+    """The process lives."""
+    return _json(msgspec.json.encode(State("alive")))
+
+
+@get("/readyz")
+async def ready() -> Said:
+    """An artifact is loaded: without one the service does not start."""
+    return _json(msgspec.json.encode(State("ready")))
+
+
+@get("/metrics")
+async def metrics(request: Asked) -> Said:
+    """What Prometheus asks."""
+    return Response(_front(request).metrics.text(), media_type=CONTENT_TYPE)
+
+
+# --- pages ---
+
+
+@get("/")
+async def home(request: Asked) -> Said:
+    """The page."""
+    return _file(request, "index.html")
+
+
+@get("/page/{name:str}")
+async def page_file(request: Asked) -> Said:
+    """A file of the page, by its exact name."""
+    return _file(request, request.path_params["name"])
+
+
+def _file(request: Asked, name: str) -> Said:
+    file = _front(request).files.get(name)
+    if file is None:
+        raise Refusal(404, "not_found", "The address must be one that /docs lists, got another; look there.")
+    headers = {"ETag": file.tag, **_NO_CACHE}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(b"", status_code=304, headers=headers)
+    return Response(file.content, media_type=file.type, headers=headers)
+
+
+@get("/docs")
+async def docs() -> Said:
+    """The routes, for people."""
+    return Response(openapi.listing().encode(), media_type="text/html", headers=_NO_CACHE)
+
+
+@get("/docs/openapi.json")
+async def document(request: Asked) -> Said:
+    """The routes, for programs."""
+    return _json(_front(request).document)
+
+
+# --- what goes wrong ---
+
+_COMMON = {
+    404: ("not_found", "The address must be one that /docs lists, got another; look there."),
+    405: ("method", "The method must be one that /docs lists for this address, got another; look there."),
+}
+
+
+def _refused(_: Asked, refusal: Refusal) -> Said:
+    headers = dict(refusal.headers) | ({"Connection": "close"} if refusal.status in (408, 413) else {})
+    return Response(refusal.body(), status_code=refusal.status, media_type=JSON, headers=headers)
+
+
+def _by_litestar(request: Asked, error: HTTPException) -> Said:
+    code, message = _COMMON.get(error.status_code, ("refused", "The request cannot be read; see /docs."))
+    return _refused(request, Refusal(error.status_code, code, message))
+
+
+def _by_accident(request: Asked, error: Exception) -> Said:
+    log().error("request failed", **where_it_failed(error))
+    return _refused(request, Refusal(500, "internal", "The service failed here; the operator's log says more."))
+
+
+_HANDLERS = [
+    recommend, recommend_batch, explain, items, information, reload, healthy, ready, metrics, home, page_file, docs,
+    document,
+]  # fmt: skip
+
+
+def application(front: Front, key: str | None) -> Door:
+    """The whole service as an ASGI application."""
+    routes = Litestar(
+        route_handlers=_HANDLERS,
+        openapi_config=None,
+        logging_config=None,
+        exception_handlers={Refusal: _refused, HTTPException: _by_litestar, Exception: _by_accident},
+    )
+    routes.state["front"] = front
+    return Door(routes, key, front.metrics)
+
+
+def front(artifacts: Artifacts, settings: Settings, metrics: Metrics, guarded: bool) -> Front:
+    """Everything the routes need, with its threads running."""
+    admission = Admission(settings, Desk(artifacts, settings, metrics).work, metrics)
+    metrics.watch(lambda: admission.waiting, lambda: artifacts.current.recommender.index.catalog.n_items)
+    document = msgspec.json.encode(openapi.document(settings, guarded))
+    return Front(settings, artifacts, admission, metrics, page.files(), document)

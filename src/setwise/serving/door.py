@@ -1,0 +1,96 @@
+"""The door: every request passes it on its way in, every answer on its way out.
+
+In: the API key, where one is set, for /v1 and /admin; no requests that another site's page makes a browser send. Out:
+headers that keep a browser from loading or running anything of other origins, and a count by route and status.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Any
+from urllib.parse import urlsplit
+
+from setwise.serving import openapi
+from setwise.serving.bodies import dropped
+from setwise.serving.metrics import Metrics
+from setwise.serving.refusals import Refusal
+
+GUARDED = ("/v1/", "/admin/")
+ROUTES = frozenset({"/", "/metrics", "/docs", "/docs/openapi.json", *(path for _, path, *_ in openapi.ROUTES)})
+HEADERS = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+
+
+class Door:
+    """Stands before the application."""
+
+    def __init__(self, application: Any, key: str | None, metrics: Metrics) -> None:
+        self._application, self._metrics = application, metrics
+        self._key = None if key is None else f"Bearer {key}".encode()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._application(scope, receive, send)
+            return
+        route = _route(scope["path"])
+
+        async def sent(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                self._metrics.answered(route, message["status"])
+                too_long[0] = message["status"] == 413
+                message = message | {"headers": [*message["headers"], *_RAW]}
+            elif too_long[0] and not message.get("more_body", False):
+                await send(message | {"more_body": True})
+                await dropped(receive)
+                message = {"type": "http.response.body", "body": b""}
+            await send(message)
+
+        too_long = [False]
+        refusal = self._refused(scope)
+        if refusal is None:
+            await self._application(scope, receive, sent)
+        else:
+            await _say(refusal, sent)
+
+    def _refused(self, scope: Any) -> Refusal | None:
+        headers = dict(scope["headers"])
+        if _is_foreign(headers):
+            return Refusal(403, "foreign", "The request must come from this service's own page, got another site's.")
+        if self._key is None or not scope["path"].startswith(GUARDED):
+            return None
+        if hmac.compare_digest(headers.get(b"authorization", b""), self._key):
+            return None
+        todo = "send the header Authorization: Bearer KEY"
+        message = f"The API key must be the one the service was started with, got none or another; {todo}."
+        return Refusal(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+
+def _is_foreign(headers: dict[bytes, bytes]) -> bool:
+    """Whether a browser says that the page of another site sends this."""
+    origin = headers.get(b"origin")
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).netloc != headers.get(b"host", b"")
+    except ValueError:
+        return True
+
+
+def _route(path: str) -> str:
+    """What the metrics call a path: one of ours, or nothing that a stranger could choose."""
+    return path if path in ROUTES else "/page" if path.startswith("/page/") else "other"
+
+
+async def _say(refusal: Refusal, send: Any) -> None:
+    body = refusal.body()
+    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
+    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
+    await send({"type": "http.response.body", "body": body})

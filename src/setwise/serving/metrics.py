@@ -1,0 +1,71 @@
+"""What Prometheus may ask: how many, how long by phase, how good, how much was turned away."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+_SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
+_SHARES = (0.0, 0.001, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0)
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+
+
+class Metrics:
+    """The service's own counters; nothing is shared between services of one process."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        to: dict[str, Any] = {"registry": self._registry}
+        self._requests = Counter("setwise_requests", "Requests by route and status.", ["route", "status"], **to)
+        self._phases = Histogram(
+            "setwise_phase_seconds", "Seconds by phase of a request.", ["phase"], buckets=_SECONDS, **to
+        )
+        self._gaps = Histogram("setwise_gap", "The certified gap of the slates.", buckets=_SHARES, **to)
+        self._sheds = Counter("setwise_sheds", "Requests turned away: queue full, or deadline passed.", ["why"], **to)
+        self._together = Histogram("setwise_micro_batch", "Requests computed together.", buckets=_SIZES, **to)
+        self._reloads = Counter("setwise_reloads", "Reloads by outcome.", ["outcome"], **to)
+        self._queue = Gauge("setwise_queue_length", "Requests that wait for a thread.", **to)
+        self._items = Gauge("setwise_items", "Items of the catalogue that is served.", **to)
+
+    def watch(self, waiting: Callable[[], float], items: Callable[[], float]) -> None:
+        """Where the two gauges are read when somebody asks."""
+        self._queue.set_function(waiting)
+        self._items.set_function(items)
+
+    def answered(self, route: str, status: int) -> None:
+        """A response was begun."""
+        self._requests.labels(route, str(status)).inc()
+
+    def took(self, timings: Mapping[str, float]) -> None:
+        """The phases of one slate, in milliseconds."""
+        for phase, milliseconds in timings.items():
+            self._phases.labels(phase).observe(milliseconds / 1000)
+
+    def certified(self, gap: float) -> None:
+        """A slate went out with this gap."""
+        self._gaps.observe(gap)
+
+    def shed(self, why: str) -> None:
+        """A request was turned away."""
+        self._sheds.labels(why).inc()
+
+    def together(self, count: int) -> None:
+        """So many requests were computed in one go."""
+        self._together.observe(count)
+
+    def reloaded(self, outcome: str) -> None:
+        """A reload ended."""
+        self._reloads.labels(outcome).inc()
+
+    def total(self) -> int:
+        """How many responses were begun."""
+        samples = (sample for family in self._requests.collect() for sample in family.samples)
+        return int(sum(sample.value for sample in samples if sample.name.endswith("_total")))
+
+    def text(self) -> bytes:
+        """All of it, as Prometheus reads it."""
+        return generate_latest(self._registry)

@@ -1,0 +1,60 @@
+// The same request under other methods, side by side: what each shows, what it is worth, how long it took.
+
+import { aside, byId, make } from "./dom.js";
+import { valueDecimals } from "./slate.js";
+import { duration, figure, percent, signed, titleOf } from "./words.js";
+
+const METHODS = {
+  knn: ["top-k", "the highest scores; company ignored"],
+  beam: ["beam", "several greedy drafts at once"],
+  greedy: ["greedy", "always the best next item"],
+  swap: ["setwise", "exchanges items until none helps"],
+};
+
+export function showRivals(explained) {
+  const { slate, rivals } = explained;
+  const inSlate = new Set(slate.items.map((item) => item.id));
+  const best = Math.max(...rivals.map((rival) => rival.value));
+  const order = Object.keys(METHODS);
+  const sorted = [...rivals].sort((a, b) => order.indexOf(a.ranker) - order.indexOf(b.ranker));
+  byId("methods").replaceChildren(...sorted.map((rival) => card(rival, slate, best, inSlate)));
+  byId("gain").textContent = gains(explained);
+  byId("rivals").hidden = false;
+}
+
+function card(rival, slate, best, inSlate) {
+  const decimals = valueDecimals(slate);
+  const [name, way] = METHODS[rival.ranker] ?? [rival.ranker, ""];
+  const own = rival.ranker === "swap";
+  const fill = make("span", { class: own ? "fill company" : "fill alone" });
+  fill.style.width = `${best > 0 ? Math.max(0, (100 * rival.value) / best) : 0}%`;
+  return make(
+    "article",
+    { class: own ? "method own" : "method", "data-ranker": rival.ranker },
+    make("h3", {}, name),
+    make("p", { class: "way" }, way),
+    make("p", { class: "worth" }, make("strong", {}, figure(rival.value, decimals)), " ", make("span", { class: "delta" }, against(rival.value - slate.value, decimals))),
+    make("div", { class: "stripe", "aria-hidden": "true" }, fill),
+    make("p", { class: "time" }, duration(rival.milliseconds)),
+    make("ol", {}, ...rival.items.map((item) => line(item, inSlate.has(item.id)))),
+  );
+}
+
+const same = (difference, decimals) => Math.abs(difference) < 0.5 * 10 ** -decimals;
+const against = (difference, decimals) => (same(difference, decimals) ? "same" : signed(difference, decimals));
+
+function line(item, shared) {
+  const note = shared ? null : aside(" (not in the slate)");
+  return make("li", { class: shared ? "shared" : "other" }, make("span", {}, titleOf(item), note));
+}
+
+function gains({ slate, gain_over_top_k: overTopK, gain_over_greedy: overGreedy }) {
+  const decimals = valueDecimals(slate);
+  const said = (gain, name) => {
+    if (same(gain, decimals)) return `as much as ${name}`;
+    const rival = slate.value - gain;
+    const share = rival > 0 ? ` (${percent(gain / rival)})` : "";
+    return `${figure(Math.abs(gain), decimals)}${share} ${gain > 0 ? "more" : "less"} than ${name}`;
+  };
+  return `The slate is worth ${said(overTopK, "top-k")}, and ${said(overGreedy, "greedy")}.`;
+}

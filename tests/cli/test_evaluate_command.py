@@ -1,0 +1,85 @@
+"""``setwise evaluate`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from saved_songs import N, model, run, said, sessions_file
+from setwise.datasets import read
+from setwise.errors import InvalidInput
+from setwise.training.examples import Cuts
+
+IDS = [f"s{i}" for i in range(N)]
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved") / "songs"
+    sw.Recommender.from_model(model(), cells=4).save(folder)
+    return folder
+
+
+def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
+    file = sessions_file(tmp_path, IDS)
+    result = run("evaluate", songs, file, "--k", 5, "--ranker", "greedy", "--ranker", "knn", "--json")
+    assert result.exit_code == 0, result.output or result.exception
+    report = json.loads(result.stdout)
+    assert (report["sessions"], report["unknown_entries"], report["k"]) == (12, 0, 5)
+    rec, sessions = sw.Recommender.load(songs), read(file)
+    for row in report["rankers"]:
+        promised, had = [], []
+        for known, rest in zip(*(lists(Cuts.first(sessions), sessions.ids)), strict=True):
+            slate = rec.recommend(history=known, k=5, ranker=row["ranker"], certify=False)
+            promised.append(slate.value)
+            had.append(len(set(slate.items.tolist()) & set(rest)))
+        assert row["promised"] == pytest.approx(np.mean(promised))
+        assert row["had"] == pytest.approx(np.mean(had))
+        assert row["error"] == pytest.approx(np.std(had) / np.sqrt(12))
+        assert row["milliseconds"] > 0
+    assert report["reliability"]["ranker"] == "greedy"
+    shown = sum(row["count"] for row in report["reliability"]["rows"])
+    hits = sum(row["count"] * row["observed"] for row in report["reliability"]["rows"])
+    assert hits == pytest.approx(12 * report["rankers"][0]["had"])
+    assert shown <= 12 * 5
+
+
+def lists(cuts: Cuts, ids: list[str]) -> tuple[list[list[str]], list[list[str]]]:
+    return tuple([[ids[row] for row in one] for one in part] for part in (cuts.history, cuts.hits))
+
+
+def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
+    file = sessions_file(tmp_path, [*IDS[:20], "unheard of"], count=6)
+    columns = ("--session", "playlist", "--item", "track")
+    result = run("evaluate", songs, file, *columns, "--k", 3, "--most", 4)
+    assert result.exit_code == 0, result.output or result.exception
+    for part in (
+        "4 sessions",
+        "not in the catalogue",
+        "swap",
+        "greedy",
+        "beam",
+        "knn",
+        "promised",
+        "Promises of swap",
+        "may still be liked",
+    ):
+        assert part in said(result), part
+
+
+def test_refusals(songs: Path, tmp_path: Path) -> None:
+    result = run("evaluate", songs, sessions_file(tmp_path, [f"other {i}" for i in range(9)]))
+    assert isinstance(result.exception, InvalidInput)
+    assert "sessions must be some with two items of the catalogue or more, got none; check the ids." in str(
+        result.exception
+    )
+    (tmp_path / "shown.csv").write_text("session,slate,item,outcome\n1,1,s1,1\n1,1,s2,0\n")
+    result = run("evaluate", songs, tmp_path / "shown.csv")
+    assert "sessions must be what people put together, got slates with outcomes" in str(result.exception)
+    sw.Recommender(sw.Index.build(model().catalog()), certify=False).save(tmp_path / "plain")
+    result = run("evaluate", tmp_path / "plain", sessions_file(tmp_path, IDS))
+    assert "this recommender has no encoder" in str(result.exception)

@@ -1,0 +1,211 @@
+"""``setwise recommend`` as a person runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from saved_songs import model, run, said
+from setwise.errors import InvalidInput, UnknownId
+
+
+@pytest.fixture(scope="module")
+def songs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("saved")
+    sw.Recommender.from_model(model(), cells=4).save(folder / "songs")
+    sw.Recommender.from_model(model(text_ids=False), cells=4).save(folder / "numbered")
+    return folder
+
+
+def asked(songs: Path, *arguments: object, folder: str = "songs") -> dict:
+    result = run("recommend", songs / folder, *arguments, "--json")
+    assert result.exit_code == 0, result.output or result.exception
+    return json.loads(result.stdout)
+
+
+def test_a_history(songs: Path) -> None:
+    answer = asked(songs, "--history", "s1,s2", "--history", "s3", "--k", 4)
+    rec = sw.Recommender.load(songs / "songs")
+    slate = rec.recommend(history=["s1", "s2", "s3"], k=4)
+    assert [item["id"] for item in answer["items"]] == slate.items.tolist()
+    assert [item["reward"] for item in answer["items"]] == pytest.approx(slate.rewards.tolist())
+    assert answer["items"][0]["attributes"]["title"] == f"Song [{slate.indices[0]}]"
+    assert answer["value"] == pytest.approx(slate.value)
+    assert answer["value"] <= answer["upper_bound"]
+    assert answer["proven"] == (answer["gap"] == 0)
+    assert set(answer["timings"]) == {"retrieve", "rank", "certify"}
+
+
+def test_other_ways_to_ask(songs: Path, tmp_path: Path) -> None:
+    (tmp_path / "ids.txt").write_text("s1\n\ns2\n")
+    (tmp_path / "numbers.txt").write_text("101\n102\n")
+    by_file = asked(songs, "--history-file", tmp_path / "ids.txt")
+    assert by_file["items"] == asked(songs, "--history", "s1,s2")["items"]
+    user = model().user(["s1", "s2"])
+    (tmp_path / "user.json").write_text(json.dumps({"heads": user.heads.tolist(), "base": user.base.tolist()}))
+    by_user = asked(songs, "--user-json", tmp_path / "user.json", "--exclude", "s1,s2")
+    assert [item["id"] for item in by_user["items"]] == [item["id"] for item in by_file["items"]]
+    numbered = asked(songs, "--history-file", tmp_path / "numbers.txt", folder="numbered")
+    assert [f"s{item['id'] - 100}" for item in numbered["items"]] == [item["id"] for item in by_file["items"]]
+    newcomer = asked(songs, "--history", "")
+    assert newcomer["value"] == pytest.approx(sw.Recommender.load(songs / "songs").recommend(history=[]).value)
+
+
+def test_a_user_of_one_head(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    catalog = sw.Catalog(*(rng.normal(size=(30, 3)) for _ in range(3)))
+    sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "plain")
+    (tmp_path / "user.json").write_text("[1.0, 2.0, -1.0]")
+    result = run("recommend", tmp_path / "plain", "--user-json", tmp_path / "user.json", "--k", 3)
+    assert result.exit_code == 0, result.output
+    assert "Worth" in result.output
+
+
+def test_wishes(songs: Path) -> None:
+    wishes = (
+        "--where",
+        "price=10..50",
+        "--where",
+        "year=1990",
+        "--where",
+        "year=1992",
+        "--at-most",
+        "artist=1",
+        "--include",
+        "s12",
+    )
+    answer = asked(
+        songs, "--history", "s1", "--exclude", "s20", *wishes, "--k", 5, "--budget-ms", 50, "--ranker", "greedy"
+    )
+    shown = [item["attributes"] for item in answer["items"]]
+    assert all(10 <= one["price"] <= 50 and one["year"] in (1990, 1992) for one in shown)
+    artists = [one["artist"] for one in shown if one["artist"]]
+    assert len(set(artists)) == len(artists)
+    assert "s12" in [item["id"] for item in answer["items"]]
+    by_artist = asked(
+        songs, "--history", "", "--where", "artist=artist 1", "--where", "artist=artist 2", "--where", "price=..40"
+    )
+    assert {item["attributes"]["artist"] for item in by_artist["items"]} <= {"artist 1", "artist 2"}
+    for_later = asked(songs, "--history", "", "--where", "price=50..")
+    assert all(item["attributes"]["price"] >= 50 for item in for_later["items"])
+
+
+def test_missing_cells_are_null(songs: Path) -> None:
+    answer = asked(songs, "--history", "", "--include", "s0,s7,s9", "--k", 5)
+    cells = {item["id"]: item["attributes"] for item in answer["items"]}
+    assert cells["s7"]["artist"] is None
+    assert cells["s9"]["price"] is None
+
+
+def test_tables(songs: Path) -> None:
+    result = run("recommend", songs / "songs", "--history", "s1", "--k", 3, "--explain")
+    assert result.exit_code == 0, result.output
+    text = said(result)
+    for part in (
+        "The slate",
+        "Song [",
+        "Worth",
+        "no set of the whole catalogue is worth more",
+        "draws from each",
+        "knn",
+        "greedy",
+        "beam",
+        "swap",
+    ):
+        assert part in text, part
+
+
+def test_without_a_certificate(tmp_path: Path) -> None:
+    sw.Recommender.from_model(model(), certify=False).save(tmp_path / "quick")
+    assert "with no certificate" in said(run("recommend", tmp_path / "quick", "--history", "s1"))
+    answer = json.loads(run("recommend", tmp_path / "quick", "--history", "s1", "--json").stdout)
+    assert answer["upper_bound"] is None
+    assert answer["gap"] is None
+
+
+def test_what_is_not_proven_has_a_gap(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    catalog = sw.Catalog(*(rng.normal(size=(3000, 8)) for _ in range(3)), reward=sw.Logistic(1.0, -8.0))
+    sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "large")
+    (tmp_path / "user.json").write_text(json.dumps(rng.normal(size=8).tolist()))
+    result = run("recommend", tmp_path / "large", "--user-json", tmp_path / "user.json", "--budget-ms", 1)
+    assert "is worth more than" in said(result)
+
+
+def test_reasons_as_json(songs: Path) -> None:
+    answer = asked(songs, "--history", "s1", "--k", 3, "--explain")
+    size = len(answer["items"])
+    assert np.shape(answer["lent"]) == (size, size)
+    assert np.shape(answer["attention"]) == (2, size, size)
+    assert answer["sink"] is None
+    assert len(answer["alone"]) == size
+    values = {rival["ranker"]: rival["value"] for rival in answer["rivals"]}
+    assert set(values) == {"knn", "greedy", "beam", "swap"}
+    assert answer["gain_over_top_k"] == pytest.approx(answer["value"] - values["knn"])
+    assert answer["gain_over_greedy"] == pytest.approx(answer["value"] - values["greedy"])
+
+
+def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
+    asked(songs, "--history", "s1", "--k", 3, "--save", tmp_path / "slate.json")
+    result = run("verify", tmp_path / "slate.json", "--catalog", songs / "songs")
+    assert result.exit_code == 0, result.output
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "sentence"),
+    [
+        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none or more; pass --history '' for a newcomer."),
+        (("--history", "s1", "--user-json", "x"), InvalidInput, "the user must be given by one of"),
+        (("--history", "nobody"), UnknownId, "'nobody'"),
+        (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
+        (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
+        (("--history", "", "--where", "mood=sad"), InvalidInput, "attribute must be one the catalogue has"),
+        (("--history", "", "--at-most", "artist=two"), InvalidInput, "--at-most artist must be a whole number, got 'two'"),
+        (("--history", "", "--ranker", "best"), InvalidInput, "ranker must be one of"),
+        (("--history-file", "nowhere.txt"), InvalidInput, "file must be one that can be read, got nowhere.txt (No such file or directory)"),
+    ],
+)  # fmt: skip
+def test_refusals(songs: Path, arguments, error, sentence: str) -> None:
+    result = run("recommend", songs / "songs", *arguments)
+    assert isinstance(result.exception, error), result.output
+    assert sentence in str(result.exception)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"), [(b"{", "a file of JSON"), (b'{"head": [1]}', "about heads"), (b"\xff", "not UTF-8")]
+)
+def test_users_that_are_none(songs: Path, tmp_path: Path, content: bytes, sentence: str) -> None:
+    (tmp_path / "user.json").write_bytes(content)
+    result = run("recommend", songs / "songs", "--user-json", tmp_path / "user.json")
+    assert isinstance(result.exception, InvalidInput)
+    assert sentence in str(result.exception)
+
+
+def test_numbered_ids_that_are_no_numbers(songs: Path) -> None:
+    result = run("recommend", songs / "numbered", "--history", "first")
+    assert "id must be a whole number, got 'first'" in str(result.exception)
+
+
+def test_a_refusal_is_a_sentence_and_exit_status_2(songs: Path) -> None:
+    code = "from setwise.cli import main; import sys; sys.argv = ['setwise', *sys.argv[1:]]; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "nobody"],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 2
+    assert (
+        done.stderr.strip()
+        == "setwise: id must be one of the known ids, got 'nobody'; check its spelling and its type."
+    )
+
+
+@pytest.mark.parametrize("verb", ["index", "recommend", "evaluate", "bench"])
+def test_help_has_an_example(verb: str) -> None:
+    assert f"Example: setwise {verb} " in said(run(verb, "--help"))

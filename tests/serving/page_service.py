@@ -1,0 +1,55 @@
+"""A world of songs behind the real service, for the tests of the page and its pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from services import running, world_recommender
+
+import setwise as sw
+
+HOSTILE = {
+    3: "<script>window.hurt = 1</script> Silver",
+    4: '"><img src=x onerror="window.hurt = 2"> Silver',
+    5: 'O\'Brien & "Sons" </li></ol> ${window.hurt = 3} Silver',
+}
+
+
+def with_hostile_titles(n_items: int) -> sw.Recommender:
+    """The world, some of its titles up to no good."""
+    world = world_recommender(n_items)
+    attributes = {name: list(column[:]) for name, column in world.index.catalog.attributes.items()}
+    for row, title in HOSTILE.items():
+        attributes["title"][row] = title
+    return _described(world, world.index.catalog.ids[:], attributes)
+
+
+def without_titles(n_items: int) -> sw.Recommender:
+    """The world, its items known by number alone."""
+    return _described(world_recommender(n_items), np.arange(n_items), None)
+
+
+def _described(world: sw.Recommender, ids, attributes) -> sw.Recommender:
+    known = world.index.catalog
+    catalog = sw.Catalog(
+        known.query,
+        known.key,
+        known.value,
+        reward=known.rewards[0],
+        base=known.base,
+        sink=known.sink,
+        ids=ids,
+        attributes=attributes,
+    )
+    return sw.Recommender(sw.Index.build(catalog, cells=8), encoder=world.encoder)
+
+
+@contextmanager
+def served(shown: sw.Recommender, folder: Path) -> Iterator[str]:
+    """The address of the page of this recommender."""
+    shown.save(folder / "songs")
+    with running(folder / "songs") as service:
+        yield service.url + "/"

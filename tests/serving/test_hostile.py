@@ -1,0 +1,240 @@
+"""Whoever means ill, or does not care: strange bodies, huge bodies, slow bodies, no key, other sites."""
+
+from __future__ import annotations
+
+import json
+import random
+import socket
+import time
+
+import httpx
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+from services import Here, here, post, refused, running
+
+KEY = "a-long-and-random-key"
+CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
+PATHS = ("/v1/recommend", "/v1/recommend/batch") * 5 + ("/v1/explain",)
+
+VALUES = [
+    "NaN", "Infinity", "-Infinity", "1e999", "-1e999", "9223372036854775808", "1" * 5000, "-0", "0", "1.5", "true", "null", '""', '"x"',
+    '"song-1"', '"\\ud800"', '"\\ud800x"', '"\\u0000"', '"\xff"', "[]", "{}", "[[]]", "[null]", "[1e308, 1e308]", "[" * 10_000,
+    "[" * 10_000 + "]" * 10_000, '{"a":' * 10_000, "[" + "0," * 50_000 + "0]", '{"heads": [[1e308]]}', '{"heads": [[1], [1, 2]]}',
+    '{"heads": []}', '{"heads": [[]], "base": []}', '{"from": "x"}', '{"year": {"from": 3, "to": 1}}', '{"year": [true, "x"]}',
+    '{"year": {"from": null, "with": 2}}', '{"title": 5}', '{"nothing": 1}', '{"artist": -1}', '{"artist": 0}', '{"artist": 1e3}',
+    '{"artist": 99999999999999999999}', "\x00", "'x'", "[1,]", '"' + "a" * 100_000 + '"',
+]  # fmt: skip
+FIELDS = [
+    "history", "user", "vector", "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify", "requests", "unknown",
+]  # fmt: skip
+
+
+def strange(rng: random.Random) -> bytes:
+    """A body that is broken in one or several places, or by chance good."""
+    pairs = [f'"{rng.choice(FIELDS)}": {rng.choice(VALUES)}' for _ in range(rng.randrange(4))]
+    if rng.random() < 0.7:
+        pairs.insert(0, '"history": ["song-1", "song-2"]')
+    body = "{" + ", ".join(pairs) + "}"
+    if rng.random() < 0.2:
+        body = rng.choice(VALUES)
+    elif rng.random() < 0.3:
+        body = '{"requests": [' + body + "]}"
+    raw = body.encode("latin-1")
+    if rng.random() < 0.2 and raw:
+        raw = raw[: rng.randrange(len(raw))]
+    if rng.random() < 0.1 and raw:
+        at = rng.randrange(len(raw))
+        raw = raw[:at] + rng.randbytes(1) + raw[at + 1 :]
+    return raw
+
+
+def test_malformed_bodies(folder, count) -> None:
+    rng = random.Random(0)
+    seen: dict[int, int] = {}
+    with here(folder, budget_ms=5) as service:
+        for number in range(count(5000)):
+            response = service.client.post(PATHS[number % 11], content=strange(rng))
+            seen[response.status_code] = seen.get(response.status_code, 0) + 1
+            if response.status_code != 200:
+                assert 400 <= response.status_code < 500, response.text
+                refused(response)
+        assert service.client.get("/healthz").status_code == 200
+        assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 2})["items"]
+    assert seen[400] > 50
+    assert seen[422] > 10
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "sentence"),
+    [
+        (b"", 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": [], "k": 0}', 422, "k must be a whole number from 1 to 100, got 0; choose one of those."),
+        (b'{"history": [], "k": 101}', 422, "k must be a whole number from 1 to 100, got 101; choose one of those."),
+        (b'{"history": [], "k": 9223372036854775808}', 422, None),
+        (b'{"history": [], "k": true}', 400, "The body must be JSON as /docs describes it: expected `int`, got `bool` - at `$.k`."),
+        (b'{"history": [], "colour": 1}', 400, "The body must be JSON as /docs describes it: object contains unknown field `colour`."),
+        (b"{}", 422, "the request must be exactly one of history, user and vector, got none of them; send one."),
+        (b'{"history": [], "vector": [1]}', 422, "the request must be exactly one of history, user and vector, got history and vector; send one."),
+        (b'{"vector": [1]}', 422, "user must be an array of shape (heads, d_v) = (2, 9), got shape (1, 1); check that user and catalogue come from one model."),
+        (b'{"vector": [NaN]}', 400, None),
+        (b'{"vector": [1e999]}', 400, "The body must be JSON as /docs describes it: number out of range - at `$.vector[0]`."),
+        (b'{"history": [], "ranker": "beam", "k": 21}', 422, "k must be a whole number from 1 to 20 where beam search takes part, got 21; choose one of those."),
+        (b'{"history": ["nobody"]}', 422, "id must be one of the known ids, got 'nobody'; check its spelling and its type."),
+        (b'{"history": [1]}', 422, "id must be one of the known ids, got 1; check its spelling and its type."),
+        (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 2000, got 0.0; pass milliseconds, or leave it out."),
+        (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, greedy, beam, knn, got 'exhaustive'; choose one of those."),
+        (b'{"history": [], "k": 1, "include": ["song-1", "song-2"]}', 422, "include must be a list of at most 1 ids, got 2; shorten it."),
+        (b'{"history": ' + b"[" * 10_000, 400, None),
+        (b'{"history": [' + b'"song-1",' * 1000 + b'"song-1"]}', 422, "history must be a list of at most 1000 ids, got 1001; shorten it."),
+    ],
+)  # fmt: skip
+def test_sentences(service: Here, body: bytes, status: int, sentence: str | None) -> None:
+    got = refused(service.client.post("/v1/recommend", content=body), status)
+    assert sentence is None or got == sentence
+
+
+def test_explanations_are_short(service: Here) -> None:
+    assert "1 to 20 where beam" in refused(service.client.post("/v1/explain", json={"history": [], "k": 21}), 422)
+
+
+def test_batches_have_limits(service: Here) -> None:
+    for requests in ([], [{"history": []}] * 257):
+        message = refused(service.client.post("/v1/recommend/batch", json={"requests": requests}), 422)
+        assert message.startswith("requests must be 1 to 256 requests")
+    refused(service.client.post("/v1/recommend/batch", json={"requests": [{"history": [], "k": 0}]}), 422)
+
+
+def test_what_the_schema_allows_is_answered(service: Here, count) -> None:
+    """schemathesis: random requests that follow the schema, or do not, never find an accident."""
+    schema = schemathesis.openapi.from_dict(service.client.get("/docs/openapi.json").json())
+    for result in schema.get_all_operations():
+        operation = result.ok()
+        if operation.path == "/admin/reload":
+            continue
+        modes = [schemathesis.GenerationMode.POSITIVE]
+        if operation.body or operation.query:  # where there is something to get wrong
+            modes.append(schemathesis.GenerationMode.NEGATIVE)
+        for mode in modes:
+            strategy = operation.as_strategy(generation_mode=mode)
+
+            @settings(max_examples=count(100), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+            @given(case=strategy)
+            def no_accident(case) -> None:
+                response = case.call(base_url=service.url, timeout=30)
+                case.validate_response(response, checks=CHECKS)
+
+            no_accident()
+
+
+def test_a_body_without_end_is_refused_early_and_not_kept(folder, request) -> None:
+    """Memory stays flat, with and without an announced length, and others are served meanwhile."""
+    size = (1 << 30) if request.config.getoption("--large") else (64 << 20)
+    piece = b" " * (1 << 20)
+    with running(folder) as service:
+        post(service, "/v1/recommend", {"history": []})
+        before = service.megabytes()
+        for head in (f"Content-Length: {size}", "Transfer-Encoding: chunked"):
+            with socket.create_connection(("127.0.0.1", service.port)) as raw:
+                raw.sendall(f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
+                sent = _streamed(raw, piece, size, chunked="chunked" in head)
+                raw.settimeout(10)
+                answer = raw.recv(65536)
+            assert answer.startswith(b"HTTP/1.1 413"), answer[:200]
+            assert b"at most 1048576 bytes" in answer
+            assert sent <= size
+            assert post(service, "/v1/recommend", {"history": []})["items"]
+        assert service.megabytes() < before + 20
+
+
+def _streamed(raw: socket.socket, piece: bytes, size: int, chunked: bool) -> int:
+    """Send until all is sent or the other side has had enough."""
+    sent = 0
+    framed = b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece
+    try:
+        while sent < size:
+            raw.sendall(framed)
+            sent += len(piece)
+    except OSError:
+        pass
+    return sent
+
+
+def test_slow_and_absent_bodies_hold_nobody_up(folder) -> None:
+    with here(folder, body_ms=300) as service:
+        waiting = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(40)]
+        for raw in waiting:
+            raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{")
+        assert post(service, "/v1/recommend", {"history": []})["items"]
+        assert service.front.admission.waiting == 0
+        for raw in waiting:
+            raw.settimeout(10)
+            assert b"408" in raw.recv(65536).split(b"\r\n")[0]
+            raw.close()
+
+
+def test_who_goes_before_the_body_is_whole_is_forgotten(service: Here) -> None:
+    with socket.create_connection(("127.0.0.1", service.port)) as raw:
+        raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{")
+    deadline = time.monotonic() + 10
+    while 'route="/v1/recommend",status="400"' not in service.client.get("/metrics").text:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_a_full_queue_answers_before_it_reads(folder) -> None:
+    """503 comes while the body has not."""
+    with here(folder, queue=1, threads=1, budget_ms=2000) as service:
+        body = json.dumps({"history": ["song-1"], "k": 20}).encode()
+        head = f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        filling = []
+        while service.front.admission.waiting < 1:
+            filling.append(socket.create_connection(("127.0.0.1", service.port)))
+            filling[-1].sendall(head + body)
+            time.sleep(0.05)
+        with socket.create_connection(("127.0.0.1", service.port)) as raw:
+            raw.sendall(head)
+            raw.settimeout(10)
+            answer = raw.recv(65536).decode().lower()
+        assert answer.startswith("http/1.1 503")
+        assert "retry-after: 1" in answer
+        for probe in ("/healthz", "/readyz", "/metrics"):
+            assert service.client.get(probe).status_code == 200
+        for raw in filling:
+            raw.close()
+
+
+def test_the_key(folder) -> None:
+    with here(folder, key=KEY) as service:
+        assert service.client.get("/v1/info").status_code == 200
+        for header in (
+            {},
+            {"Authorization": "Bearer wrong"},
+            {"Authorization": KEY},
+            {"Authorization": "Bearer \xff".encode("latin-1")},
+        ):
+            for method, path in (
+                ("GET", "/v1/info"),
+                ("POST", "/v1/recommend"),
+                ("POST", "/admin/reload"),
+                ("GET", "/v1/nowhere"),
+            ):
+                response = httpx.request(method, service.url + path, headers=header)
+                assert refused(response, 401).startswith("The API key must be the one")
+                assert response.headers["www-authenticate"] == "Bearer"
+        for open_to_all in ("/", "/healthz", "/readyz", "/metrics", "/docs"):
+            assert httpx.get(service.url + open_to_all).status_code == 200
+        assert "security" in service.client.get("/docs/openapi.json").json()["paths"]["/v1/info"]["get"]
+
+
+def test_pages_of_other_sites_are_refused(service: Here) -> None:
+    for origin in ("http://elsewhere.example", "null", "http://[", f"http://127.0.0.1:{service.port + 1}"):
+        refused(service.client.post("/admin/reload", headers={"Origin": origin}), 403)
+    own = service.client.post("/v1/recommend", json={"history": [], "k": 1}, headers={"Origin": service.url})
+    assert own.status_code == 200

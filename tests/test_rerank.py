@@ -1,0 +1,178 @@
+"""Re-ranking in one line: the objective of its docstring, maximised, against all sets of a small list."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.errors import Infeasible, InvalidInput
+
+
+def logistic(a: float) -> float:
+    return 1 / (1 + np.exp(-a))
+
+
+def competing_rewards(scores, x, chosen, strength: float = 2.0, sharpness: float = 10.0, f=logistic) -> list[float]:
+    """f(a_i(S)) of the docstring, word for word."""
+    rewards = []
+    for i in chosen:
+        copies = 0.0
+        for j in chosen:
+            if i != j:
+                cosine = x[i] @ x[j] / (np.linalg.norm(x[i]) * np.linalg.norm(x[j]))
+                copies += np.exp(sharpness * (cosine - 1))
+        rewards.append(f(scores[i] - strength * copies / (1 + copies)))
+    return rewards
+
+
+def competing_value(*problem, **options) -> float:
+    return sum(competing_rewards(*problem, **options))
+
+
+def attending_value(scores, q, k, chosen, f=logistic) -> float:
+    """F(S) with query and key (m, H, d) and scores (m, H)."""
+    total = 0.0
+    for i in chosen:
+        a = 0.0
+        for h in range(q.shape[1]):
+            weight = np.array([np.exp(q[i, h] @ k[j, h]) for j in chosen])
+            a += weight @ scores[list(chosen), h] / weight.sum()
+        total += f(a)
+    return total
+
+
+def best(m: int, k: int, value, allowed=lambda chosen: True) -> float:
+    sets = (chosen for size in range(1, k + 1) for chosen in itertools.combinations(range(m), size))
+    return max(value(chosen) for chosen in sets if allowed(chosen))
+
+
+@settings(max_examples=25)
+@given(
+    st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([0.0, 1.0, 2.0, 5.0]), st.sampled_from([0.0, 3.0, 10.0])
+)
+def test_similar_candidates_compete(seed, k, strength, sharpness) -> None:
+    rng = np.random.default_rng(seed)
+    scores, x = rng.normal(size=9), rng.normal(size=(9, 2))
+    options = {"strength": strength, "sharpness": sharpness}
+
+    def value(chosen) -> float:
+        return competing_value(scores, x, chosen, **options)
+
+    chosen = sw.rerank(scores, k, embeddings=x, **options)
+    assert value(chosen) == pytest.approx(best(9, k, value), rel=1e-9)
+    assert len(set(chosen.tolist())) == len(chosen) <= k
+
+
+@settings(max_examples=25)
+@given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 2))
+def test_candidates_attend_as_a_layer_says(seed, k, heads) -> None:
+    rng = np.random.default_rng(seed)
+    q, keys, scores = rng.normal(size=(9, heads, 3)), rng.normal(size=(9, heads, 3)), rng.normal(size=(9, heads))
+
+    def value(chosen) -> float:
+        return attending_value(scores, q, keys, chosen)
+
+    chosen = sw.rerank(scores, k, query=q, key=keys)
+    assert value(chosen) == pytest.approx(best(9, k, value), rel=1e-9)
+    if heads == 1:
+        same = sw.rerank(scores[:, 0], k, query=q[:, 0], key=keys[:, 0])
+        np.testing.assert_array_equal(same, chosen)
+
+
+def test_no_more_than_so_many_of_a_group() -> None:
+    rng = np.random.default_rng(1)
+    scores, x = rng.normal(size=9), rng.normal(size=(9, 2))
+    artist = np.array(["a", "b", "a", "b", "a", "c", "a", "b", "c"])
+
+    def allowed(chosen) -> bool:
+        return np.unique(artist[list(chosen)], return_counts=True)[1].max() <= 1
+
+    for groups in (artist, artist.tolist(), [ord(one) for one in artist], [ord(one) / 2 for one in artist]):
+        chosen = sw.rerank(scores, 4, embeddings=x, groups=groups, at_most=1)
+        assert allowed(chosen)
+        found = competing_value(scores, x, chosen)
+        assert found == pytest.approx(best(9, 4, lambda one: competing_value(scores, x, one), allowed))
+
+
+def test_candidates_of_no_group_are_not_limited() -> None:
+    x = np.eye(4)
+    assert len(sw.rerank(np.ones(4), 4, embeddings=x, groups=["a", "a", None, None], at_most=1)) == 3
+
+
+def test_a_near_copy_gives_way() -> None:
+    """The two best are copies of each other: without competition both are taken, with it one makes room."""
+    scores = np.array([1.0, 0.9, 0.5])
+    x = np.array([[1.0, 0.0], [1.0, 0.01], [0.0, 1.0]])
+    assert sw.rerank(scores, 2, embeddings=x, strength=0).tolist() == [0, 1]
+    assert sw.rerank(scores, 2, embeddings=x).tolist() == [0, 2]
+
+
+def test_scores_that_are_worth_themselves() -> None:
+    rng = np.random.default_rng(2)
+    scores, x = rng.random(9), rng.normal(size=(9, 2))
+
+    def value(chosen) -> float:
+        return competing_value(scores, x, chosen, strength=0.5, f=float)
+
+    chosen = sw.rerank(scores, 4, embeddings=x, strength=0.5, reward=sw.Linear())
+    assert value(chosen) == pytest.approx(best(9, 4, value), rel=1e-9)
+
+
+def test_sizes_of_embeddings_do_not_count() -> None:
+    rng = np.random.default_rng(3)
+    scores, x = rng.normal(size=50), rng.normal(size=(50, 4))
+    plain = sw.rerank(scores, 8, embeddings=x)
+    np.testing.assert_array_equal(sw.rerank(scores, 8, embeddings=1e-90 * x), plain)
+    np.testing.assert_array_equal(sw.rerank(scores, 8, embeddings=2.0 ** np.arange(50)[:, None] * x), plain)
+    x[3] = 0.0  # no direction: like nobody
+    assert 3 in sw.rerank(np.where(np.arange(50) == 3, 4.0, scores), 8, embeddings=x)
+
+
+def test_best_first_and_within_a_budget() -> None:
+    rng = np.random.default_rng(4)
+    scores, x = rng.normal(size=300), rng.normal(size=(300, 8))
+    for budget_ms in (None, 3.0):
+        chosen = sw.rerank(scores, 10, embeddings=x, budget_ms=budget_ms)
+        rewards = competing_rewards(scores, x, chosen)
+        assert (np.diff(rewards) <= 1e-12).all()
+        assert sum(rewards) >= competing_value(scores, x, np.argsort(-scores)[:10]) - 1e-9
+    np.testing.assert_array_equal(sw.rerank(scores, 10, embeddings=x), sw.rerank(scores, 10, embeddings=x))
+
+
+ONES = np.ones((3, 2))
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({}, "rerank's arguments must be either embeddings alone or query and key together, got another choice; say how candidates affect each other."),
+        ({"embeddings": ONES, "query": ONES, "key": ONES}, "rerank's arguments must be either"),
+        ({"query": ONES}, "rerank's arguments must be either"),
+        ({"embeddings": np.ones((4, 2))}, "embeddings must be an array of shape (3, d), got shape (4, 2); reshape it or check its source."),
+        ({"embeddings": ONES, "scores": np.ones((3, 1))}, "scores must be an array of shape (m,)"),
+        ({"embeddings": ONES, "scores": [0.0, np.nan, 1.0]}, "scores must be finite everywhere"),
+        ({"embeddings": ONES, "strength": -1}, "strength must be at least 0, got -1; pass 0 for none of it."),
+        ({"embeddings": ONES, "sharpness": "much"}, "sharpness must be a finite number"),
+        ({"embeddings": ONES, "at_most": 1}, "groups and at_most must be given together, got one alone; pass both or neither."),
+        ({"embeddings": ONES, "groups": ["a"], "at_most": 1}, "attribute 'groups' must be 3 values, one an item, got 1"),
+        ({"embeddings": ONES, "k": 0}, "k must be a whole number of at least 1"),
+        ({"query": ONES, "key": np.ones((3, 3))}, "key must be an array of shape (3, 1, 2)"),
+        ({"query": np.ones((3, 2, 2)), "key": np.ones((3, 2, 2))}, "query must be an array of shape (3, 1, d)"),
+        ({"embeddings": ONES, "budget_ms": 0}, "budget_ms must be above 0"),
+    ],
+)  # fmt: skip
+def test_refusals(asked, sentence: str) -> None:
+    wish = {"scores": np.ones(3)} | asked
+    with pytest.raises(InvalidInput) as caught:
+        sw.rerank(wish.pop("scores"), **wish)
+    assert sentence in str(caught.value)
+
+
+def test_nothing_to_rank() -> None:
+    with pytest.raises(Infeasible):
+        sw.rerank([], embeddings=np.zeros((0, 2)))
