@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from setwise.datasets.sessions import Ragged
-from setwise.errors import InvalidInput
 from setwise.encoder import HISTORY, Encoder
+from setwise.errors import InvalidInput
 from worlds import random_catalog
 
 N, HEADS, D, DIM = 12, 2, 3, 4

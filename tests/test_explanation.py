@@ -73,6 +73,10 @@ def test_only_its_own_slates() -> None:
     for wrong in (other.recommend(user, k=3), None):
         with pytest.raises(InvalidInput, match="slate must be a slate of this recommender, and its index unchanged"):
             rec.explain(wrong)
+    rec.index.remove(slate.items[:1])
+    with pytest.raises(InvalidInput, match="its index unchanged since"):
+        rec.explain(slate)
+    assert rec.explain(rec.recommend(user, k=3)).gain_over_greedy >= -1e-12
     rec.index.add(random_catalog(9, n=1, ids=[999], attributes={"artist": ["new"]})[0])
     with pytest.raises(InvalidInput, match="recommend again, then explain"):
         rec.explain(slate)

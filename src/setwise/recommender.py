@@ -238,7 +238,8 @@ class Recommender:
     def explain(self, slate: Slate) -> Explanation:
         """Why the slate is worth what it is, and what plain top-k, greedy and beam search would have shown."""
         index = self._current(False).index
-        if not isinstance(slate, Slate) or slate.catalog is not index.catalog:
+        same = isinstance(slate, Slate) and slate.catalog is index.catalog
+        if not same or not np.isin(index.removed, slate.wishes.exclude).all():
             must = "a slate of this recommender, and its index unchanged since"
             raise InvalidInput("slate", must, "another", "recommend again, then explain")
         request = Request(index, slate.user, slate.wishes, None, time.perf_counter())

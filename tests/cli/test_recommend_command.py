@@ -152,7 +152,8 @@ def test_reasons_as_json(songs: Path) -> None:
 
 
 def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
-    asked(songs, "--history", "s1", "--k", 3, "--save", tmp_path / "slate.json")
+    wishes = ("--where", "price=5..50", "--where", "year=1990", "--where", "year=1991", "--at-most", "artist=1")
+    asked(songs, "--history", "s1", "--k", 3, *wishes, "--save", tmp_path / "slate.json")
     result = run("verify", tmp_path / "slate.json", "--catalog", songs / "songs")
     assert result.exit_code == 0, result.output
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -69,7 +70,7 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
         "the optimised slate",
         "top-k by score",
         "a miss may still be liked",
-        "SimpleTransformer.load",
+        "setwise serve service/",
     ):
         assert part in text, part
     model = SimpleTransformer.load(tmp_path / "model")
@@ -108,12 +109,14 @@ def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> No
     assert observed == pytest.approx(quality["slates"][0]["had"] * report["read"]["held_out"], abs=1e-4)
 
 
-def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(baskets, *COLUMNS, "--out", tmp_path / "m", *SMALL)
-    code = result.output[result.output.index("    import setwise") :]
-    exec(compile("\n".join(line.removeprefix("    ") for line in code.splitlines()), "what to do next", "exec"), {})
-    shown = capsys.readouterr().out
-    assert shown.count("p") == 3, shown
+    index, recommend, serve = (shlex.split(line) for line in result.output.splitlines() if "    setwise " in line)
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(cli.app, index[1:]).exit_code == 0
+    shown = CliRunner().invoke(cli.app, [*recommend[1:], "--json"])
+    assert len(json.loads(shown.stdout)["items"]) == 3, shown.output
+    assert serve == ["setwise", "serve", "service/"]
 
 
 def test_every_item_stays_where_data_is_scarce(tmp_path: Path) -> None:

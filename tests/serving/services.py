@@ -83,7 +83,7 @@ class Here:
 
     def __init__(self, folder: Path, key: str | None, limits: dict[str, int]) -> None:
         metrics = Metrics()
-        self.settings = Settings(**limits)
+        self.settings = Settings(**{"deadline_ms": 30_000} | limits)  # others may keep this machine busy
         self.front = front(Artifacts(folder, metrics), self.settings, metrics, key is not None)
         config = uvicorn.Config(application(self.front, key), port=0, log_config=None, lifespan="off", ws="none")
         self._server = uvicorn.Server(config)

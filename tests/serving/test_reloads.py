@@ -123,6 +123,7 @@ def test_other_kinds_are_refused(tmp_path: Path) -> None:
     with here(tmp_path / "world") as service:
         for entry in (tmp_path / "world").iterdir():
             entry.unlink()
+        assert "there is no manifest.json" in refused(service.client.post("/admin/reload"), 422)
         recommender.index.catalog.save(tmp_path / "world")
         assert "the kind is 'catalog'" in refused(service.client.post("/admin/reload"), 422)
 
@@ -141,14 +142,19 @@ def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.Monk
     real, saves = artifacts.shutil.copyfile, []
 
     def meddling(source: Path, target: Path) -> None:
+        if late:
+            real(source, target)
         if len(saves) < most:
             saves.append(1)
             recommenders[len(saves) % 2].save(tmp_path / "world")
-        real(source, target)
+        if not late:
+            real(source, target)
 
     monkeypatch.setattr(artifacts.shutil, "copyfile", meddling)
-    most = 1
+    late, most = False, 1
     assert artifacts.Served.opened(tmp_path / "world").recommender.index.catalog.n_items == 60
+    late, most = True, 2
+    assert artifacts.Served.opened(tmp_path / "world").recommender.index.catalog.n_items == 50
     most = 100
     with pytest.raises(sw.SetwiseError, match="kept changing"):
         artifacts.Served.opened(tmp_path / "world")
@@ -178,7 +184,7 @@ def _until(holds) -> None:
 
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     """As many answers arrive as the service says it has begun; who was not let in knows by a closed connection."""
-    with running(folder, "--threads", "1", "--queue", "64") as service:
+    with running(folder, "--threads", "1", "--deadline-ms", "60000") as service:
         service.client.close()
         with Load(service, people=16) as load:
             while len(load.answers) < 40:

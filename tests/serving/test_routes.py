@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import math
+import time
 
 import numpy as np
 import pytest
 from services import Here, here, post, refused
 
 import setwise as sw
+from setwise.errors import MalformedFile, TooLarge
+from setwise.serving.admission import Job
+from setwise.serving.answers import Desk, One, kind
+from setwise.serving.refusals import Refusal, from_error
+from setwise.serving.schemas import Ask
 from worlds import random_catalog
 
 HISTORY = ["song-1", "song-40", "song-7"]
@@ -84,6 +91,32 @@ def test_a_batch_has_an_answer_a_request(service: Here, recommender: sw.Recommen
             check(answer, recommender, recommender.recommend(history=ask["history"], k=1).user)
             assert len(answer["items"]) == ask["k"]
             assert answer["version"] == body["version"]
+
+
+def test_company_in_one_pass(service: Here, recommender: sw.Recommender) -> None:
+    """A thread that takes several requests answers each as alone; one that is refused is refused alone."""
+    desk = Desk(service.front.artifacts, service.settings, service.front.metrics)
+    now = time.monotonic()
+    asks = [Ask(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
+    for spoilt in (None, 1):
+        if spoilt is not None:
+            asks[spoilt] = Ask(history=["nobody"], k=3, budget_ms=500)
+        jobs = [Job(kind(ask), One(ask), now, now + 30, None) for ask in asks]
+        outcomes = [outcome for _, outcome in desk.work(jobs)]
+        for number, (ask, outcome) in enumerate(zip(asks, outcomes, strict=True)):
+            if number == spoilt:
+                assert isinstance(outcome, Refusal)
+                assert outcome.code == "unknown_id"
+            else:
+                slate = recommender.recommend(history=ask.history, k=3)
+                answer = json.loads(outcome)
+                check(answer, recommender, slate.user)
+                assert answer["value"] == pytest.approx(slate.value, rel=1e-6)
+
+
+def test_what_the_library_cannot_do_is_no_fault_of_the_request() -> None:
+    assert from_error(TooLarge("The instance is too large.")).status == 422
+    assert from_error(MalformedFile("file", 1, "of its form")).status == 500
 
 
 def test_a_batch_keeps_its_deadline(folder) -> None:

@@ -15,6 +15,7 @@ from tiny_networks import grouped_sessions, liked_slates, log_loss
 
 from setwise.datasets import Ragged, Sessions, Slates, World
 from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.rewards import Logistic
 from setwise.training import SimpleTransformer, learn
 from setwise.training.examples import Cuts, own_slates
 from setwise.training.fit import Schedule
@@ -120,7 +121,7 @@ def test_company_must_bring_more_hits_beyond_doubt(gain: np.ndarray, kept: str) 
     data = grouped_sessions(30)
     model = SimpleTransformer.fit(data, k=3, **TINY)
     teacher = learn._Teacher(data, Shape(), Schedule(), None, None, None)
-    chosen = teacher.more_hits(learn._Shown(model, np.ones(40)), learn._Shown(model, 1 + gain))
+    chosen = teacher.more_hits(learn._Shown(model, Logistic(), np.ones(40)), learn._Shown(model, Logistic(), 1 + gain))
     assert chosen.summary["kept"] == kept
     assert chosen.summary["hits"] == {"alone": 1.0, "company": 1 + gain.mean()}
 

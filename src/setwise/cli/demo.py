@@ -49,7 +49,7 @@ def demo(
     seed: int = typer.Option(0, min=0, help="The seed of the world and of learning."),
     out: Annotated[Path | None, typer.Option(help="A folder to keep the recommender in.")] = None,
     serve: bool = typer.Option(False, "--serve", help="Then serve it, with a page to explore it, until Ctrl-C."),
-    port: int = typer.Option(8080, min=0, max=65535, help="The port of the page."),
+    port: int = typer.Option(8080, min=0, max=65535, envvar="SETWISE_PORT", help="The port of the page."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of tables."),
 ) -> None:
     """Learn from what a simulated world logged, recommend with every method, and let the world say what it was worth.
@@ -66,7 +66,7 @@ def demo(
         f"Learned from {slates:,} logged slates of {k} songs and what was liked of them, in {seconds:.0f} s.\n"
     )
     recommender = Recommender.from_model(model)
-    wishes = {"at_most": {"artist": at_most}} if at_most else {}
+    wishes: dict[str, Any] = {"at_most": {"artist": at_most}} if at_most else {}
     outcomes, best = _contest(world, recommender, k, wishes)
     slate = recommender.recommend(history=world.catalog.ids[world.histories[user]], k=k, **wishes)
     if as_json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import shutil
 import time
 from collections import Counter
@@ -306,15 +307,13 @@ class _Told:
     def next(self) -> str:
         """What to do with the model."""
         path, some = self.report["saved"], self.model.catalog().ids[:2].tolist()
-        code = (
-            "    import setwise as sw\n"
-            "    from setwise.training import SimpleTransformer\n\n"
-            f"    model = SimpleTransformer.load({path!r})\n"
-            "    recommender = sw.Recommender(sw.Index.build(model.catalog()))\n"
-            f"    known = {some!r}\n"
-            f"    print(recommender.recommend(model.user(known), k={self.k}, exclude=known).items)\n"
+        history, folder = shlex.quote(",".join(str(one) for one in some)), shlex.quote(path)
+        commands = (
+            f"    setwise index {folder} --out service/\n"
+            f"    setwise recommend service/ --history {history} --k {self.k}\n"
+            "    setwise serve service/\n"
         )
-        return f"Saved in {escape(path)}. To use it:\n\n{escape(code)}"
+        return f"Saved in {escape(path)}. To use it:\n\n{escape(commands)}"
 
 
 def _table(title: str, *headings: str) -> Table:

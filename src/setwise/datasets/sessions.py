@@ -84,7 +84,7 @@ class Ragged:
         n = 1 + max(self.values.max(initial=0), values.max(initial=0))
         held, asked = np.sort(self.owner * n + self.values), lists * n + values
         place = np.searchsorted(held, asked)  # np.isin hashes, and such regular keys collide: it took 20 times as long
-        return np.append(held, -1)[place] == asked
+        return np.asarray(np.append(held, -1)[place] == asked)
 
     def joined(self, others: Ragged) -> Ragged:
         """These lists, then the others."""

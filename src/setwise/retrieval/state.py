@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -34,6 +35,11 @@ class State:
     settled: int
     overflow: Oracle | None  # the rows from ``settled`` on
     removed: NDArray[np.bool_] | None  # (n,)
+
+    @cached_property
+    def largest_cell(self) -> int:
+        """The number of its items; counting them at every request would take longer than some searches."""
+        return int(self.partition.sizes.max())
 
 
 def questions(
@@ -72,7 +78,7 @@ def hidden(state: State, exclude: ArrayLike, where: Mapping[str, Any] | None) ->
 
 def _search(state: State, users: Floats32, per_cell: int, barred: Barred) -> Hits:
     """The best of every cell among settled and late rows; no more of them than the largest cell has."""
-    per_cell = min(per_cell, int(state.partition.sizes.max()))
+    per_cell = min(per_cell, state.largest_cell)
     hits = state.neighbors.search(users, per_cell, None if barred is None else barred[: state.settled])
     if state.overflow is None:
         return hits

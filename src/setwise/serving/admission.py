@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import sys
 import threading
 import time
 from collections import deque
@@ -24,6 +26,7 @@ from setwise.serving.settings import Settings
 
 Outcome = bytes | Refusal  # the body of an answer, or why there is none
 Kind = tuple[Any, ...]
+NICE = 5  # of the computing threads
 _REMEMBERED = 0.1  # of the mean time of a request, how much the latest one counts
 
 
@@ -113,6 +116,7 @@ class Admission:
     # --- in the threads ---
 
     def _serve(self) -> None:
+        _step_back()
         while jobs := self._taken():
             self._metrics.together(len(jobs))
             began, missing = time.monotonic(), dict.fromkeys(jobs)
@@ -141,6 +145,12 @@ class Admission:
                 for job in jobs[1:]:
                     self._waiting.remove(job)
             return jobs
+
+
+def _step_back() -> None:
+    """Let the event loop go first where cores are scarce: turning away must stay quick while all threads compute."""
+    if sys.platform == "linux":  # elsewhere niceness is the whole process's
+        os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
 
 
 def _send(job: Job, outcome: Outcome) -> None:

@@ -36,9 +36,6 @@ class Door:
         self._key = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
-            await self._application(scope, receive, send)
-            return
         route = _route(scope["path"])
 
         async def sent(message: Any) -> None:

@@ -26,10 +26,10 @@ class File:
 
 def files() -> dict[str, File]:
     """Every file of the page by its name."""
-    found: dict[str, File] = {}
-    for entry in resources.files("setwise.serving").joinpath("page").iterdir():
-        kind = _TYPES.get("." + entry.name.rpartition(".")[2])
-        if kind is not None:
-            content = entry.read_bytes()
-            found[entry.name] = File(content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"')
-    return found
+    folder = resources.files("setwise.serving").joinpath("page")
+    known = {entry.name: _TYPES.get("." + entry.name.rpartition(".")[2]) for entry in folder.iterdir()}
+    return {name: _read(folder.joinpath(name).read_bytes(), kind) for name, kind in known.items() if kind is not None}
+
+
+def _read(content: bytes, kind: str) -> File:
+    return File(content, kind, f'"{hashlib.sha256(content).hexdigest()[:16]}"')

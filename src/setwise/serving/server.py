@@ -22,6 +22,7 @@ from setwise.serving.refusals import Refusal
 from setwise.serving.settings import Settings
 
 SWITCH_S = 0.0005  # how long a computing thread may keep the event loop from answering
+KEEP_S = 75  # an idle connection is kept: longer than most proxies do, so that they close first
 LEAST_KEY = 16  # characters
 
 
@@ -40,6 +41,7 @@ def serve(folder: Path, host: str, port: int, key: str | None, settings: Setting
         log_config=None,
         access_log=False,
         server_header=False,
+        timeout_keep_alive=KEEP_S,
         lifespan="off",
         ws="none",
     )
@@ -92,7 +94,6 @@ class Server(uvicorn.Server):
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
-        if self.started:
-            for listening in self.servers[0].sockets:
-                host, port = listening.getsockname()[:2]
-                log().info("serving", host=host, port=port, version=self._artifacts.current.version)
+        for listening in self.servers[0].sockets:
+            host, port = listening.getsockname()[:2]
+            log().info("serving", host=host, port=port, version=self._artifacts.current.version)

@@ -27,8 +27,9 @@ from setwise.catalog import Catalog
 from setwise.checks import numbers, real_array, whole_number
 from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
+from setwise.rewards import Logistic
 from setwise.storage import artifact
-from setwise.training.calibration import calibrated
+from setwise.training.calibration import calibrated, fitted_logistic
 from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec
 from setwise.training.examples import Cuts, own_slates, singles
 from setwise.training.export import exported
@@ -113,14 +114,17 @@ class _Shown(NamedTuple):
     """A model calibrated on slates that it showed, and how many hits each of them had."""
 
     model: SimpleTransformer
+    reward: Logistic
     hits: NDArray[np.float64]
 
 
 def _shown(model: SimpleTransformer, cuts: Cuts, k: int) -> _Shown:
     for _ in range(CALIBRATIONS):
         slates = own_slates(model, cuts, k)
-        model = calibrated(model, slates)
-    return _Shown(model, np.bincount(slates.shown.owner, slates.outcome, len(slates)))
+        reward = fitted_logistic(model.arguments(slates.history, slates.shown), slates.outcome)
+        model = model.rewarded(reward, {"calibrated_on": len(slates)})
+    hits = np.bincount(slates.shown.owner, weights=slates.outcome, minlength=len(slates))
+    return _Shown(model, reward, np.asarray(hits, np.float64))
 
 
 class _Teacher:
@@ -229,7 +233,7 @@ class _Teacher:
         without = _shown(alone, cuts, k)
         network.silent = False
         if self.shape.base:
-            network.keep_items(without.model.catalog().rewards[0])
+            network.keep_items(without.reward)
         lessons, validation = self.own_slates(network, unmet, k), own_slates(alone, cuts, k)
         company = self.taught(network, lessons, validation, "item", self.second(), "company", f"slates of {k}")
         return self.more_hits(without, _shown(company, cuts, k))

@@ -23,7 +23,10 @@ function offerHeads(heads) {
   const select = byId("head");
   if (select.options.length === heads + 1) return;
   const each = Array.from({ length: heads }, (_, h) => make("option", { value: h }, `Attention of head ${h + 1}`));
-  select.replaceChildren(make("option", { value: "lent" }, heads > 1 ? "Value lent, all heads" : "Value lent"), ...each);
+  select.replaceChildren(
+    make("option", { value: "lent" }, heads > 1 ? "Value lent, all heads" : "Value lent"),
+    ...each,
+  );
 }
 
 function redraw() {
@@ -34,17 +37,21 @@ function redraw() {
   shown.width = byId("graph").clientWidth;
   const label = lent ? "Who lends whom value in this slate" : `Who attends to whom in head ${Number(choice) + 1}`;
   const pick = (i) => {
-    byId("reading").textContent = i === null ? overall(shown.items, weights, lent) : reading(shown.items, weights, i, lent);
+    byId("reading").textContent =
+      i === null ? overall(shown.items, weights, lent) : reading(shown.items, weights, i, lent);
   };
+  pick(null);
   refill(byId("graph"), graph({ items: shown.items, weights, width: Math.max(shown.width, 240), label, pick }));
   byId("graph-legend").replaceChildren(...legend(weights, lent));
   byId("matrix").replaceChildren(table(shown.items, weights, sink, lent));
-  pick(null);
 }
 
-const strongestOf = (pairs) => pairs.reduce((best, pair) => (Math.abs(pair.weight) > Math.abs(best?.weight ?? 0) ? pair : best), null);
-const pairsTo = (weights, i) => weights[i].map((weight, j) => ({ other: j, to: i, weight })).filter((pair) => pair.other !== i);
-const pairsFrom = (weights, j) => weights.map((row, i) => ({ other: i, weight: row[j] })).filter((pair) => pair.other !== j);
+const strongestOf = (pairs) =>
+  pairs.reduce((best, pair) => (Math.abs(pair.weight) > Math.abs(best?.weight ?? 0) ? pair : best), null);
+const pairsTo = (weights, i) =>
+  weights[i].map((weight, j) => ({ other: j, to: i, weight })).filter((pair) => pair.other !== i);
+const pairsFrom = (weights, j) =>
+  weights.map((row, i) => ({ other: i, weight: row[j] })).filter((pair) => pair.other !== j);
 
 function overall(items, weights, lent) {
   const strongest = strongestOf(weights.flatMap((_, i) => pairsTo(weights, i)));
@@ -68,9 +75,17 @@ function reading(items, weights, i, lent) {
 }
 
 function legend(weights, lent) {
-  const kinds = lent && weights.flat().some((weight) => weight < 0) ? [["lends", "lends value"], ["takes", "takes value"]] : [["lends", lent ? "lends value" : "is attended to by"]];
+  const kinds =
+    lent && weights.flat().some((weight) => weight < 0)
+      ? [
+          ["lends", "lends value"],
+          ["takes", "takes value"],
+        ]
+      : [["lends", lent ? "lends value" : "is attended to by"]];
   const keys = kinds.flatMap(([kind, words]) => [make("span", { class: `key ${kind}` }), words]);
-  const unit = lent ? "Figures are what one item adds to another's score, before the reward function." : "Figures are shares of an item's attention.";
+  const unit = lent
+    ? "Figures are what one item adds to another's score, before the reward function."
+    : "Figures are shares of an item's attention.";
   return [...keys, make("span", { class: "note" }, `${unit} The faintest arrows are left out.`)];
 }
 

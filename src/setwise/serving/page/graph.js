@@ -11,7 +11,9 @@ const LETTER = 7.2; // pixels, roughly, of the labels' font
 /** Arrows worth drawing, weakest first so that the strong lie on top. */
 export function arrowsOf(weights) {
   const arrows = [];
-  weights.forEach((row, to) => row.forEach((weight, from) => from !== to && weight !== 0 && arrows.push({ from, to, weight })));
+  weights.forEach((row, to) =>
+    row.forEach((weight, from) => from !== to && weight !== 0 && arrows.push({ from, to, weight })),
+  );
   arrows.sort((a, b) => Math.abs(a.weight) - Math.abs(b.weight));
   const strongest = Math.abs(arrows.at(-1)?.weight ?? 0);
   return arrows.slice(-PER_NODE * weights.length).filter((arrow) => Math.abs(arrow.weight) >= FAINT * strongest);
@@ -31,7 +33,11 @@ export function graph({ items, weights, width, label, pick }) {
     "svg",
     { viewBox: `0 0 ${width} ${height}`, role: "group", "aria-labelledby": "graph-title graph-description" },
     draw("title", { id: "graph-title" }, label),
-    draw("desc", { id: "graph-description" }, "Items as numbered circles; arrow keys move between them. The table below has every figure."),
+    draw(
+      "desc",
+      { id: "graph-description" },
+      "Items as numbered circles; arrow keys move between them. The table below has every figure.",
+    ),
     draw("defs", {}, head("lends"), head("takes")),
     draw("g", { class: "arrows", "aria-hidden": "true" }, ...drawn.map((arrow) => arrow.element)),
     draw("g", { class: "nodes" }, ...nodes),
@@ -93,7 +99,13 @@ function titleRoom({ x, angle }, width) {
 function nodeOf(item, i, { x, y, angle }, room, weights) {
   const node = draw(
     "g",
-    { class: "node", role: "button", tabindex: i === 0 ? 0 : -1, "aria-pressed": "false", "aria-label": sayNode(item, i, weights) },
+    {
+      class: "node",
+      role: "button",
+      tabindex: i === 0 ? 0 : -1,
+      "aria-pressed": "false",
+      "aria-label": sayNode(item, i, weights),
+    },
     draw("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: NODE }),
     draw("text", { x: x.toFixed(1), y: (y + 4.5).toFixed(1), "text-anchor": "middle", class: "number" }, String(i + 1)),
   );

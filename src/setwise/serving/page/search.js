@@ -49,7 +49,7 @@ export class Search {
     this.box.setAttribute("aria-expanded", String(found.length > 0));
     this.point(-1);
     this.hint.textContent = found.length === 0 ? "Nothing is called that." : `${many(total)} found`;
-    this.hint.hidden = found.length > 0 && total <= found.length;
+    this.hint.classList.toggle("unseen", found.length > 0); // the list itself is seen
   }
 
   option(item, place) {
@@ -110,7 +110,7 @@ export class Search {
     clearTimeout(this.timer);
     this.asked?.abort();
     this.list.hidden = true;
-    this.hint.hidden = true;
+    this.hint.textContent = "";
     this.box.setAttribute("aria-expanded", "false");
     this.point(-1);
   }

@@ -21,7 +21,12 @@ export const spent = ({ timings }) => Object.keys(PHASES).reduce((sum, phase) =>
 
 function certificate(slate, catalogSize) {
   const decimals = valueDecimals(slate);
-  const worth = make("p", { class: "worth" }, make("strong", {}, figure(slate.value, decimals)), " value of this slate");
+  const worth = make(
+    "p",
+    { class: "worth" },
+    make("strong", {}, figure(slate.value, decimals)),
+    " value of this slate",
+  );
   const timings = Object.entries(PHASES)
     .filter(([phase]) => slate.timings[phase] !== undefined)
     .map(([phase, done]) => `${done} ${duration(slate.timings[phase])}`);
@@ -80,14 +85,24 @@ function row(item, alone, company, { scale, decimals }, add) {
   return make(
     "li",
     {},
-    make("div", { class: "who" }, make("span", { class: "name" }, title), byline && make("span", { class: "byline" }, byline)),
+    make(
+      "div",
+      { class: "who" },
+      make("span", { class: "name" }, title),
+      byline && make("span", { class: "byline" }, byline),
+    ),
     make("div", { class: "bars" }, stripe("company", company, scale), stripe("alone", alone, scale)),
     make(
       "p",
       { class: "figures" },
       make("span", { class: "company" }, figure(company, decimals), aside(" in company, ")),
       make("span", { class: "alone" }, figure(alone, decimals), aside(" alone, ")),
-      make("span", { class: company < alone ? "delta less" : "delta" }, signed(company - alone, decimals), aside(" through company")),
+      make(
+        "span",
+        { class: company < alone ? "delta less" : "delta" },
+        signed(company - alone, decimals),
+        aside(" through company"),
+      ),
     ),
     button,
   );
