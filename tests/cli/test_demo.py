@@ -44,7 +44,7 @@ def test_json_is_what_the_world_says() -> None:
     assert promised["setwise"] >= promised["greedy"] - 1e-9
     best = report["best_with_the_truth"]
     assert all(0 < row["true"] <= best + 1e-9 for row in report["methods"])
-    world = World.make(60, n_users=50)
+    world = World.make(60, n_users=20)
     rows = world.catalog.rows_of(report["slate"]["items"])
     assert not set(rows) & set(world.histories[2])
     assert len(set(world.catalog.attributes["artist"][rows])) == len(rows)
@@ -62,7 +62,7 @@ def test_version_and_help() -> None:
     assert "demo" in run("--help").output
 
 
-@pytest.mark.parametrize("arguments", [("demo", "--k", "0"), ("demo", "--user", "50"), ("demo", "--wings"), ("fly",)])
+@pytest.mark.parametrize("arguments", [("demo", "--k", "0"), ("demo", "--user", "20"), ("demo", "--wings"), ("fly",)])
 def test_bad_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 

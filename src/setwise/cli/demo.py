@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 METHODS = {"knn": "top-k by score", "beam": "beam search", "greedy": "greedy", "swap": "setwise"}
 LEARNER: dict[str, Any] = {"dim": 24, "epochs": 8}
-USERS = 50
+USERS = 20
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,11 @@ def demo(
     console.print(
         f"Learned from {slates:,} logged slates of {k} songs and what was liked of them, in {seconds:.0f} s.\n"
     )
-    recommender = Recommender.from_model(model)
+    with console.status("indexing, and compiling the inner loops if this is the first time …"):
+        recommender = Recommender.from_model(model)
     wishes: dict[str, Any] = {"at_most": {"artist": at_most}} if at_most else {}
-    outcomes, best = _contest(world, recommender, k, wishes)
+    with console.status(f"recommending to {USERS} users with every method …"):
+        outcomes, best = _contest(world, recommender, k, wishes)
     slate = recommender.recommend(history=world.catalog.ids[world.histories[user]], k=k, **wishes)
     if as_json:
         print(json.dumps(_report(outcomes, best, slate)))

@@ -58,7 +58,8 @@ class Admission:
     def __init__(self, settings: Settings, work: Work, metrics: Metrics) -> None:
         self._settings, self._work, self._metrics = settings, work, metrics
         self._waiting: deque[Job] = deque()
-        self._changed = threading.Condition()
+        self._change = threading.Lock()
+        self._idle: list[threading.Lock] = []  # a bell for each thread that has nothing to do
         self._closed = False
         self._mean_s = 0.0  # seconds of a thread for one request
         names = [f"setwise-{number}" for number in range(settings.workers)]
@@ -84,9 +85,9 @@ class Admission:
         loop, now = asyncio.get_running_loop(), time.monotonic()
         deadline_s = self._settings.deadline_ms / 1000
         job = Job(kind, task, now, now + deadline_s, loop.create_future())
-        with self._changed:
+        with self._change:
             self._waiting.append(job)
-            self._changed.notify()
+            self._ring()
         alarm = loop.call_later(deadline_s, self._expire, job)
         try:
             outcome = await job.answer
@@ -98,7 +99,7 @@ class Admission:
 
     def _expire(self, job: Job) -> None:
         """The deadline: whoever still waits has waited in vain; who is being computed will be answered."""
-        with self._changed:
+        with self._change:
             if job not in self._waiting:
                 return
             self._waiting.remove(job)
@@ -107,9 +108,10 @@ class Admission:
 
     def close(self) -> None:
         """Let the threads finish what waits, and end."""
-        with self._changed:
+        with self._change:
             self._closed = True
-            self._changed.notify_all()
+            while self._idle:
+                self._ring()
         for thread in self._threads:
             thread.join()
 
@@ -133,18 +135,32 @@ class Admission:
 
     def _taken(self) -> list[Job]:
         """The oldest job and its company; nothing when the service ends."""
-        with self._changed:
-            while not self._waiting:
+        bell = threading.Lock()
+        while True:
+            bell.acquire()
+            with self._change:
+                if self._waiting:
+                    return self._grouped()
                 if self._closed:
                     return []
-                self._changed.wait()
-            share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._settings.workers))
-            jobs = [self._waiting.popleft()]
-            if jobs[0].kind is not None and share > 1:
-                jobs += [job for job in self._waiting if job.kind == jobs[0].kind][: share - 1]
-                for job in jobs[1:]:
-                    self._waiting.remove(job)
-            return jobs
+                self._idle.append(bell)
+            with bell:  # until somebody rings
+                pass
+
+    def _ring(self) -> None:
+        """Wake the thread that was busy last: what it needs is still in its core's caches."""
+        if self._idle:
+            self._idle.pop().release()
+
+    def _grouped(self) -> list[Job]:
+        """The oldest job and its share of those of its kind."""
+        share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._settings.workers))
+        jobs = [self._waiting.popleft()]
+        if jobs[0].kind is not None and share > 1:
+            jobs += [job for job in self._waiting if job.kind == jobs[0].kind][: share - 1]
+            for job in jobs[1:]:
+                self._waiting.remove(job)
+        return jobs
 
 
 def _step_back() -> None:

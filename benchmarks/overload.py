@@ -1,0 +1,200 @@
+"""What becomes of the service when five times as many ask as it can answer.
+
+    python benchmarks/overload.py                     about two minutes
+
+First its capacity: as many people as it has threads, twice over, ask again as soon as they are answered. Then five times that rate is offered for 60 s,
+whatever comes back (an open loop), while probes go on; then nothing but one request at a time, until the service is as
+it was. Wanted: at least 90 % of the capacity still answered, rejections within 20 ms with 503 and Retry-After, no probe failed, normal
+again within 5 s. Service and client share this machine's cores. A last line says what the machine itself did meanwhile: how late a sleep of 5 ms
+came back. Raw rows go to benchmarks/rows/overload.csv.
+"""
+
+from __future__ import annotations
+
+import os
+
+for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[variable] = "1"
+
+import argparse
+import asyncio
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+import setwise as sw
+from retrieval import trained
+
+TIMES = 5  # the capacity that is offered
+EVERY_S = 0.1  # a probe of each kind
+Row = dict[str, object]
+
+
+class Client:
+    """Raw HTTP over kept-alive connections: as little work as can be, for the service has the same cores."""
+
+    def __init__(self, port: int, bodies: list[bytes]) -> None:
+        self._port, self._idle = port, []
+        head = "POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+        self._requests = [head.format(len(body)).encode() + body for body in bodies]
+        self.rows: list[Row] = []
+
+    async def ask(self, phase: str, number: int) -> Row:
+        return await self._exchange(phase, "recommend", self._requests[number % len(self._requests)])
+
+    async def probe(self, phase: str, path: str) -> Row:
+        return await self._exchange(phase, path, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+
+    async def _exchange(self, phase: str, what: str, request: bytes) -> Row:
+        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
+        start = time.perf_counter()
+        try:
+            writer.write(request)
+            head = await reader.readuntil(b"\r\n\r\n")
+            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
+            status, told = int(head[9:12]), b"retry-after" in head.lower()
+            self._idle.append((reader, writer))
+        except (OSError, asyncio.IncompleteReadError):
+            status, told = 0, False
+        now = time.perf_counter()
+        row: Row = {
+            "phase": phase,
+            "what": what,
+            "at_s": round(now, 4),
+            "status": status,
+            "told": told,
+            "ms": round(1000 * (now - start), 3),
+        }
+        self.rows.append(row)
+        return row
+
+
+async def capacity(client: Client, seconds: float, people: int) -> float:
+    """Answers a second when people wait for theirs."""
+    end = time.perf_counter() + seconds
+    done = 0
+
+    async def person(number: int) -> None:
+        nonlocal done
+        while time.perf_counter() < end:
+            row = await client.ask("capacity", number)
+            done += row["status"] == 200
+            number += people
+
+    await asyncio.gather(*(person(number) for number in range(people)))
+    return done / seconds
+
+
+async def flood(client: Client, seconds: float, rate: float) -> float:
+    """Requests at this rate, whatever becomes of them; answers a second."""
+    start = time.perf_counter()
+    asked: set[asyncio.Task] = set()
+    probing = asyncio.create_task(probes(client, "overload"))
+    for number in range(int(rate * seconds)):
+        wait = start + number / rate - time.perf_counter()
+        if wait > 0:
+            await asyncio.sleep(wait)
+        asked.add(asyncio.create_task(client.ask("overload", number)))
+    spent = time.perf_counter() - start
+    good = sum(task.done() and task.result()["status"] == 200 for task in asked)
+    probing.cancel()
+    await asyncio.gather(*asked)
+    return good / spent
+
+
+async def probes(client: Client, phase: str) -> None:
+    while True:
+        for path in ("/healthz", "/readyz"):
+            await client.probe(phase, path)
+        await asyncio.sleep(EVERY_S)
+
+
+async def recovery(client: Client, usual_ms: float) -> float:
+    """Seconds until a request alone is answered as it used to be."""
+    start = time.perf_counter()
+    for number in range(1000):
+        row = await client.ask("recovery", number)
+        if row["status"] == 200 and row["ms"] <= 1.5 * usual_ms + 5:
+            return time.perf_counter() - start
+        await asyncio.sleep(0.05)
+    return float("inf")
+
+
+async def experiment(client: Client, options: argparse.Namespace, threads: int) -> dict[str, float]:
+    for number in range(20):
+        await client.ask("warm-up", number)
+    alone = [(await client.ask("alone", number))["ms"] for number in range(50)]
+    can = await capacity(client, options.seconds / 4, 2 * threads)
+    good = await flood(client, options.seconds, TIMES * can)
+    took = await recovery(client, float(np.median(alone)))
+    return {"alone": float(np.median(alone)), "capacity": can, "goodput": good, "recovery": took}
+
+
+def report(rows: list[Row], found: dict[str, float]) -> None:
+    during = [row for row in rows if row["phase"] == "overload"]
+    asked = [row for row in during if row["what"] == "recommend"]
+    rejected = np.array([row["ms"] for row in asked if row["status"] == 503])
+    probed = [row for row in during if row["what"] != "recommend"]
+    statuses = {
+        status: sum(row["status"] == status for row in asked) for status in sorted({row["status"] for row in asked})
+    }
+    untold = sum(row["status"] == 503 and not row["told"] for row in asked)
+    print(f"a request alone: p50 {found['alone']:.1f} ms; capacity {found['capacity']:.1f} answers a second")
+    print(f"offered {TIMES} times that: answers by status {statuses}; 503 without Retry-After: {untold}")
+    print(
+        f"goodput {found['goodput']:.1f} a second, {found['goodput'] / found['capacity']:.1%} of capacity (wanted: 90 %)"
+    )
+    print(
+        f"rejected in p50 {np.median(rejected):.2f} ms, p99 {np.quantile(rejected, 0.99):.2f}, at most {rejected.max():.2f}; "
+        f"within 20 ms: {np.mean(rejected <= 20):.2%} of {len(rejected)}"
+    )
+    slowest = max(row["ms"] for row in probed)
+    print(
+        f"probes: {sum(row['status'] != 200 for row in probed)} of {len(probed)} failed, the slowest took {slowest:.1f} ms"
+    )
+    print(f"normal again {found['recovery']:.2f} s after the flood (wanted: 5)")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--items", type=int, default=100_000)
+    parser.add_argument("--budget-ms", type=int, default=50)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "overload.csv")
+    options = parser.parse_args()
+    catalog, users = trained(options.items, np.random.default_rng(0))
+    bodies = [json.dumps({"vector": user.tolist(), "k": 10, "budget_ms": options.budget_ms}).encode() for user in users]
+    with tempfile.TemporaryDirectory() as folder:
+        sw.Recommender(sw.Index.build(catalog, cells=64, progress=False)).save(Path(folder) / "artifact")
+        command = [sys.executable, "-m", "setwise", "serve", str(Path(folder) / "artifact"), "--port", "0"]
+        process = subprocess.Popen([*command, "--threads", str(options.threads)], stderr=subprocess.PIPE, text=True)
+        try:
+            client = Client(json.loads(process.stderr.readline())["port"], bodies)
+            found = asyncio.run(experiment(client, options, options.threads))
+        finally:
+            process.terminate()
+            process.wait()
+    with options.out.open("w", newline="") as file:
+        writer = csv.DictWriter(file, ("phase", "what", "at_s", "status", "told", "ms"))
+        writer.writeheader()
+        writer.writerows(client.rows)
+    report(client.rows, found)
+    late = []
+    for _ in range(200):
+        start = time.perf_counter()
+        time.sleep(0.005)
+        late.append(1000 * (time.perf_counter() - start) - 5)
+    print(
+        f"a sleep of 5 ms came back {np.median(late):.2f} ms late (median), {np.quantile(late, 0.99):.2f} (slowest hundredth)"
+    )
+
+
+if __name__ == "__main__":
+    main()
