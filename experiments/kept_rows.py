@@ -47,7 +47,8 @@ class KeptRows:
 
     def add(self, unit: str, rows: Sequence[Row]) -> None:
         """All rows of a unit, written at once."""
-        marked = [{"unit": unit, **row, "last": number == len(rows) - 1} for number, row in enumerate(rows)]
+        empty = dict.fromkeys(self.fields)
+        marked = [empty | row | {"unit": unit, "last": row is rows[-1]} for row in rows]
         self.rows += marked
         if self.path is not None:
             with self.path.open("a", newline="", encoding="utf-8") as file:
