@@ -20,8 +20,7 @@ for every (k − 2) m sets valued, all exchanges of one free member.
 from __future__ import annotations
 
 import argparse
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -34,13 +33,10 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
-from setwise.constraints import Constraints
-from setwise.ranking import paper, thresholds
-from setwise.ranking.paper import CandidateSolutions
-from setwise.ranking.partial import Growing
 
 Floats = NDArray[np.float64]
 
+RANKERS = ("paper", "thresholds", "swap")
 FIXED = 2
 POINTS = 25
 TIE = 1e-9  # relative: the judge adds in another order
@@ -54,77 +50,28 @@ def pinned(instance: sw.Instance) -> NDArray[np.intp]:
     return np.argsort(-alone, kind="stable")[:FIXED]
 
 
-def best_so_far(instance: sw.Instance, k: int, points: int, ranker: str) -> Floats:
-    """The best value after 1 … ``points`` candidate solutions."""
+def made(instance: sw.Instance, k: int, points: int, ranker: str) -> dict[str, Floats]:
+    """By reading, the values of the first ``points`` candidate solutions; fewer where the ranker ends early."""
     top = pinned(instance)
     if ranker == "swap":
         step = max(1, min(k, instance.m) - FIXED) * instance.m
         budgets = step * np.arange(1, points + 1)
-        return np.array([sw.rank(instance, k, ranker, include=top, evaluations=int(each)).value for each in budgets])
-    return padded(sw.rank(instance, k, ranker, include=top, solutions=points).trace, points)
-
-
-class _Recorded(CandidateSolutions):
-    """Candidate solutions that remember the value of each, not only of the best."""
-
-    def __init__(self, instance: sw.Instance, constraints: Constraints, solutions: int) -> None:
-        super().__init__(instance, constraints, solutions)
-        self.values: list[float] = []
-
-    def add(self, partial: Growing) -> Growing | None:
-        """As before, and written down."""
-        found = super().add(partial)
-        if found is not None:
-            self.values.append(found.value)
-        return found
-
-
-def singles(instance: sw.Instance, k: int, points: int, ranker: str) -> Floats:
-    """The value of each candidate solution by itself; fewer than ``points`` where the ranker ends early."""
-    constraints = Constraints.of(instance, k, include=pinned(instance))
-    if ranker == "beam":
-        return _tuples(Growing.from_pinned(instance, constraints), points)
-    pool = _Recorded(instance, constraints, points)
-    # How the rankers open is theirs alone; what they make of it is the same as through ``rank`` (tested).
-    if ranker == "paper":
-        problems, openings = (
-            paper.Denominators(instance, constraints, paper.CLUSTERS),
-            paper._combinations(pool, paper.TOP),
-        )
-    else:
-        problems, openings = thresholds.Thresholds(instance, constraints, paper.CLUSTERS), thresholds._anchors(pool)
-    paper.Search(pool, problems, 0).run(openings)
-    return np.array(pool.values)
-
-
-def _tuples(start: Growing, points: int) -> Floats:
-    """What each tuple of beam search comes to, in beam_search.py's order."""
-    queue, values = deque([(start, 1)]), list[float]()
-    while queue and len(values) < points:
-        prefix, rank = queue.popleft()
-        passed = prefix.completed(rank)
-        values.append(max(each.value for each in passed))
-        children = [(prefix, rank + 1), *((each, 2) for each in passed)]
-        queue.extend(child for child in children if child[1] <= len(child[0].ranked))
-    return np.array(values)
-
-
-READINGS: dict[str, tuple[Callable[..., Floats], tuple[str, ...]]] = {
-    "single": (singles, ("paper", "thresholds")),
-    "best so far": (best_so_far, ("paper", "thresholds", "swap")),
-}
+        values = [sw.rank(instance, k, ranker, include=top, evaluations=int(each)).value for each in budgets]
+        return {"best so far": np.array(values)}
+    ranking = sw.rank(instance, k, ranker, include=top, solutions=points)
+    return {"single": ranking.solutions, "best so far": padded(ranking.trace, points)}
 
 
 def user_rows(trained: Trained, index: sw.Index, number: int, k: int, points: int) -> list[Row]:
     """All pairs of one user."""
     user, heard = trained.users[number], trained.histories[number]
     instance = sw.Instance.from_catalog(trained.catalog, user, index.candidates(user, k, heard))
+    beam = made(instance, k, points, "beam")
     result = []
-    for reading, (values, rankers) in READINGS.items():
-        beam = values(instance, k, points, "beam")
-        for ranker in rankers:
+    for ranker in RANKERS:
+        for reading, values in made(instance, k, points, ranker).items():
             about = {"catalogue": trained.name, "k": k, "user": number, "reading": reading, "ranker": ranker}
-            pairs = zip(values(instance, k, points, ranker).tolist(), beam.tolist(), strict=False)  # one may end early
+            pairs = zip(values.tolist(), beam[reading].tolist(), strict=False)  # one may end early
             result += [
                 about | {"solution": j, "ours": ours, "beam": theirs} for j, (ours, theirs) in enumerate(pairs, 1)
             ]

@@ -110,6 +110,11 @@ def test_size_and_name() -> None:
             {"candidates": [1, 2]},
             "candidates must be an array of shape (3,), got shape (2,); reshape it or check its source.",
         ),
+        ({"candidates": [7, 8, 7]}, "candidates must be distinct, got 7 more than once; remove the repetition."),
+        (
+            {"candidates": [7, 7, 7], "positions": [0, 1, 0]},
+            "(candidate, position) pairs must be distinct, got 7 more than once; remove the repetition.",
+        ),
         ({"groups": {"a": [1]}}, "attribute 'a' must be 3 values, one an item, got 1; align it with the items."),
         ({"groups": 5}, "groups must be a mapping {name: one value a candidate}, got 5; write groups={...}."),
         (

@@ -1,9 +1,12 @@
 """setwise: recommend the best set, not the best items.
 
-catalog = setwise.Catalog(query, key, value)            the items, as a simple transformer sees them
-setwise.set_value(catalog, user, items)                 F(S), by the judge
-instance = setwise.Instance.from_catalog(catalog, user, candidates)
-setwise.rank(instance, k=10)                            the best set of candidates
+catalog = setwise.Catalog(query, key, value)                      the items, as a simple transformer sees them
+recommender = setwise.Recommender(setwise.Index.build(catalog))
+slate = recommender.recommend(user, k=10)                         the best set found, its value, a bound on all others
+
+setwise.rerank(scores, k=10, embeddings=x)                        for a list that is there already
+setwise.set_value(catalog, user, rows)                            F(S), by the judge
+setwise.rank(setwise.Instance.from_catalog(catalog, user, rows), k=10)   Phase Two alone
 """
 
 from setwise.catalog import Catalog, Positions, Sink

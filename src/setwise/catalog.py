@@ -54,7 +54,17 @@ class Positions:
 
 
 class Catalog:
-    """n items with their queries, keys, values and rewards; immutable."""
+    """n items with their queries, keys, values and rewards; immutable.
+
+    query, key   (n, d) or (n, heads, d)          value       (n, d_v) or (n, heads, d_v)
+    reward       one reward function, or a pair ([functions], number of each item's function)
+    base         (n, d_0): what an item is worth whatever its company; users then come as ``User(heads, base)``
+    sink         a ``Sink``: what items attend to when nobody fits
+    ids          n distinct int or str; row numbers unless given
+    attributes   {name: column} or a data frame: what ``where`` and ``at_most`` are about
+    positions    ``Positions``: encodings of places, for ordered slates
+    dtype        numpy.float32, or numpy.float64 where every digit counts
+    """
 
     def __init__(
         self,
@@ -110,12 +120,12 @@ class Catalog:
 
     @property
     def n_items(self) -> int:
-        """N."""
+        """The number of items, n."""
         return int(self.query.shape[0])
 
     @property
     def heads(self) -> int:
-        """H."""
+        """The number of attention heads, H."""
         return int(self.query.shape[1])
 
     def __len__(self) -> int:
@@ -258,8 +268,8 @@ class Catalog:
             arrays["key"],
             arrays["value"],
             arrays.get("base"),
-            Sink(**_fields("sink", arrays)) if "sink.key" in arrays else None,
-            Positions(**_fields("positions", arrays)) if "positions.key" in arrays else None,
+            Sink(**artifact.under("sink.", arrays)) if "sink.key" in arrays else None,
+            Positions(**artifact.under("positions.", arrays)) if "positions.key" in arrays else None,
             np.float64 if arrays["query"].dtype == np.float64 else np.float32,
         )
         catalog.rewards = tuple(reward_families.from_spec(spec) for spec in meta["rewards"])
@@ -299,11 +309,6 @@ def _same(one: Sink | Positions | None, other: Sink | Positions | None) -> bool:
     if one is None or other is None:
         return one is other
     return all(np.array_equal(array, getattr(other, name)) for name, array in vars(one).items())
-
-
-def _fields(name: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays called name.field, by field."""
-    return {full.removeprefix(f"{name}."): array for full, array in arrays.items() if full.startswith(f"{name}.")}
 
 
 def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array]:

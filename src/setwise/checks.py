@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -49,6 +49,16 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
     if value < least:
         raise InvalidInput(parameter, must, value, f"pass {least} or more")
     return value
+
+
+def listed(parameter: str, many: object, of: str) -> list[Any]:
+    """``many`` as a list of things to be answered one by one; a text or a mapping is no such list."""
+    try:
+        if isinstance(many, (str, bytes, Mapping)):
+            raise TypeError
+        return list(many)  # type: ignore[call-overload,no-any-return]  # the except clause is the check
+    except TypeError:
+        raise InvalidInput(parameter, f"a list of {of}", type(many).__name__, "put a single one into a list") from None
 
 
 def milliseconds(budget_ms: object) -> float | None:

@@ -58,11 +58,9 @@ class MalformedFile(SetwiseError, ValueError):
 class DamagedArtifact(SetwiseError, OSError):
     """A saved object cannot be trusted: nothing of it was used."""
 
-    def __init__(self, path: str | Path, reason: str) -> None:
+    def __init__(self, path: str | Path, reason: str, todo: str = "restore it or save it again") -> None:
         self.path, self.reason = Path(path), reason
-        super().__init__(
-            f"{self.path} must be an intact setwise artifact, got one where {reason}; restore it or save it again."
-        )
+        super().__init__(f"{self.path} must be an intact setwise artifact, but {reason}; {todo}.")
 
 
 class MissingDependency(SetwiseError, ImportError):

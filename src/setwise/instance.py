@@ -32,11 +32,11 @@ from setwise.users import User
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
+FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
 
 
 class Instance:
-    """m candidates, one user: everything F needs."""
+    """m candidates, one user: everything F needs. ``from_catalog`` makes one; ``setwise.instance`` tells the shapes."""
 
     def __init__(
         self,
@@ -65,6 +65,7 @@ class Instance:
         self.rewards, self.reward_class = reward_classes(reward, m)
         self.candidates = np.arange(m) if candidates is None else _whole("candidates", candidates, m)
         self.positions = None if positions is None else _whole("positions", positions, m)
+        _refuse_repetition(self.candidates, self.positions)
         self.groups: Mapping[str, Labels] = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
 
@@ -117,12 +118,12 @@ class Instance:
 
     @property
     def m(self) -> int:
-        """The number of candidates."""
+        """The number of candidates, m."""
         return int(self.score.shape[1])
 
     @property
     def heads(self) -> int:
-        """H."""
+        """The number of attention heads, H."""
         return int(self.score.shape[0])
 
     def __len__(self) -> int:
@@ -246,6 +247,16 @@ def _whole(name: str, given: ArrayLike, m: int) -> Rows:
     return array.astype(np.intp)
 
 
+def _refuse_repetition(candidates: Rows, positions: Rows | None) -> None:
+    place = np.zeros_like(candidates) if positions is None else positions
+    order = np.lexsort((place, candidates))
+    rows, places = candidates[order], place[order]
+    again = np.flatnonzero((rows[1:] == rows[:-1]) & (places[1:] == places[:-1]))
+    if again.size:
+        what = "candidates" if positions is None else "(candidate, position) pairs"
+        raise InvalidInput(what, "distinct", f"{int(rows[again[0]])} more than once", "remove the repetition")
+
+
 def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
     """Groups given as columns, one value a candidate: text or numbers, None or NaN where there is none.
 
@@ -269,7 +280,7 @@ def _shifted_exp(logit: Floats, top: Floats) -> Floats:
     missing = np.isneginf(logit)
     with np.errstate(invalid="ignore"):  # −∞ − (−∞) in a row without any weight
         shifted = logit - top
-    np.maximum(shifted, _FLOOR, out=shifted)
+    np.maximum(shifted, FLOOR, out=shifted)
     np.exp(shifted, out=shifted)
     if missing.any():
         shifted[missing] = 0.0

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise.catalog import Catalog
-from setwise.checks import whole_number
+from setwise.checks import listed, whole_number
 from setwise.datasets.sessions import Ragged
 from setwise.encoder import Encoder
 from setwise.errors import InvalidInput, UnknownId
@@ -82,6 +82,8 @@ class _Way:
 class Recommender:
     """Recommends sets from an index: thread-safe, and follows changes of the index.
 
+    ``ranker`` chooses among at most ``candidates`` retrieved items (one of ``setwise.ranking.RANKERS``); ``certify``
+    says whether every slate comes with a bound on all others. Both can be chosen for a single request, too.
     ``encoder`` reads histories: it is about the items that the index has now. Items added later can be recommended, and
     are seen in a history without being read.
     """
@@ -94,6 +96,18 @@ class Recommender:
         candidates: int = CANDIDATES,
         encoder: Encoder | None = None,
     ) -> None:
+        self._fill(index, ranker, certify, candidates, encoder, None)
+
+    def _fill(
+        self,
+        index: Index,
+        ranker: str,
+        certify: bool,
+        candidates: int,
+        encoder: Encoder | None,
+        cells: CellBounds | None,
+    ) -> None:
+        """The fields, checked; ``cells`` are the bounds of the index where they are known already."""
         if not isinstance(index, Index):
             raise InvalidInput("index", "a setwise.Index", type(index).__name__, "use Index.build or Index.load")
         if encoder is not None and not isinstance(encoder, Encoder):
@@ -103,7 +117,7 @@ class Recommender:
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
         self._read: Ids = index.catalog.ids  # the ids of the encoder's rows
         self._change = threading.Lock()
-        self._snapshot = self._taken(certify)
+        self._snapshot = self._taken(certify, cells)
         warm_up()
 
     @classmethod
@@ -118,14 +132,14 @@ class Recommender:
             raise InvalidInput("model", "one with a catalogue and an encoder", type(model).__name__, todo)
         return cls(Index.build(catalog, cells), encoder=model.encoder, **options)
 
-    def _taken(self, certify: bool) -> _Snapshot:
+    def _taken(self, certify: bool, known: CellBounds | None = None) -> _Snapshot:
         from setwise.certificates.cell_bounds import CellBounds  # compiled: imported when first needed
         from setwise.certificates.whole_catalog import whole_catalog_bound
 
         index = self.index.snapshot()
         if not certify:
             return _Snapshot(index, None)
-        cells = CellBounds.build(index.catalog)
+        cells = CellBounds.build(index.catalog) if known is None else known
         nobody = User(np.zeros((index.catalog.heads, index.catalog.value.shape[2])), _no_base(index.catalog))
         whole_catalog_bound(cells, nobody, 1, budget_ms=1)  # compiled, or loaded, before the first request
         return _Snapshot(index, cells)
@@ -195,7 +209,8 @@ class Recommender:
         """
         workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
         way = self._way(ranker, certify)
-        asking = list(_the_given(users=users, histories=histories))
+        given = _the_given(users=users, histories=histories)
+        asking = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
         slates: list[Slate] = []
         with ThreadPoolExecutor(workers) as pool:
             for start in range(0, len(asking), TOGETHER):
@@ -249,15 +264,29 @@ class Recommender:
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write index, catalogue and encoder to the folder ``path`` as one artifact, atomically and compacted."""
+        """Write index, catalogue, encoder and bounds to the folder ``path`` as one artifact, atomically and compacted.
+
+        Saved without the bounds that certificates are made of, every opening would have to measure all items again.
+        """
         index = self.index.snapshot()
         index.compact()
         arrays, meta = index.packed()
         parts = {f"index.{name}": array for name, array in arrays.items()}
         encoder = None if self.encoder is None else self._fitting(index.catalog, self.encoder)
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
+        cells = self._cells_of(index)
+        parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
         options = {"ranker": self.ranker, "certify": bool(self.certify), "candidates": self._candidates}
         artifact.write(path, "recommender", parts, {"index": meta, "options": options})
+
+    def _cells_of(self, index: Index) -> CellBounds | None:
+        """What certificates of this index are made of, where they are wanted."""
+        from setwise.certificates.cell_bounds import CellBounds
+
+        if not self.certify:
+            return None
+        snapshot = self._current(True)
+        return snapshot.cells if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
 
     def _fitting(self, catalog: Catalog, encoder: Encoder) -> Encoder:
         """The encoder of just these items, in their order."""
@@ -273,12 +302,18 @@ class Recommender:
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:
         """Open what ``save`` wrote, or a saved index: digests checked, arrays mapped; the options are the class's."""
-        saved = artifact.read(path, "recommender", "index")
+        saved = artifact.read(path, "recommender", "index", otherwise="make one of it with setwise index")
         if saved.kind == "index":
             return cls(Index.unpacked(path, saved.arrays, saved.meta), **options)
-        index = Index.unpacked(path, _under("index.", saved.arrays), saved.meta["index"])
-        parts = _under("encoder.", saved.arrays)
-        return cls(index, **{**saved.meta["options"], "encoder": Encoder(**parts) if parts else None, **options})
+        from setwise.certificates.cell_bounds import CellBounds
+
+        index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
+        parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
+        wanted = {**saved.meta["options"], "encoder": Encoder(**parts) if parts else None, **options}
+        recommender = cls.__new__(cls)
+        bounds = CellBounds.from_arrays(index.catalog, cells) if cells and wanted["certify"] else None
+        recommender._fill(index, **wanted, cells=bounds)
+        return recommender
 
 
 def _asked(
@@ -311,10 +346,6 @@ def _the_given(**either: Any) -> Any:
         got = "both" if given else "neither"
         raise InvalidInput(" or ".join(either), "given, and not both", got, "pass one of the two")
     return given[0]
-
-
-def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 def _no_base(catalog: Catalog) -> NDArray[np.float64] | None:

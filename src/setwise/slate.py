@@ -67,7 +67,9 @@ class Slate:
 
     @property
     def gap(self) -> float:
-        """(upper_bound − value) / upper_bound: the share that another set could at most add; 0 when proven.
+        """(upper_bound − value) / upper_bound: the share of the best there may be that is not proven to be here.
+
+        0 when proven: a gap of 0.1 says that this slate has at least nine tenths of what any other could have.
 
         Relative to the value's size where the bound is not positive, and 1 where there is no bound.
         """
@@ -90,8 +92,6 @@ class Slate:
     def _content(self) -> dict[str, Any]:
         wishes, user = self.wishes, self.user
         return {
-            "format": "setwise slate",
-            "version": 1,
             "catalog": self.catalog.digest,
             "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
             "k": wishes.k,

@@ -103,7 +103,7 @@ def test_names_that_are_not_usual(tmp_path):
     path.write_text("who,what\n1,a\n")
     with pytest.raises(
         InvalidInput,
-        match=r"item must be given where no column is named like one .*, got some.csv with who, what; pass item=",
+        match=r"item must be given where no column is named like one .*, got some.csv with who, what; name the column: item=",
     ):
         read(path)
     with pytest.raises(InvalidInput, match="session must be given where no column is named like one"):

@@ -118,7 +118,7 @@ def test_nothing_there(tmp_path):
         list(playlists(tmp_path))
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
         pass
-    with pytest.raises(InvalidInput, match=r"'empty.zip' without any"):
+    with pytest.raises(InvalidInput, match=r"empty.zip' without any"):
         list(playlists(tmp_path / "empty.zip"))
     with pytest.raises(InvalidInput, match="path must be that of a file"):
         list(playlists(tmp_path / "none.json"))

@@ -269,19 +269,21 @@ def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.Mo
     assert set(top) == set(np.argsort(-instance.score[0])[:2])  # one head: alone, an item sees its own score
     optimum = sw.rank(instance, 4, "exhaustive", include=top).value
     for ranker in ("beam", "paper", "thresholds", "swap"):
-        values = figure.best_so_far(instance, 4, 8, ranker)
+        values = figure.made(instance, 4, 8, ranker)["best so far"]
         assert len(values) == 8
         assert values.max() <= optimum + 1e-12
-    assert figure.best_so_far(instance, 4, 8, "beam")[0] == sw.rank(instance, 4, "greedy", include=top).value
+    first = figure.made(instance, 4, 8, "beam")["best so far"][0]
+    assert first == sw.rank(instance, 4, "greedy", include=top).value
 
 
 @pytest.mark.parametrize("ranker", ["beam", "paper", "thresholds"])
-def test_single_solutions_are_those_that_rank_makes(monkeypatch: pytest.MonkeyPatch, ranker: str) -> None:
+def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatch, ranker: str) -> None:
     figure = loaded(monkeypatch, "figure_4_scatter")
     for seed in range(3):
         rng = np.random.default_rng(seed)
         instance = sw.Instance(2 * rng.normal(size=(2, 30, 30)), rng.normal(size=(2, 30)), sw.Logistic())
-        values, trace = figure.singles(instance, 5, 12, ranker), figure.best_so_far(instance, 5, 12, ranker)
+        made = figure.made(instance, 5, 12, ranker)
+        values, trace = made["single"], made["best so far"]
         assert 8 < len(values) <= 12  # a search may end early
         assert (np.diff(values) < 0).any()  # not only the best so far
         alone = instance.value(figure.pinned(instance))

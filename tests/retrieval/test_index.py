@@ -140,6 +140,22 @@ def test_many_users_with_a_filter_and_heads(backend: str) -> None:
         index.candidates_many(users, 4, exclude=[[]])
 
 
+@pytest.mark.parametrize("backend", ["auto", "numpy"])
+@pytest.mark.parametrize("wishes", [{}, {"per_head": 2}, {"where": {"year": (1980, None)}}])
+def test_the_reserve_is_what_comes_next(backend: str, wishes) -> None:
+    world, index = world_index(backend=backend)
+    users = [world.user(history) for history in world.histories]
+    together = index.found_many(users, 3, exclude=world.histories, reserve=4, **wishes)
+    for user, history, many in zip(users, world.histories, together, strict=True):
+        found = index.found(user, 3, exclude=history, reserve=4, **wishes)
+        np.testing.assert_array_equal(found.best, index.candidates(user, 3, exclude=history, **wishes))
+        both = index.candidates(user, 7, exclude=history, **wishes)
+        np.testing.assert_array_equal(np.sort(np.concatenate([found.best, found.reserve])), both)
+        np.testing.assert_array_equal(many.best, found.best)
+        np.testing.assert_array_equal(many.reserve, found.reserve)
+    assert not len(index.found(users[0], 3).reserve)
+
+
 def test_add_remove_and_compact() -> None:
     world = World.make(600, n_users=3, seed=3)
     index = sw.Index.build(world.catalog.taken(np.arange(500)), cells=8, backend="auto")

@@ -221,7 +221,7 @@ def test_two_thousand_flips_and_cuts_are_refused(tmp_path: Path) -> None:
         else:
             content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         victim.write_bytes(content)
-        with pytest.raises(DamagedArtifact, match="must be an intact setwise artifact, got one where "):
+        with pytest.raises(DamagedArtifact, match="must be an intact setwise artifact, but "):
             sw.Catalog.load(tmp_path)
         victim.write_bytes(intact[victim])
     sw.Catalog.load(tmp_path)
@@ -253,11 +253,19 @@ def test_manifests_of_others(tmp_path: Path, changes, reason: str) -> None:
         sw.Catalog.load(tmp_path)
 
 
+def test_whoever_may_read_the_manifest_may_read_the_arrays(tmp_path: Path) -> None:
+    full_catalog().save(tmp_path)
+    assert len({entry.stat().st_mode for entry in tmp_path.iterdir()}) == 1
+
+
 def test_not_a_folder(tmp_path: Path) -> None:
     for path in (tmp_path / "nothing", tmp_path / "file"):
         (tmp_path / "file").write_text("x")
-        with pytest.raises(DamagedArtifact, match=r"there is no manifest\.json"):
+        with pytest.raises(DamagedArtifact, match=r"there is no manifest\.json; check the path"):
             sw.Catalog.load(path)
+    for path in (Path("/proc/nobody"), tmp_path / "file" / "folder"):
+        with pytest.raises(InvalidInput, match="path must be a folder that can be made"):
+            full_catalog().save(path)
 
 
 def test_a_manifest_of_a_gigabyte(tmp_path: Path) -> None:

@@ -186,8 +186,8 @@ NANS = np.full((30, 3), np.nan)
     ("data", "options", "sentence"),
     [
         ([["a", "b"]], {}, "data must be Sessions or Slates, got list; read a file"),
-        (Sessions.of([]), {}, "data must be with a session or slate, got none"),
-        (NO_SLATES, {}, "data must be with a session or slate, got none"),
+        (Sessions.of([]), {}, "data must be one session or slate at least, got none"),
+        (NO_SLATES, {}, "data must be one session or slate at least, got none"),
         (SLATES.taken([0]), {}, "slates must be two or more, one of them for validation, got 1"),
         (grouped_sessions(19), {}, "sessions must be 20 or more of two items or more, got 19"),
         (Sessions.of([["a"]] * 50), {}, "sessions must be 20 or more of two items or more, got 0"),

@@ -26,6 +26,7 @@ from setwise.retrieval.clusters import clusters
 from setwise.retrieval.neighbors import by_cell
 from setwise.retrieval.partition import Partition
 from setwise.rewards import RewardTable
+from setwise.storage import artifact
 
 Array = NDArray[Any]
 Floats = NDArray[np.float64]
@@ -117,10 +118,7 @@ class CellBounds:
     @classmethod
     def from_arrays(cls, catalog: Catalog, arrays: Mapping[str, Array]) -> Self:
         """The bounds that ``to_arrays`` took apart, for the same catalogue; nothing large is copied."""
-        prefix = "partition."
-        partition = Partition(
-            **{name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-        )
+        partition = Partition(**artifact.under("partition.", arrays))
         low, high = np.asarray(arrays["self_low"]), np.asarray(arrays["self_high"])
         if not partition.fits(catalog) or low.shape != (partition.n_cells, catalog.heads) or high.shape != low.shape:
             raise InvalidInput("arrays", "those of this catalogue's cells", "others", "build the bounds again")
@@ -173,7 +171,8 @@ def _item_groups(catalog: Catalog, rows: NDArray[np.int64], reach: Array) -> Gro
 
 def _columns(array: Array, dtype: Any) -> Array:
     """(G, H, …) as (H, …, G), one column a group."""
-    return np.ascontiguousarray(np.moveaxis(array, 0, -1), dtype)
+    # Writable, as numba compiles anew for arrays that are not, such as those mapped from a file.
+    return np.require(np.moveaxis(array, 0, -1), dtype, ["C", "W"])
 
 
 def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:

@@ -3,8 +3,9 @@
 Feasibility is read off the catalogue, value and rewards are the judge's (objective.py), and that no feasible set of the
 whole catalogue is worth more than ``upper_bound`` is proven once more, slowly and item by item (item_proof.py).
 
-Numbers may differ from the judge's by 1e-9 of Σ |f_i|, the sum of the slate's rewards in size. The bound that is proven
-is the one claimed plus 1e-9 of its own size or of Σ |f_i|, whichever is larger.
+Numbers may differ from the judge's by 1e-9 of Σ |f_i|, the sum of the slate's rewards in size; a slate that is called
+optimal may be 1e-8 of it below its bound. The bound that is proven is the one claimed plus 1e-9 of its own size or of
+Σ |f_i|, whichever is larger.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ Floats = NDArray[np.float64]
 Verdict = tuple[bool, str]
 
 WITHIN = 1e-9  # relative to Σ |f_i|: how far numbers may be from the judge's
+OPTIMAL_WITHIN = 1e-8  # likewise: how far above a slate that is called optimal its bound may be
 NODES = 20_000  # families looked at before the proof is given up
 
 
@@ -176,8 +178,8 @@ class _Claim:
             return False, f"the value is {self.total:.9g}, not {self.slate['value']:.9g}"
         return True, f"value {self.total:.9g} and rewards are the judge's"
 
-    def _close(self, mine: float, judged: float) -> bool:
-        return mine == judged or (math.isfinite(self.size) and abs(mine - judged) <= WITHIN * self.size)
+    def _close(self, mine: float, judged: float, within: float = WITHIN) -> bool:
+        return mine == judged or (math.isfinite(self.size) and abs(mine - judged) <= within * self.size)
 
     def order(self) -> Verdict:
         """Whether the slate is in order: best first, or by place."""
@@ -198,7 +200,7 @@ class _Claim:
         """Whether a slate called optimal reaches its bound."""
         if not self.slate["proven"]:
             return True, "the slate is not called optimal"
-        ok = self._close(self.slate["upper_bound"], self.total)
+        ok = self._close(self.slate["upper_bound"], self.total, OPTIMAL_WITHIN)
         return ok, "the slate is called optimal and " + ("reaches its bound" if ok else "is below its bound")
 
     def bound(self) -> Verdict:

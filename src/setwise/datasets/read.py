@@ -94,5 +94,8 @@ def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> 
 def _refuse(role: str, path: Source, columns: Sequence[str]) -> None:
     got = f"{Path(path).name} with {', '.join(columns)}"[:300]
     raise InvalidInput(
-        f"{role}", f"given where no column is named like one ({', '.join(USUAL[role])})", got, f"pass {role}="
+        role,
+        f"given where no column is named like one ({', '.join(USUAL[role])})",
+        got,
+        f"name the column: {role}=... in Python, --{role} on the command line",
     )

@@ -158,7 +158,7 @@ def _in_order(source: Path, files: Iterable[AnyPath]) -> list[AnyPath]:
     )
     if not found:
         raise InvalidInput(
-            "path", "a folder or zip of mpd.slice.*.json", f"{source.name!r} without any", "pass where they are"
+            "path", "a folder or zip of mpd.slice.*.json", f"{str(source)!r} without any", "pass where they are"
         )
     for (_, last, file), (first, _, other) in pairwise(found):
         if first <= last:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise.checks import whole_number
+from setwise.checks import index_array, listed, whole_number
 from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
@@ -83,10 +83,11 @@ def rank_many(
     The compiled rankers let go of the interpreter while they search; each instance is one thread's work, so that the
     answers do not depend on the number of threads.
     """
+    asked = listed("instances", instances, "instances")
     workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
     warm_up()  # two threads must not compile the same function at the same time
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), instances))
+        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), asked))
 
 
 @functools.cache
@@ -116,6 +117,8 @@ def _in_catalogue_order(
         pinned=where[constraints.pinned],
         labels=constraints.labels[:, order],
     )
+    if options.get("start") is not None:  # positions among the candidates, too
+        options = {**options, "start": where[index_array("start", options["start"], instance.m, "the candidates")]}
     ranking = function(instance.permuted(order), sorted_constraints, **options)
     return replace(ranking, indices=order[ranking.indices])
 

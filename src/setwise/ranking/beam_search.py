@@ -49,17 +49,20 @@ def beam(
 def _by_solutions(start: Growing, solutions: int) -> Ranking:
     """The queue holds where a tuple leaves its parent: a prefix, and the rank of the newcomer that joins it."""
     queue = deque([(start, 1)])
-    best, evaluations, trace = start, _evaluations(start), list[float]()
+    best, evaluations = start, _evaluations(start)
+    trace, made = list[float](), list[float]()
     while queue and len(trace) < solutions:
         prefix, rank = queue.popleft()
         passed = prefix.completed(rank)
-        best = best_of([best, *passed])
+        found = best_of(passed or [prefix])  # where the pinned items take every place
+        best = best_of([best, found])
         evaluations += sum(len(partial.ranked) for partial in passed)
+        made.append(found.value)
         trace.append(best.value)
         children = [(prefix, rank + 1), *((partial, 2) for partial in passed)]
         room = solutions - len(trace) - len(queue)  # prefixes that would never be tried are not kept
         queue.extend(islice((child for child in children if child[1] <= len(child[0].ranked)), room))
-    return Ranking(best.chosen, best.value, evaluations=evaluations, trace=np.array(trace))
+    return Ranking(best.chosen, best.value, evaluations=evaluations, trace=np.array(trace), solutions=np.array(made))
 
 
 def _by_width(start: Growing, width: int) -> Ranking:

@@ -37,7 +37,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.instance import Instance
+from setwise.instance import FLOOR, Instance
 from setwise.rewards import Reward, evaluate
 
 Floats = NDArray[np.float64]
@@ -47,7 +47,6 @@ _UPDATES = 300  # of the factorisation, 20 to 60 ms; a thousand would lower γ f
 _MIX = 0.05  # share of other clusters the factorisation starts with: multiplicative updates never leave 0
 _CENTRING = 20  # rounds of assigning rows and centring clusters
 _EQUAL = 1e-12  # rows whose spread is this small, beside their entries, are the same
-_FLOOR = -700.0  # as in Instance.weight: the smallest logit below its row's largest that is told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,7 +183,7 @@ def _update(weight: Floats, left: Floats, right: Floats) -> Floats:
 def _floored(logit: Floats) -> Floats:
     """Logits whose weights do not vanish beside the largest of their row."""
     top = logit.max(axis=1, keepdims=True)
-    return np.asarray(np.maximum(logit, np.where(np.isfinite(top), top, 0.0) + _FLOOR))
+    return np.asarray(np.maximum(logit, np.where(np.isfinite(top), top, 0.0) + FLOOR))
 
 
 def _centred(rows: Floats) -> Floats:
@@ -247,5 +246,5 @@ def _clustered(rows: Floats, labels: Integers) -> Surrogate:
 
 def _scaled(rows: Floats, hot: Floats, log_b: Floats) -> Surrogate:
     """B has 1 as the largest entry of every column; the rows of W' find their scale when measured."""
-    b = np.exp(np.maximum(log_b - log_b.max(axis=0), _FLOOR))
+    b = np.exp(np.maximum(log_b - log_b.max(axis=0), FLOOR))
     return Surrogate.of(row_stochastic(rows), hot, b)

@@ -154,13 +154,14 @@ def _normalised(rows: Floats, low: Floats) -> tuple[Floats, Floats]:
 
 @dataclass
 class CandidateSolutions:
-    """The complete sets met so far, judged; ``trace`` is the best value after each."""
+    """The complete sets met so far, judged: ``values`` of each, ``trace`` the best after each."""
 
     instance: Instance
     constraints: Constraints
     solutions: int
     best: Growing | None = None
     trace: list[float] = field(default_factory=list)
+    values: list[float] = field(default_factory=list)
     met: set[tuple[bytes, bytes]] = field(default_factory=set)
     evaluations: int = 0
     barren: int = 0  # guesses in a row that led to nothing new
@@ -192,6 +193,7 @@ class CandidateSolutions:
         self.barren = 0
         self.best = found if self.best is None else best_of([self.best, found])
         self.trace.append(self.best.value)
+        self.values.append(found.value)
         return found
 
     def _is_new(self, rows: Rows, available: NDArray[Any]) -> bool:
@@ -212,7 +214,13 @@ class CandidateSolutions:
         """What was found."""
         if self.best is None:
             raise SetwiseError("no candidate solution was made; this is a defect of setwise, please report it.")
-        return Ranking(self.best.chosen, self.best.value, evaluations=self.evaluations, trace=np.array(self.trace))
+        return Ranking(
+            self.best.chosen,
+            self.best.value,
+            evaluations=self.evaluations,
+            trace=np.array(self.trace),
+            solutions=np.array(self.values),
+        )
 
 
 @dataclass(eq=False)

@@ -1,4 +1,4 @@
-"""Query clusters: items that attend alike share one row of weights, in all heads at once (design, section 4.1).
+"""Query clusters: items that attend alike share one row of weights, in all heads at once.
 
 Replacing the query of item i by the mean query q̄_c of its cluster c replaces row i of w^h by
 
@@ -18,12 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.instance import Instance
+from setwise.instance import FLOOR, Instance
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
-_FLOOR = -700.0  # as in Instance.weight
 _TOLD_APART = -30.0  # weights below e^−30 of the row's largest are the same nothing when rows are compared
 _ROUNDS = 10  # of assigning rows and centring clusters
 
@@ -65,7 +64,7 @@ class QueryClusters:
 
 def _logs(weight: Floats) -> Floats:
     """Logarithms of weights, not below the floor."""
-    return np.log(np.maximum(weight, np.exp(_FLOOR)))
+    return np.log(np.maximum(weight, np.exp(FLOOR)))
 
 
 def _nearest_centres(rows: Floats, clusters: int) -> Rows:

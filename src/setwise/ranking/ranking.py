@@ -19,6 +19,7 @@ class Ranking:
     proven       whether the set is known to be optimal
     evaluations  how many sets were evaluated to find it
     trace        the best value after each candidate solution, for rankers that work by candidate solutions; else empty
+    solutions    the value of each of them by itself, in the order they were made
     """
 
     indices: NDArray[np.intp]
@@ -27,3 +28,4 @@ class Ranking:
     proven: bool = False
     evaluations: int = 0
     trace: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+    solutions: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))

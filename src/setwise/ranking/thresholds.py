@@ -1,4 +1,4 @@
-"""Thresholds: Phase Two with one guessed number per query cluster (and head) instead of two (design, section 4.2).
+"""Thresholds: Phase Two with one guessed number per query cluster (and head) instead of the paper's two.
 
 A cluster that attends with weights B_jc sees an average of α_c or more exactly when a linear inequality holds:
 

@@ -33,7 +33,7 @@ from setwise.retrieval.backends.oracle import Oracle
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.neighbors import Neighbors, item_vectors, resolved
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.state import State, alone, excluded, hidden, questions, together
+from setwise.retrieval.state import Found, State, alone, excluded, hidden, questions, together
 from setwise.storage import artifact
 from setwise.users import User
 
@@ -110,8 +110,20 @@ class Index:
 
         ``exclude`` are rows; ``where`` filters by attributes: {"genre": "jazz", "year": (1990, None)}.
         """
+        return self.found(user, per_cell, exclude, where, per_head).best
+
+    def found(
+        self,
+        user: ArrayLike | User,
+        per_cell: int = 10,
+        exclude: ArrayLike = (),
+        where: Mapping[str, Any] | None = None,
+        per_head: int = 0,
+        reserve: int = 0,
+    ) -> Found:
+        """``candidates``, and beside them the ``reserve`` next of every cell by total score, from the same pass."""
         state = self._state
-        (asked,), passes = questions(state, [user], per_cell, per_head)
+        (asked,), passes = questions(state, [user], per_cell, per_head, reserve)
         return alone(state, asked, passes, hidden(state, exclude, where))
 
     def candidates_many(
@@ -123,15 +135,27 @@ class Index:
         per_head: int = 0,
     ) -> list[Rows]:
         """``candidates`` of many users, each with exclusions of their own, in one pass over the catalogue."""
+        return [each.best for each in self.found_many(users, per_cell, exclude, where, per_head)]
+
+    def found_many(
+        self,
+        users: Sequence[ArrayLike | User],
+        per_cell: int = 10,
+        exclude: Sequence[ArrayLike] | None = None,
+        where: Mapping[str, Any] | None = None,
+        per_head: int = 0,
+        reserve: int = 0,
+    ) -> list[Found]:
+        """``found`` for many users, each with exclusions of their own, in one pass over the catalogue."""
         state = self._state
         lists: Sequence[ArrayLike] = [()] * len(users) if exclude is None else exclude
         if len(lists) != len(users):
             raise InvalidInput(
                 "exclude", f"one list a user, {len(users)}", f"{len(lists)}", "pass an empty list where none"
             )
-        asked, passes = questions(state, users, per_cell, per_head)
+        asked, passes = questions(state, users, per_cell, per_head, reserve)
         result = together(state, asked, passes, [excluded(rows, state.catalog) for rows in lists], where)
-        if not all(len(rows) for rows in result):
+        if not all(len(each.best) for each in result):
             raise Infeasible(
                 "exclude", "lists that leave an item to every user", "one that leaves none", "exclude fewer"
             )

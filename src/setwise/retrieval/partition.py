@@ -42,7 +42,7 @@ class Partition:
 
     @property
     def n_cells(self) -> int:
-        """C."""
+        """The number of cells, C."""
         return len(self.reward_class)
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,9 +20,16 @@ from setwise.users import User
 
 Rows = NDArray[np.intp]
 Barred = NDArray[np.bool_] | None  # (n,) the rows that must not be returned, or None when all may be
-Passes = list[tuple[slice, int]]  # which rows of a user's questions, and how many of every cell answer them
+Passes = list[tuple[slice, int, int]]  # which of a user's questions, how many of every cell answer, how many wait
 
 _MOST_HIDDEN = 32  # exclusions in one cell up to which users share a pass
+
+
+class Found(NamedTuple):
+    """What one user's search led to: both in ascending order, and no row in both."""
+
+    best: Rows  # the best of every cell
+    reserve: Rows  # those next in order, as many as were asked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,11 +50,15 @@ class State:
 
 
 def questions(
-    state: State, users: Sequence[ArrayLike | User], per_cell: int, per_head: int
+    state: State, users: Sequence[ArrayLike | User], per_cell: int, per_head: int, reserve: int
 ) -> tuple[list[Floats32], Passes]:
-    """What the users ask, checked, and how many of each cell are wanted by total score and by each head alone."""
+    """What the users ask, checked, and how many of each cell are wanted by total score and by each head alone.
+
+    The ``reserve`` is by total score.
+    """
     heads_too = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
-    passes = [(slice(0, 1), whole_number("per_cell", per_cell)), (slice(1, None), per_head)]
+    few, more = whole_number("per_cell", per_cell), whole_number("reserve", reserve, least=0)
+    passes = [(slice(0, 1), few, more), (slice(1, None), per_head, 0)]
     return [_asked(state.catalog.user(user), heads_too) for user in users], passes[: 1 + heads_too]
 
 
@@ -89,14 +100,15 @@ def _search(state: State, users: Floats32, per_cell: int, barred: Barred) -> Hit
     return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
 
 
-def alone(state: State, asked: Floats32, passes: Passes, barred: Barred) -> Rows:
+def alone(state: State, asked: Floats32, passes: Passes, barred: Barred) -> Found:
     """The candidates of one user."""
-    return _distinct(np.concatenate([_search(state, asked[who], few, barred).rows.reshape(-1) for who, few in passes]))
+    hits = [(_search(state, asked[who], few + more, barred).rows, few) for who, few, more in passes]
+    return _found([rows[:, :, :few] for rows, few in hits], [rows[:, :, few:] for rows, few in hits])
 
 
 def together(
     state: State, asked: list[Floats32], passes: Passes, unwanted: list[Rows], where: Mapping[str, Any] | None
-) -> list[Rows]:
+) -> list[Found]:
     """The candidates of many users.
 
     A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for. Those with
@@ -104,32 +116,41 @@ def together(
     """
     most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in unwanted])
     sharing = most <= _MOST_HIDDEN
-    result: list[Rows] = [np.zeros(0, np.intp)] * len(asked)
+    result: list[Found] = [_found([], [])] * len(asked)
     if sharing.any():
-        numbers, more, barred = np.flatnonzero(sharing), int(most[sharing].max()), hidden(state, (), where)
+        numbers, lost, barred = np.flatnonzero(sharing), int(most[sharing].max()), hidden(state, (), where)
         gone = [unwanted[number] for number in numbers]
-        found = [_shared(state, [asked[n][who] for n in numbers], few, more, gone, barred) for who, few in passes]
-        for number, *rows in zip(numbers, *found, strict=True):
-            result[number] = _distinct(np.concatenate(rows))
+        found = [
+            _shared(state, [asked[n][who] for n in numbers], few, more, lost, gone, barred) for who, few, more in passes
+        ]
+        for number, *parts in zip(numbers, *found, strict=True):
+            result[number] = _found([best for best, _ in parts], [reserve for _, reserve in parts])
     for number in np.flatnonzero(~sharing):
         result[number] = alone(state, asked[number], passes, hidden(state, unwanted[number], where))
     return result
 
 
 def _shared(
-    state: State, asked: list[Floats32], few: int, more: int, gone: list[Rows], barred: Barred
-) -> list[NDArray[np.int64]]:
-    """In one pass, the ``few`` best of every cell for each user's questions, without what is gone for that user."""
-    hits = _search(state, np.concatenate(asked), few + more, barred).rows
+    state: State, asked: list[Floats32], few: int, more: int, lost: int, gone: list[Rows], barred: Barred
+) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """In one pass, the ``few`` best of every cell and ``more`` for each user, without what is gone for that user."""
+    hits = _search(state, np.concatenate(asked), few + more + lost, barred).rows
     result = []
     for rows, mine in zip(np.split(hits, len(asked)), gone, strict=True):
         kept = (rows >= 0) & ~np.isin(rows, mine)
-        result.append(rows[kept & (np.cumsum(kept, axis=2) <= few)])
+        number = np.cumsum(kept, axis=2)
+        result.append((rows[kept & (number <= few)], rows[kept & (number > few) & (number <= few + more)]))
     return result
 
 
-def _distinct(rows: NDArray[np.int64]) -> Rows:
-    found = np.unique(rows)
+def _found(best: Sequence[NDArray[np.int64]], reserve: Sequence[NDArray[np.int64]]) -> Found:
+    """What several searches led to, each row once and −1, an empty place, nowhere."""
+    nearest = _distinct(best)
+    return Found(nearest, np.setdiff1d(_distinct(reserve), nearest, assume_unique=True))
+
+
+def _distinct(parts: Sequence[NDArray[np.int64]]) -> Rows:
+    found = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.reshape(-1) for rows in parts)]))
     return found[found >= 0].astype(np.intp)
 
 

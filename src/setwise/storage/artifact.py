@@ -23,16 +23,18 @@ import mmap
 import os
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from setwise.errors import DamagedArtifact, InvalidInput
+
+Part = TypeVar("Part")
 
 FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
@@ -63,9 +65,12 @@ def write(
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _refuse_unreadable(packed, meta)
     refuse_foreign(folder)
-    folder.mkdir(parents=True, exist_ok=True)
+    _make(folder)
     with _turn(folder) as drafts:
+        (drafts / "arrays").touch()
+        mode = (drafts / "arrays").stat().st_mode  # as the umask wants it: the library lets the owner alone read
         save_file(packed, drafts / "arrays")
+        (drafts / "arrays").chmod(mode)
         size, digest = _flush_and_digest(drafts / "arrays")
         data = folder / f"arrays-{digest[:16]}.safetensors"
         os.replace(drafts / "arrays", data)
@@ -82,12 +87,15 @@ def write(
                 entry.unlink()
 
 
-def read(folder: str | os.PathLike[str], *kinds: str) -> Artifact:
-    """Open the artifact in ``folder``, which must be of one of ``kinds``, checked and mapped."""
+def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the folder of one") -> Artifact:
+    """Open the artifact in ``folder``, checked and mapped; ``otherwise`` says what to do if it is of another kind."""
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
         before = _manifest_bytes(folder)
-        manifest = _checked_manifest(folder, before, kinds)
+        manifest = _checked_manifest(folder, before)
+        if manifest.get("kind") not in kinds:
+            reason = f"the kind is {manifest.get('kind')!r}, not {' or '.join(map(repr, kinds))}"
+            raise DamagedArtifact(folder, reason, otherwise)
         try:
             mapped = _mapped(folder / manifest["data"]["file"])
         except FileNotFoundError:
@@ -96,6 +104,11 @@ def read(folder: str | os.PathLike[str], *kinds: str) -> Artifact:
             raise DamagedArtifact(folder, "the data file is missing") from None
         return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
     raise DamagedArtifact(folder, "the manifest kept changing while it was read")
+
+
+def under(prefix: str, parts: Mapping[str, Part]) -> dict[str, Part]:
+    """The parts whose names begin with ``prefix``, by the rest of the name: an artifact may hold several objects."""
+    return {name.removeprefix(prefix): part for name, part in parts.items() if name.startswith(prefix)}
 
 
 # --- writing -------------------------------------------------------------------------------------------------------
@@ -131,6 +144,14 @@ def refuse_foreign(folder: Path) -> None:
             raise InvalidInput("path", "a folder for this artifact alone", f"{folder} with other files", todo)
     elif folder.exists():
         raise InvalidInput("path", "a folder", f"the file {folder}", todo)
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        todo = "choose a folder that can be written"
+        raise InvalidInput("path", "a folder that can be made", f"{folder} ({error.strerror})", todo) from None
 
 
 @contextmanager
@@ -187,11 +208,12 @@ def _manifest_bytes(folder: Path) -> bytes:
         if size <= _MANIFEST_LIMIT:
             return (folder / _MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
-        raise DamagedArtifact(folder, "there is no manifest.json") from None
+        todo = "check the path: it must be a folder that setwise saved"
+        raise DamagedArtifact(folder, "there is no manifest.json", todo) from None
     raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than any of ours")
 
 
-def _checked_manifest(folder: Path, raw: bytes, kinds: Sequence[str]) -> dict[str, Any]:
+def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
     try:
         content = json.loads(raw)["manifest"]
         intact = _canonical(content) == raw
@@ -201,8 +223,6 @@ def _checked_manifest(folder: Path, raw: bytes, kinds: Sequence[str]) -> dict[st
         raise DamagedArtifact(folder, "manifest.json was altered or cut short")
     if content.get("version") != FORMAT_VERSION:
         raise DamagedArtifact(folder, f"the format version is {content.get('version')!r}, not {FORMAT_VERSION}")
-    if content.get("kind") not in kinds:
-        raise DamagedArtifact(folder, f"the kind is {content.get('kind')!r}, not {' or '.join(map(repr, kinds))}")
     if not _DATA_FILE.fullmatch(str(content["data"]["file"])):
         raise DamagedArtifact(folder, "the manifest names a file outside the folder")
     return dict(content)

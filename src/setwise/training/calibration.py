@@ -85,6 +85,12 @@ def _loss(theta: Floats, x: Floats, y: Floats) -> float:
     return float(np.sum(np.logaddexp(0, a) - y * a))
 
 
+def log_loss(promised: Floats, outcome: NDArray[np.floating]) -> float:
+    """The mean −log likelihood of the outcomes, item by item."""
+    p = np.clip(promised, 1e-12, 1 - 1e-12)
+    return float(-np.mean(outcome * np.log(p) + (1 - outcome) * np.log(1 - p)))
+
+
 @dataclass(frozen=True, eq=False)
 class Reliability:
     """A reliability diagram: in each bin of promises, their mean, what came of them, and how many there were."""

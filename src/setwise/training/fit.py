@@ -23,12 +23,12 @@ from torch import Tensor, nn
 
 from setwise.checks import real_number, whole_number
 from setwise.datasets.sessions import Slates
+from setwise.encoder import HISTORY
 from setwise.errors import InvalidInput
 from setwise.progress import Progress
 from setwise.storage import artifact
 from setwise.training.losses import LOSSES, Loss
 
-HISTORY = 100  # at most so many of the latest items of a history are read
 _VALIDATED_TOGETHER = 4096  # slates
 
 
@@ -225,10 +225,10 @@ class _Run:
             must = "a folder of this very run (data, sizes and schedule)"
             raise InvalidInput("checkpoint", must, f"{folder} of another", "choose another folder or remove it")
         tensors = {name: torch.from_numpy(array.copy()).to(self.where) for name, array in saved.arrays.items()}
-        self.network.load_state_dict(_under("now.", tensors))
-        self.kept = _under("kept.", tensors)
+        self.network.load_state_dict(artifact.under("now.", tensors))
+        self.kept = artifact.under("kept.", tensors)
         state: dict[int, dict[str, Tensor]] = {}
-        for name, tensor in _under("moment.", tensors).items():
+        for name, tensor in artifact.under("moment.", tensors).items():
             number, moment = name.split(".")
             state.setdefault(int(number), {})[moment] = tensor.reshape(()) if moment == "step" else tensor
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
@@ -283,10 +283,6 @@ def _identity(
 
 def _array(tensor: Tensor) -> NDArray[Any]:
     return tensor.detach().cpu().reshape(tensor.shape or (1,)).numpy()
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
 
 
 @contextmanager

@@ -29,7 +29,7 @@ from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
 from setwise.rewards import Logistic
 from setwise.storage import artifact
-from setwise.training.calibration import calibrated, fitted_logistic
+from setwise.training.calibration import calibrated, fitted_logistic, log_loss
 from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec
 from setwise.training.examples import Cuts, own_slates, singles
 from setwise.training.export import exported
@@ -73,7 +73,7 @@ def learn(
         todo = "read a file with setwise.datasets.read, or use Sessions.of(lists of ids)"
         raise InvalidInput("data", "Sessions or Slates", type(data).__name__, todo)
     if not len(data):
-        raise InvalidInput("data", "with a session or slate", "none", "check the file and its columns")
+        raise InvalidInput("data", "one session or slate at least", "none", "check the file and its columns")
     if isinstance(data, Sessions):
         options = {**SESSION_DEFAULTS, **options}
     shape, schedule = _settings(options)
@@ -102,12 +102,6 @@ def _settings(options: dict[str, Any]) -> tuple[Shape, Schedule]:
             raise InvalidInput("options", f"among {', '.join(known)}", repr(name), "check its spelling")
     parts = [{name: value for name, value in options.items() if known[name] is kind} for kind in (Shape, Schedule)]
     return Shape(**parts[0]), Schedule(**parts[1])
-
-
-def _log_loss(model: SimpleTransformer, slates: Slates) -> float:
-    """Cross-entropy of promises and outcomes, averaged over items."""
-    promised = np.clip(model.predict(slates), 1e-12, 1 - 1e-12)
-    return float(-np.mean(slates.outcome * np.log(promised) + (1 - slates.outcome) * np.log(1 - promised)))
 
 
 class _Shown(NamedTuple):
@@ -211,9 +205,10 @@ class _Teacher:
 
     def worthwhile(self, alone: SimpleTransformer, company: SimpleTransformer, validation: Slates) -> SimpleTransformer:
         """The model with company if it tells more of slates it has not seen than the one without; else that one."""
-        losses = {"alone": _log_loss(alone, validation), "company": _log_loss(company, validation)}
+        models = {"alone": alone, "company": company}
+        losses = {name: log_loss(model.predict(validation), validation.outcome) for name, model in models.items()}
         kept = "company" if losses["company"] < losses["alone"] else "alone"
-        chosen = company if kept == "company" else alone
+        chosen = models[kept]
         return SimpleTransformer(chosen.catalog(), chosen.encoder, {**self.summary(), "log_loss": losses, "kept": kept})
 
     def from_sessions(self, sessions: Sessions, embeddings: str | Vectors | None, k: int) -> SimpleTransformer:

@@ -35,7 +35,7 @@ OFFERS = 32  # hard candidates a place, of which the nearest in popularity is ta
 
 
 @dataclass(frozen=True)
-class Cuts:
+class _Cuts:
     """Sessions cut in two: what came before, and the places (B, size) of what followed."""
 
     sessions: Sessions
@@ -84,13 +84,13 @@ def true_and_fake(
     """As many true slates as fakes, first the true ones; slate r and slate r + half have the same history."""
     cuts = _cut(sessions, history, size, anywhere)
     fake = _faked(cuts, kind, np.random.default_rng(whole_number("seed", seed, least=0)), pool)
-    both = Cuts(cuts.sessions, cuts.history.taken(np.tile(np.arange(len(cuts.history)), 2)), cuts.shown)
+    both = _Cuts(cuts.sessions, cuts.history.taken(np.tile(np.arange(len(cuts.history)), 2)), cuts.shown)
     slates = both.slates(np.concatenate([cuts.shown, fake]), 0)
     outcome = np.repeat(np.array([1, 0], np.float32), cuts.shown.size)
     return Slates(slates.history, slates.shown, frozen(outcome), slates.ids, slates.attributes)
 
 
-def _cut(sessions: Sessions, history: int, size: int, anywhere: int | None) -> Cuts:
+def _cut(sessions: Sessions, history: int, size: int, anywhere: int | None) -> _Cuts:
     before, after = whole_number("history", history), whole_number("size", size)
     distinct = sessions.distinct()
     kept = distinct.taken(np.flatnonzero(distinct.items.lengths >= before + after))
@@ -100,13 +100,13 @@ def _cut(sessions: Sessions, history: int, size: int, anywhere: int | None) -> C
         start += np.random.default_rng(whole_number("anywhere", anywhere, least=0)).integers(0, spare + 1)
     heard = kept.items.values[start[:, None] + np.arange(before)]
     shown = kept.items.values[start[:, None] + before + np.arange(after)]
-    return Cuts(kept, Ragged.cut(heard.ravel(), np.full(len(kept), before)), shown)
+    return _Cuts(kept, Ragged.cut(heard.ravel(), np.full(len(kept), before)), shown)
 
 
 Draw = Callable[[Rows, Rows], Rows]  # (session, true item) of each place to fill -> an item, or -1 where there is none
 
 
-def _faked(cuts: Cuts, kind: str, rng: np.random.Generator, pool: Sessions | None) -> Rows:
+def _faked(cuts: _Cuts, kind: str, rng: np.random.Generator, pool: Sessions | None) -> Rows:
     """Items (B, size) of the kind, distinct within a slate, none of which the session holds."""
     if kind not in KINDS:
         raise InvalidInput("kind", f"one of {', '.join(KINDS)}", repr(kind), "choose one of them")
@@ -122,7 +122,7 @@ def _faked(cuts: Cuts, kind: str, rng: np.random.Generator, pool: Sessions | Non
     return _filled(cuts, held, popular, _hard(cuts, known, held, rng))
 
 
-def _filled(cuts: Cuts, held: _Held, draw: Draw, first: Draw | None = None) -> Rows:
+def _filled(cuts: _Cuts, held: _Held, draw: Draw, first: Draw | None = None) -> Rows:
     """What ``draw`` (in the first rounds ``first``) gives for every place, drawn again until it may stand there."""
     owner, true = np.repeat(np.arange(len(cuts.shown)), cuts.shown.shape[1]), cuts.shown.ravel()
     items = np.full(cuts.shown.shape, -1)
@@ -182,7 +182,7 @@ def _popular(known: Sessions, rng: np.random.Generator) -> Draw:
     return draw
 
 
-def _hard(cuts: Cuts, known: Sessions, held: _Held, rng: np.random.Generator) -> Draw:
+def _hard(cuts: _Cuts, known: Sessions, held: _Held, rng: np.random.Generator) -> Draw:
     """Of ``OFFERS`` items met by chance (an item of the history, a session with it, an item of that) the best match."""
     popularity = np.log1p(known.popularity)
     by_item = np.argsort(known.items.values, kind="stable")

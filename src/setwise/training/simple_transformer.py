@@ -128,10 +128,6 @@ class SimpleTransformer:
     def load(cls, path: str | os.PathLike[str]) -> SimpleTransformer:
         """Open a saved model: digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "model")
-        catalog = Catalog.unpacked(_under("catalog.", saved.arrays), saved.meta["catalog"])
-        encoder = Encoder(**_under("encoder.", saved.arrays))
+        catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
+        encoder = Encoder(**artifact.under("encoder.", saved.arrays))
         return cls(catalog, encoder, saved.meta["summary"])
-
-
-def _under(prefix: str, arrays: Mapping[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

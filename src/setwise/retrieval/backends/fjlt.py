@@ -155,16 +155,15 @@ class FJLT:
 
     def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
         cells = len(self.start) - 1
-        rows = np.full((len(users), cells, per_cell), -1, np.int64)
-        scores = np.full((len(users), cells, per_cell), -np.inf, np.float32)
+        hits = Hits.none(len(users), cells, per_cell)
         allowed = np.ones(len(self.order), bool) if barred is None else ~barred[self.order]
         for b, user in enumerate(users):
             distance = self._distances(user)
             for c in range(cells):
                 places = self.start[c] + np.flatnonzero(allowed[self.start[c] : self.start[c + 1]])
                 best, score = self._best(places, distance[places], user, self.longest[c], per_cell)
-                rows[b, c, : len(best)], scores[b, c, : len(best)] = self.order[best], score
-        return Hits(rows, scores)
+                hits.rows[b, c, : len(best)], hits.scores[b, c, : len(best)] = self.order[best], score
+        return hits
 
     def _distances(self, user: Floats32) -> Floats32:
         """Δ: (n,), in the order of the cells."""
