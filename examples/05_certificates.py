@@ -23,7 +23,7 @@ def main() -> None:
 
     for budget in (20, 200):
         slate = recommender.recommend(user, k=4, budget_ms=budget)
-        state = "proven optimal" if slate.proven else f"at most {100 * slate.gap:.1f} % can be added"
+        state = "proven optimal" if slate.proven else f"at least {1 - slate.gap:.2%} of the best there is"
         print(f"{budget:>4} ms: {slate.value:.4f} of at most {slate.upper_bound:.4f}: {state}")
 
     with tempfile.TemporaryDirectory() as folder:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +13,7 @@ import pytest
 
 import setwise as sw
 from saved_songs import N, model, run, said
+from setwise import cli
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
 
 
@@ -108,6 +112,18 @@ def test_files_that_are_no_arrays(tmp_path: Path, content: bytes) -> None:
     result = run("index", tmp_path / "arrays.npz", "--out", tmp_path / "mine")
     assert isinstance(result.exception, InvalidInput)
     assert "arrays.npz must be a .npz file of plain arrays" in str(result.exception)
+
+
+def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
+    model().save(tmp_path / "model")
+    full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "songs/arrays")
+    monkeypatch.setattr(sw.Recommender, "save", lambda self, path: (_ for _ in ()).throw(full))
+    monkeypatch.setattr(sys, "argv", ["setwise", "index", str(tmp_path / "model"), "--out", str(tmp_path / "songs")])
+    with pytest.raises(SystemExit) as caught:
+        cli.main()
+    assert caught.value.code == 2
+    said_so = "setwise: songs/arrays cannot be read or written (No space left on device).\n"
+    assert capsys.readouterr().err == said_so
 
 
 def test_other_refusals(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -112,7 +113,7 @@ def test_tables(songs: Path) -> None:
         "Song [",
         "Worth",
         "no set of the whole catalogue is worth more",
-        "draws from each",
+        "Row draws from column",
         "knn",
         "greedy",
         "beam",
@@ -135,7 +136,15 @@ def test_what_is_not_proven_has_a_gap(tmp_path: Path) -> None:
     sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "large")
     (tmp_path / "user.json").write_text(json.dumps(rng.normal(size=8).tolist()))
     result = run("recommend", tmp_path / "large", "--user-json", tmp_path / "user.json", "--budget-ms", 1)
-    assert "is worth more than" in said(result)
+    told = re.search(r"Worth (\S+), .*worth more than (\S+) \(so this has (\S+) % of the best at least\)", said(result))
+    value, bound, share = map(float, told.groups())
+    assert value <= bound
+    assert share <= 100 * value / bound + 0.01, "never rounded up"
+    losing = sw.Catalog(catalog.query, catalog.key, catalog.value, reward=sw.Linear(1.0, -1000.0))
+    sw.Recommender(sw.Index.build(losing)).save(tmp_path / "losing")
+    result = run("recommend", tmp_path / "losing", "--user-json", tmp_path / "user.json", "--include", "1,2,3")
+    assert "is worth more than -" in said(result)
+    assert "of the best" not in said(result), "shares of a loss say nothing"
 
 
 def test_reasons_as_json(songs: Path) -> None:
@@ -161,8 +170,8 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none or more; pass --history '' for a newcomer."),
-        (("--history", "s1", "--user-json", "x"), InvalidInput, "the user must be given by one of"),
+        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, --history '' for a newcomer."),
+        (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
         (("--history", "nobody"), UnknownId, "'nobody'"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),

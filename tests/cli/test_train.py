@@ -210,8 +210,10 @@ def test_refusals(
         ((baskets, *COLUMNS, "--out", occupied), "--out must be a folder for the model alone"),
         ((baskets, *COLUMNS, "--out", plain), "--out must be a folder that can be written"),
         ((baskets, *COLUMNS, "--out", plain / "below"), "--out must be a folder that can be written"),
+        ((baskets, *COLUMNS, "--out", "."), "--out must be a folder for the model alone"),
+        ((baskets, *COLUMNS, "--out", "/proc/nobody"), "/proc/nobody.checkpoint"),
         ((baskets, *COLUMNS, "--out", out, "--slate", "name"), "slate and outcome must be given together"),
-        ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "data must be with a session or slate, got none"),
+        ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "data must be one session or slate at least, got none"),
         ((baskets, *COLUMNS, "--out", out, "--device", "tpu"), "device must be cpu, cuda"),
     ):  # fmt: skip
         assert sentence in refused(monkeypatch, capsys, *arguments), arguments

@@ -12,6 +12,7 @@ from setwise.cli.demo import demo
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
 from setwise.cli.recommend import recommend
+from setwise.cli.reproduce import reproduce
 from setwise.cli.serve import serve
 from setwise.cli.train import train
 from setwise.cli.verify import verify
@@ -38,14 +39,8 @@ def _options(
     """Recommend the best set of items, not the best items."""
 
 
-app.command()(demo)
-app.command()(index)
-app.command()(recommend)
-app.command()(evaluate)
-app.command()(bench)
-app.command()(serve)
-app.command()(train)
-app.command()(verify)
+for verb in (demo, train, index, recommend, evaluate, verify, serve, bench, reproduce):  # as they are needed
+    app.command()(verb)
 
 
 def main() -> None:
@@ -53,5 +48,10 @@ def main() -> None:
     try:
         app()
     except SetwiseError as error:
-        print(f"setwise: {error}", file=sys.stderr)
-        sys.exit(2)
+        sentence = str(error)
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror})."
+    else:
+        return
+    print(f"setwise: {sentence}", file=sys.stderr)
+    sys.exit(2)

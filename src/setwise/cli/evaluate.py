@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise.catalog import Catalog
+from setwise.cli import columns
 from setwise.datasets import Ragged, Sessions, Slates, read
 from setwise.errors import InvalidInput, UnknownId
 from setwise.progress import Progress
@@ -30,15 +31,19 @@ TOGETHER = 16  # sessions between two looks at the progress bar
 
 
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="What setwise index wrote, of a model.")],
+    folder: Annotated[Path, typer.Argument(help="What setwise index wrote of a model.")],
     sessions: Annotated[Path, typer.Argument(help="Sessions held out: any file that setwise.datasets reads.")],
-    session: Annotated[str | None, typer.Option(help="Table: the column of the session.")] = None,
-    item: Annotated[str | None, typer.Option(help="Table: the column of the item.")] = None,
-    when: Annotated[str | None, typer.Option("--time", help="Table: the column to order a session by.")] = None,
+    session: columns.Session = None,
+    item: columns.Item = None,
+    when: columns.Time = None,
+    time_format: columns.TimeFormat = None,
+    delimiter: columns.Delimiter = None,
     k: Annotated[int, typer.Option(min=1, help="How long the slates are.")] = 10,
-    ranker: Annotated[list[str] | None, typer.Option(help="Rankers to try (swap, greedy, beam, knn).")] = None,
+    ranker: Annotated[
+        list[str] | None, typer.Option(help="A ranker to try; swap, greedy, beam and knn unless given.")
+    ] = None,
     most: Annotated[int, typer.Option(min=1, help="Sessions to look at, drawn at random where there are more.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Decides which.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Decides which sessions.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Show slates for the first part of held-out sessions, and count how many items the rest of them holds.
@@ -46,10 +51,8 @@ def evaluate(
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
     recommender = Recommender.load(folder)
-    columns = {"session": session, "item": item, "time": when}
-    held, unknown = _held(
-        sessions, {name: value for name, value in columns.items() if value}, recommender.index.catalog
-    )
+    named = columns.given(session, item=item, time=when, time_format=time_format, delimiter=delimiter)
+    held, unknown = _held(sessions, named, recommender.index.catalog)
     drawn = held.taken(np.sort(np.random.default_rng(seed).permutation(len(held))[:most]))
     cuts = Cuts.first(drawn.shuffled_where_unordered(seed))
     tried = [_Tried.by(recommender, name, cuts, k) for name in dict.fromkeys(ranker or RANKERS)]
@@ -66,9 +69,9 @@ def evaluate(
         _print(Console(), report)
 
 
-def _held(path: Path, columns: dict[str, str], catalog: Catalog) -> tuple[Sessions, int]:
+def _held(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
     """The sessions in rows of the catalogue, of two known items or more, and how many entries it does not know."""
-    data = read(path, **columns)
+    data = read(path, **named)
     if isinstance(data, Slates):
         todo = "setwise train judges logged slates"
         raise InvalidInput("sessions", "what people put together", "slates with outcomes", todo)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import time
 import zipfile
 from pathlib import Path
@@ -30,13 +31,18 @@ COLUMN, ENCODER = "attribute.", "encoder."
 def index(
     source: Annotated[Path, typer.Argument(help="The folder of a model or a catalogue, or arrays in a .npz file.")],
     out: Annotated[Path, typer.Option(help="The folder to save in: what recommend, serve, evaluate and bench open.")],
-    cells: Annotated[int | None, typer.Option(min=1, help="Cells to cut the items into (by their number).")] = None,
+    cells: Annotated[
+        int | None, typer.Option(min=1, help="Cells to cut the items into; 256, or one for 16 items, unless given.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
     """Cut a model's or a catalogue's items into cells, and save them ready to recommend from.
 
-    A .npz file may hold query, key, value (n, d) or (n, heads, d), and base, ids, sink_key, sink_value, the scale and
-    bias of the logistic reward, a column attribute.NAME for each attribute, and the arrays encoder.NAME of an Encoder.
+    A .npz file must hold query, key and value: (n, d) or (n, heads, d). It may hold
+    base, ids, sink_key, sink_value, as setwise.Catalog takes them;
+    scale and bias of the logistic reward;
+    attribute.NAME, a column for each attribute;
+    encoder.NAME, the arrays of an Encoder, which reads histories.
 
     Example: [bold]setwise index model/ --out songs/[/bold]
     """
@@ -57,15 +63,16 @@ def index(
     if as_json:
         print(json.dumps(report))
     else:
-        Console().print(_told(report), highlight=False, soft_wrap=True)
+        Console().print(_told(report, catalog), highlight=False, soft_wrap=True)
 
 
-def _told(report: dict[str, Any]) -> str:
-    reads, folder = report["understands_history"], escape(report["saved"])
+def _told(report: dict[str, Any], catalog: Catalog) -> str:
+    reads, folder = report["understands_history"], escape(shlex.quote(report["saved"]))
+    some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
         f"{'Histories are understood' if reads else 'Without an encoder of histories users come as vectors'}. Next:\n\n"
-        f"    setwise recommend {folder} {'--history ID,ID' if reads else '--user-json FILE'}"
+        f"    setwise recommend {folder} {f'--history {some}' if reads else '--user-json FILE'}"
     )
 
 
@@ -79,7 +86,7 @@ def _opened(source: Path) -> tuple[Catalog, Encoder | None]:
         return model.catalog(), model.encoder
     if kind == "catalog":
         return Catalog.load(source), None
-    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already")
+    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already", "use it as it is")
 
 
 def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:
@@ -103,9 +110,9 @@ def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:
         arrays.get("base"),
         sink,
         arrays.get("ids"),
-        _under(COLUMN, arrays),
+        artifact.under(COLUMN, arrays),
     )
-    parts = _under(ENCODER, arrays)
+    parts = artifact.under(ENCODER, arrays)
     try:
         return catalog, Encoder(**parts) if parts else None
     except TypeError as error:
@@ -116,15 +123,11 @@ def _one_number(name: str, array: Any) -> float:
     return real_number(name, array.item() if array.size == 1 else array)
 
 
-def _under(prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
-
-
 def _arrays(path: Path) -> dict[str, Any]:
     """All arrays of a .npz file; none that would need unpickling."""
     try:
         with path.open("rb") as raw, np.lib.npyio.NpzFile(raw) as file:  # its default: objects are refused
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
-        reason = str(error).splitlines()[0]
+        reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]
         raise InvalidInput(path.name, "a .npz file of plain arrays", reason, "write it with numpy.savez") from None

@@ -18,6 +18,7 @@ from setwise.catalog import Catalog
 from setwise.cli import wishes
 from setwise.errors import InvalidInput
 from setwise.explanation import Explanation
+from setwise.ranking import RANKERS
 from setwise.recommender import Recommender
 from setwise.slate import Slate
 
@@ -27,18 +28,24 @@ Rows = NDArray[np.intp]
 
 def recommend(
     folder: Annotated[Path, typer.Argument(help="What setwise index wrote.")],
-    history: Annotated[list[str] | None, typer.Option(help="Ids that are known, a,b,c; '' for a newcomer.")] = None,
+    history: Annotated[
+        list[str] | None, typer.Option(help="Ids that the user knows: a,b,c; '' for a newcomer.")
+    ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, an id a line.")] = None,
-    user_json: Annotated[Path | None, typer.Option(help='The user instead: {"heads": [[…]], "base": […]}.')] = None,
+    user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
     k: Annotated[int, typer.Option(min=1, help="How many items at most.")] = 10,
-    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show (the history, unless given).")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; the history unless given.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids to show in any case.")] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="A condition: city=Rome, price=..200; twice the same: either.")
+        list[str] | None, typer.Option(help="A condition: city=Rome or price=50..200; twice for one name: either.")
     ] = None,
-    at_most: Annotated[list[str] | None, typer.Option(help="A limit: artist=2.")] = None,
-    budget_ms: Annotated[float | None, typer.Option(help="Milliseconds for everything together.")] = None,
-    ranker: Annotated[str | None, typer.Option(help="Who chooses: swap, greedy, beam, knn, …")] = None,
+    at_most: Annotated[
+        list[str] | None, typer.Option(help="A limit: artist=2 shows no more than two of one artist.")
+    ] = None,
+    budget_ms: Annotated[
+        float | None, typer.Option(help="Milliseconds for everything together; about 100 unless given.")
+    ] = None,
+    ranker: Annotated[str | None, typer.Option(help=f"Who chooses: {', '.join(RANKERS)}; swap unless given.")] = None,
     explain: Annotated[bool, typer.Option(help="Say who lends whom value, and what others would show.")] = False,
     save: Annotated[Path | None, typer.Option(help="Write the slate for setwise verify.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -72,9 +79,11 @@ def _asker(
     catalog: Catalog, history: list[str] | None, history_file: Path | None, user_json: Path | None
 ) -> dict[str, Any]:
     """The one way in which the user was given."""
-    if [history, history_file, user_json].count(None) != 2:
-        todo = "pass --history '' for a newcomer"
-        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", "none or more", todo)
+    given = 3 - [history, history_file, user_json].count(None)
+    if given != 1:
+        todo = "pass one of them, --history '' for a newcomer"
+        got = "several" if given else "none"
+        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", got, todo)
     if user_json is not None:
         return {"user": wishes.user(user_json)}
     known = wishes.split(history) if history is not None else wishes.lines(Path(history_file or ""))
@@ -166,7 +175,9 @@ def _certificate(slate: Slate) -> str:
     if slate.proven:
         bound = "and no set of the whole catalogue is worth more (proven)"
     elif math.isfinite(slate.upper_bound):
-        bound = f"and no set of the whole catalogue is worth more than {slate.upper_bound:.4f} ({slate.gap:.1%} above)"
+        bound = f"and no set of the whole catalogue is worth more than {slate.upper_bound:.4f}"
+        if slate.value > 0:
+            bound += f" (so this has {math.floor(1000 * (1 - slate.gap)) / 10:.1f} % of the best at least)"
     else:
         bound = "with no certificate"
     return f"Worth {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
@@ -175,7 +186,7 @@ def _certificate(slate: Slate) -> str:
 def _lent(explanation: Explanation) -> Table:
     """Who lends whom: row i draws on column j."""
     numbers = [str(number + 1) for number in range(len(explanation.rewards))]
-    table = Table("", title="What each item (row) draws from each (column)", title_justify="left")
+    table = Table("", title="Row draws from column", title_justify="left")
     for number in numbers:
         table.add_column(number, justify="right")
     for number, row in zip(numbers, explanation.lent, strict=True):

@@ -19,9 +19,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setwise.cli import columns
 from setwise.datasets import Sessions, Slates, parted, read
 from setwise.errors import InvalidInput
 from setwise.training import SimpleTransformer
+from setwise.training.calibration import log_loss
 from setwise.training.examples import Cuts, own_slates
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that takes no part in learning, and at most so many
@@ -34,57 +36,58 @@ TRIED = (("the optimised slate", "swap"), ("top-k by score", "knn"))  # what is 
 def train(
     file: Annotated[Path, typer.Argument(help="Sessions or slates: any file or folder that setwise.datasets reads.")],
     out: Annotated[Path, typer.Option(help="The folder to save the model in.")],
-    session: Annotated[
-        list[str] | None, typer.Option(help="Table: the column of the session; may be given twice.")
-    ] = None,
-    item: Annotated[str | None, typer.Option(help="Table: the column of the item.")] = None,
-    when: Annotated[str | None, typer.Option("--time", help="Table: the column to order a session by.")] = None,
-    time_format: Annotated[str | None, typer.Option(help="Table: how times are written, such as %d/%m/%Y.")] = None,
+    session: columns.Session = None,
+    item: columns.Item = None,
+    when: columns.Time = None,
+    time_format: columns.TimeFormat = None,
     slate: Annotated[
         str | None, typer.Option(help="Table: the column that tells the slates of a session apart.")
     ] = None,
     outcome: Annotated[str | None, typer.Option(help="Table: the column of what came of an item, 0 to 1.")] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option(help="Table: a column that describes items, kept with them.")
+        list[str] | None, typer.Option(help="Table: a column that describes items (title, artist), kept with them.")
     ] = None,
-    delimiter: Annotated[
-        str | None, typer.Option(help="Table: what parts the cells, where the name does not tell.")
-    ] = None,
+    delimiter: columns.Delimiter = None,
     least_sessions: Annotated[
-        int | None, typer.Option(min=1, help="Leave out items of fewer sessions (3, where enough is left).")
+        int | None, typer.Option(min=1, help="Leave out items of fewer sessions; 3, or 1 where data is scarce.")
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="How long the slates will be.")] = 10,
-    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads.")] = None,
-    dim: Annotated[int | None, typer.Option(min=1, help="Dimensions of the embeddings.")] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data at most.")] = None,
+    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads; 4 unless given.")] = None,
+    dim: Annotated[
+        int | None, typer.Option(min=1, help="Dimensions of embeddings; 64 for sessions, 32 for slates.")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data at most; 20 unless given.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Where to go on from after an interruption (OUT.checkpoint).")
+        Path | None, typer.Option(help="Where to go on from after an interruption; OUT.checkpoint unless given.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda (cuda where there is one).")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is one.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Learn a model from a file, judge it on what took no part in learning, and save it.
+    r"""Learn a model from a file, judge it on what took no part in learning, and save it.
 
-    A run that was interrupted goes on when the same command is given again. The extra "train" of setwise is needed.
+    A run that was interrupted goes on when the same command is given again. Needs pip install 'setwise\[train]'.
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     """
-    columns: dict[str, Any] = {
-        "item": item,
-        "time": when,
-        "time_format": time_format,
-        "slate": slate,
-        "outcome": outcome,
-    }
-    columns |= {"session": _one_or_more(session), "attributes": attribute, "delimiter": delimiter}
-    options = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
-    folder = checkpoint or out.with_name(f"{out.name}.checkpoint")
+    named = columns.given(
+        session,
+        item=item,
+        time=when,
+        time_format=time_format,
+        slate=slate,
+        outcome=outcome,
+        attributes=attribute,
+        delimiter=delimiter,
+    )
+    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
+    folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
     _refuse_occupied(out)
-    data, found = _data(file, _given(columns), least_sessions, seed)
+    data, found = _data(file, named, least_sessions, seed)
     learned, held = _parted(data, seed)
     began = time.perf_counter()
-    model = SimpleTransformer.fit(learned, k=k, seed=seed, checkpoint=folder, **_given(options))
+    asked = {name: value for name, value in sizes.items() if value is not None}
+    model = SimpleTransformer.fit(learned, k=k, seed=seed, checkpoint=folder, **asked)
     seconds = time.perf_counter() - began
     model.save(out)
     report = {
@@ -98,14 +101,6 @@ def train(
         print(json.dumps(report))
     else:
         _Told(report, model, k).print(Console())
-
-
-def _given(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
-
-
-def _one_or_more(names: list[str] | None) -> str | list[str] | None:
-    return names[0] if names is not None and len(names) == 1 else names
 
 
 # --- files ---
@@ -131,12 +126,10 @@ def _sweep(checkpoint: Path, stages: Iterable[str]) -> None:
         checkpoint.rmdir()
 
 
-def _data(
-    file: Path, columns: dict[str, Any], least: int | None, seed: int
-) -> tuple[Sessions | Slates, dict[str, Any]]:
+def _data(file: Path, named: dict[str, Any], least: int | None, seed: int) -> tuple[Sessions | Slates, dict[str, Any]]:
     """What the file holds, rare items left out, and what to say of it."""
     skipped: Counter[str] = Counter()
-    data = _read(file, columns, skipped)
+    data = _read(file, named, skipped)
     if isinstance(data, Slates):
         found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
         return data, {**found, "rare_items": 0, "skipped": dict(skipped)}
@@ -147,13 +140,13 @@ def _data(
     return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped)}
 
 
-def _read(file: Path, columns: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
+def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
     try:
-        return read(file, skipped=skipped, **columns)
+        return read(file, skipped=skipped, **named)
     except InvalidInput as error:  # formats in which nothing is ever skipped do not count it
         if error.parameter != "option 'skipped'":
             raise
-        return read(file, **columns)
+        return read(file, **named)
 
 
 def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
@@ -219,17 +212,11 @@ def _quality(model: SimpleTransformer, held: Sessions | Slates, k: int) -> dict[
     return {
         "slates": [one.row(name) for name, one in shown.items()],
         "reliability": model.reliability(first.slates, BINS).rows(),
-        "log_loss": _log_loss(first.promised, first.slates.outcome),
-        "log_loss_of_the_rate": _log_loss(
+        "log_loss": log_loss(first.promised, first.slates.outcome),
+        "log_loss_of_the_rate": log_loss(
             np.full(len(first.promised), first.slates.outcome.mean()), first.slates.outcome
         ),
     }
-
-
-def _log_loss(promised: NDArray[np.float64], outcome: NDArray[np.floating[Any]]) -> float:
-    """The mean −log likelihood of the outcomes."""
-    p = np.clip(promised, 1e-12, 1 - 1e-12)
-    return float(-np.mean(outcome * np.log(p) + (1 - outcome) * np.log(1 - p)))
 
 
 @dataclass(frozen=True)
@@ -265,7 +252,7 @@ class _Told:
         for one in self.report["learned"]["stages"]:
             judged = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
             lines.append(
-                f"  {one['stage']}: {one['epochs']} epochs, epoch {one['kept_epoch']} was kept: loss "
+                f"  {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
                 f"{one['training_loss']:.4f}{judged}"
             )
         if self.report["learned"]["kept"] == "alone":
