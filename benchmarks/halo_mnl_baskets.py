@@ -3,7 +3,7 @@
 Every member of a basket is a choice given the others, among the items that are not one of these others. MNL knows how
 popular items are, Halo-MNL also what goes with what. Baskets are split 70/15/15; the middle part chooses the ridge.
 
-    python benchmarks/halo_mnl_baskets.py [--data ../shared/data] [--items 80] [--seed 0]
+    python benchmarks/halo_mnl_baskets.py [--data ../shared/data] [--items 80] [--seed 0] [--out rows.csv]
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def online_retail(data: Path) -> Baskets:
     return [sorted(basket) for basket in baskets.values()]
 
 
+FIELDS = ("data", "baskets", "learned", "held_out", "model", "ridge", "nll", "accuracy", "converged", "items", "seed")
 READERS = {"Ta-Feng": ta_feng, "Online Retail": online_retail}
 
 
@@ -82,15 +83,40 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=Path(__file__).parents[2] / "shared" / "data")
     parser.add_argument("--items", type=int, default=80)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="a CSV file for the rows")
     options = parser.parse_args()
+    found_rows = []
     print(f"{options.items} most frequent items, seed {options.seed}, baskets split 70/15/15")
     print("| data | baskets | train | held out | model | ridge | NLL | accuracy | converged |\n|" + "---|" * 9)
     for name, read in READERS.items():
-        found = compare(read(options.data), options.items, options.seed)
-        for label, (fit, test), ridge in (("MNL", found.mnl, "-"), ("Halo-MNL", found.halo, f"{found.ridge:g}")):
-            counts = f"{found.baskets:,} | {fit.train.observations:,} | {test.observations:,}"
-            figures = f"{test.nll:.4f} | {test.accuracy:.4f} | {'yes' if fit.converged else 'no'}"
-            print(f"| {name} | {counts} | {label} | {ridge} | {figures} |", flush=True)
+        for row in compared(name, compare(read(options.data), options.items, options.seed)):
+            found_rows.append(row | {"items": options.items, "seed": options.seed})
+            counts = f"{row['baskets']:,} | {row['learned']:,} | {row['held_out']:,}"
+            figures = f"{row['nll']:.4f} | {row['accuracy']:.4f} | {'yes' if row['converged'] else 'no'}"
+            print(f"| {name} | {counts} | {row['model']} | {row['ridge'] or '-'} | {figures} |", flush=True)
+    if options.out:
+        with options.out.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(found_rows)
+
+
+def compared(name: str, found: Comparison) -> list[dict]:
+    """A row a model."""
+    return [
+        {
+            "data": name,
+            "baskets": found.baskets,
+            "learned": fit.train.observations,
+            "held_out": test.observations,
+            "model": model,
+            "ridge": ridge,
+            "nll": test.nll,
+            "accuracy": test.accuracy,
+            "converged": fit.converged,
+        }
+        for model, (fit, test), ridge in (("MNL", found.mnl, None), ("Halo-MNL", found.halo, found.ridge))
+    ]
 
 
 if __name__ == "__main__":

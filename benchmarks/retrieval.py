@@ -187,7 +187,8 @@ def main() -> None:
         writer.writerows(rows)
     table(rows)
     exponents(rows)
-    index_of_a_million()
+    if max(options.sizes) >= 1_000_000:
+        index_of_a_million()
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """The closed loop: learn from what a simulated world logged, recommend, and let the world tell what it was worth.
 
-    python experiments/closed_loop.py --seeds 5 --out rows.csv
+    python experiments/closed_loop.py --out rows.csv        (about ten minutes a world and seed on one core)
 
 In each world a logging policy shows slates of ten to new users; a learner sees histories, slates and outcomes, no
 features of items. It learns from nine tenths of the slates; then its own are shown, it learns once more from all, and
@@ -12,19 +12,18 @@ hits of every slate:
 * k-NN + greedy: the same model, its best 100 items by score, greedily;
 * pure embedding: the same network without attention, its ten best items.
 
-One world has variety and complementarity, one has neither.
+One world has variety and complementarity, one has neither. A world and seed that is done is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
+from kept_rows import KeptRows, Row
 from rich.console import Console
 from rich.table import Table
 
@@ -42,6 +41,8 @@ DIM = 24
 LEARNER = {"dim": DIM, "heads": 8}  # of eight heads enough find the effects, of four not always
 OWN = 0.06  # of all slates are the learner's own, shown after it has learned from the rest: then it learns again
 CALIBRATIONS, CALIBRATING = 2, 0.01  # times that calibration shows slates, and the share of all slates each time
+SHOWN = ("best", "setwise", "setwise, log alone", "k-NN + greedy", "pure embedding")
+FIELDS = ("world", "seed", *SHOWN, "promised", "promised, log alone", "validation_loss", "seconds")
 
 
 def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedule: Schedule) -> np.ndarray:
@@ -89,7 +90,7 @@ def shown_by(model: SimpleTransformer, world: World, users: int, rng: np.random.
     return Slates(lists, Ragged.of(shown), outcome.ravel(), list(world.catalog.ids[:]))
 
 
-def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) -> dict[str, Any]:
+def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) -> Row:
     """One world, one learner."""
     began = time.perf_counter()
     world = World.make(items, n_users=users, seed=seed, **WORLDS[kind])
@@ -126,7 +127,7 @@ def promise(model: SimpleTransformer, users: list[sw.User], slates: np.ndarray) 
     return float(np.mean([sw.set_value(model.catalog(), user, one) for user, one in zip(users, slates, strict=True)]))
 
 
-def table(rows: list[dict[str, Any]]) -> Table:
+def table(rows: list[Row]) -> Table:
     """Each run, and the means."""
     result = Table(title=f"True expected hits of {K}, and shares of the best")
     headings = (
@@ -159,17 +160,17 @@ def table(rows: list[dict[str, Any]]) -> Table:
     return result
 
 
-def _means(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _means(rows: list[Row]) -> list[Row]:
     result = []
     for world in dict.fromkeys(row["world"] for row in rows):
         mine = [row for row in rows if row["world"] == world]
-        numbers = {name: np.mean([row[name] for row in mine]) for name in mine[0] if name not in ("world", "seed")}
+        numbers = {name: np.mean([row[name] for row in mine]) for name in FIELDS[2:]}
         result.append({"world": world, "seed": "mean", **numbers})
     return result
 
 
 def main() -> None:
-    """Run all seeds in both worlds; rows are kept as they come."""
+    """Run all seeds in both worlds."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--worlds", nargs="+", choices=list(WORLDS), default=list(WORLDS))
@@ -177,19 +178,15 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
     arguments = parser.parse_args()
-    console, rows = Console(width=140), []
-    for kind in arguments.worlds:
-        for seed in arguments.seeds:
-            rows.append(run(seed, kind, arguments.slates, arguments.items, arguments.users, epochs=arguments.epochs))
-            console.print({name: round(one, 4) if isinstance(one, float) else one for name, one in rows[-1].items()})
-            if arguments.out:
-                with arguments.out.open("w", newline="") as file:
-                    writer = csv.DictWriter(file, rows[0])
-                    writer.writeheader()
-                    writer.writerows(rows)
-    console.print(table(rows))
+    sizes = {name: getattr(arguments, name) for name in ("slates", "items", "users", "epochs")}
+    console, kept = Console(width=140), KeptRows(arguments.out, FIELDS, sizes)
+    wanted = [f"{kind}/{seed}" for kind in arguments.worlds for seed in arguments.seeds]
+    for one in kept.missing(wanted, "closed loop"):
+        kind, seed = one.split("/")
+        kept.add(one, [run(int(seed), kind, **sizes)])
+    console.print(table(kept.rows))
 
 
 if __name__ == "__main__":

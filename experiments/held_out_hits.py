@@ -6,19 +6,19 @@ Followed playlists of the Million Playlist Dataset: songs of at least 3 playlist
 model is fitted on all but ``--users`` playlists with the defaults of ``SimpleTransformer.fit``. Of each held-out
 playlist the first 15 songs are known; ten songs are shown; a hit is one that the playlist goes on to hold. Shown are
 the optimised slate, the top ten by score and the greedy slate of the same model, word2vec's neighbours of the history,
-and the most popular songs.
+and the most popular songs. A seed that is done is not done again.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from kept_rows import KeptRows, Row
 from rich.console import Console
 from rich.table import Table
 
@@ -28,6 +28,9 @@ from setwise.training.embeddings import unit, word2vec
 from setwise.training.examples import Cuts, own_slates
 
 K = 10
+FIELDS = ("seed", "fit_seconds", "method", "user", "hits", "promised")
+QUICK = {"dim": 8, "heads": 1, "epochs": 1}  # of the model, on the first playlists alone
+FEW = 500
 
 
 def playlists(data: Path) -> Sessions:
@@ -51,7 +54,7 @@ def hits(cuts: Cuts, shown: Ragged) -> np.ndarray:
     return np.bincount(shown.owner, weights=cuts.judged(shown), minlength=len(shown))
 
 
-def evaluate(model: SimpleTransformer, cuts: Cuts, learned: Sessions, seed: int) -> list[dict[str, Any]]:
+def evaluate(model: SimpleTransformer, cuts: Cuts, learned: Sessions, seed: int) -> list[Row]:
     """Promised and true hits of every method, per user."""
     rows = []
     for name, ranker in (("setwise", "swap"), ("top-k by score", "knn"), ("greedy", "greedy")):
@@ -66,19 +69,19 @@ def evaluate(model: SimpleTransformer, cuts: Cuts, learned: Sessions, seed: int)
     return rows
 
 
-def _rows(name: str, found: np.ndarray, promised: np.ndarray | None = None) -> list[dict[str, Any]]:
+def _rows(name: str, found: np.ndarray, promised: np.ndarray | None = None) -> list[Row]:
     return [
         {
             "method": name,
             "user": user,
             "hits": float(one),
-            "promised": "" if promised is None else float(promised[user]),
+            "promised": None if promised is None else float(promised[user]),
         }
         for user, one in enumerate(found)
     ]
 
 
-def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[dict[str, Any]]:
+def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[Row]:
     """Fit and judge once."""
     share = users / len(sessions)
     kept, held = (sessions.taken(part) for part in parted(len(sessions), (1 - share, share), seed))
@@ -93,7 +96,7 @@ def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[dict[
     return [{"seed": seed, "fit_seconds": round(seconds, 1), **row} for row in rows]
 
 
-def shown(rows: list[dict[str, Any]]) -> Table:
+def shown(rows: list[Row]) -> Table:
     """Means over users, with the spread over seeds."""
     table = Table(title=f"Hits of {K}, held-out playlists")
     for heading in ("method", "hits", "± (users)", "promised", "promised / hits"):
@@ -101,7 +104,7 @@ def shown(rows: list[dict[str, Any]]) -> Table:
     for name in dict.fromkeys(row["method"] for row in rows):
         mine = [row for row in rows if row["method"] == name]
         found = np.array([row["hits"] for row in mine])
-        promised = [row["promised"] for row in mine if row["promised"] != ""]
+        promised = [row["promised"] for row in mine if row["promised"] is not None]
         mean = float(np.mean(promised)) if promised else None
         table.add_row(
             name,
@@ -114,24 +117,24 @@ def shown(rows: list[dict[str, Any]]) -> Table:
 
 
 def main() -> None:
-    """Read, fit, judge, print and keep the rows."""
+    """Read, fit, judge and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--users", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
+    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
     arguments = parser.parse_args()
-    sessions = playlists(arguments.data)
+    sessions, options = playlists(arguments.data), QUICK if arguments.quick else {}
+    if arguments.quick:
+        sessions = sessions.taken(np.arange(FEW)).trimmed(least_sessions=2, least_items=25)
     console = Console()
     console.print(f"{len(sessions):,} playlists, {sessions.n_items:,} songs, {len(sessions.items.values):,} entries")
-    rows = [row for seed in arguments.seeds for row in run(sessions, arguments.users, seed)]
-    console.print(f"fitted in {rows[0]['fit_seconds']} s")
-    console.print(shown(rows))
-    if arguments.out:
-        with arguments.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, rows[0])
-            writer.writeheader()
-            writer.writerows(rows)
+    kept = KeptRows(arguments.out, FIELDS, {"users": arguments.users, **options})
+    for seed in kept.missing(map(str, arguments.seeds), "held-out playlists"):
+        kept.add(seed, run(sessions, arguments.users, int(seed), **options))
+    console.print(f"fitted in {kept.rows[0]['fit_seconds']} s")
+    console.print(shown(kept.rows))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import csv
 import io
 import json
 import os
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -37,11 +38,13 @@ class KeptRows:
         _replace(path, _written(self.rows, self.fields, header=True))
 
     def missing(self, units: Iterable[str], title: str) -> Iterator[str]:
-        """The units without rows, with a bar that counts all of them."""
+        """The units without rows, with a bar that counts all of them; a line each where they are logged."""
         wanted, done = list(units), {row["unit"] for row in self.rows}
         with Progress(title, len(wanted)) as bar:
-            for unit in wanted:
+            for number, unit in enumerate(wanted, 1):
                 if unit not in done:
+                    if self.path is not None and not sys.stderr.isatty():
+                        print(f"{title}, {number} of {len(wanted)}: {unit}", flush=True)
                     yield unit
                 bar.advance(1, unit)
 

@@ -13,7 +13,7 @@ is known of them), and playlists with fewer than 20 tracks left are not cut.
 
 from __future__ import annotations
 
-import csv
+import argparse
 import gzip
 import json
 import time
@@ -31,7 +31,7 @@ from setwise.datasets.spotify_mpd import read_mpd
 from setwise.training.embeddings import unit, word2vec
 from setwise.training.fit import Rectangles, Schedule, train
 from setwise.training.general import Depth, GeneralTransformer
-from setwise.training.negatives import true_and_fake
+from setwise.training.negatives import KINDS, true_and_fake
 from setwise.training.network import Shape, SimpleNetwork
 
 SHARES = (0.55, 0.25, 0.08, 0.12)  # corpus, training, validation, test
@@ -204,11 +204,24 @@ def means(rows: list[Row], *by: str) -> dict[tuple[Any, ...], list[float]]:
     return groups
 
 
-def write(rows: list[Row], path: Path | None) -> None:
-    """The raw rows as CSV."""
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
+def parser_of(what: str, seeds: list[int], fakes: list[str], epochs: int) -> argparse.ArgumentParser:
+    """The command line that both tables share."""
+    parser = argparse.ArgumentParser(description=what)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--playlists", type=Path, help=f"default: {PLAYLISTS} under --data; the MPD itself will do")
+    parser.add_argument("--tasks", nargs="+", choices=("playlists", "hotels"), default=["playlists", "hotels"])
+    parser.add_argument("--fakes", nargs="+", choices=KINDS, default=fakes)
+    parser.add_argument("--seeds", type=int, nargs="+", default=seeds, help="partings")
+    parser.add_argument("--epochs", type=int, default=epochs, help="of every network")
+    parser.add_argument("--draws", type=int, default=Effort.draws, help="cuts and fakes of every training playlist")
+    parser.add_argument("--folds", type=int, default=Effort.folds, help="of cross-validation on the hotels")
+    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    return parser
+
+
+def effort_of(options: argparse.Namespace) -> Effort:
+    """What the command line grants a model."""
+    if options.quick:
+        return Effort.quick()
+    return Effort(options.epochs, options.draws, options.draws, folds=options.folds)

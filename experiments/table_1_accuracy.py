@@ -1,6 +1,6 @@
 """Table 1, who can tell what people chose: models without attention, the simple transformer, general transformers.
 
-    python experiments/table_1_accuracy.py --out report/table_1.csv        (about half an hour on one core)
+    python experiments/table_1_accuracy.py --out report/table_1.csv        (about an hour on one core)
 
 *Playlists*: the first 15 tracks of a playlist and the next 5, or 5 others: true or fake? With the paper's uniform fakes
 and with hard ones (``negatives.py``). Parts, rare tracks and vectors are as ``representation.py`` says;
@@ -8,20 +8,23 @@ tracks are known by their company or by their titles alone.
 *Hotels*: which of five was clicked? On a small sample, by five-fold cross-validation (``hotels.py``).
 
 Flat models come with several sets of features, so that they are judged by the best of them. Sizes and rates were chosen
-on the validation playlists of seed 0. The rows are made from real people's playlists: --out is not committed.
+on the validation playlists of seed 0. The rows are made from real people's playlists: --out is not committed. An
+interrupted run goes on with the next model.
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from hotels import Scorers, cross_validated, fives, network_scorer, read_lists, vectors
+from kept_rows import KeptRows
 from representation import (
     ATTENTION,
+    FIELDS,
     HOTELS,
     PLAYLISTS,
     SHAPE,
@@ -33,14 +36,15 @@ from representation import (
     accuracy,
     belief,
     divide,
+    effort_of,
     general,
     means,
+    parser_of,
     read_playlists,
     row_of,
     simple,
     spread,
     taught,
-    write,
 )
 from rich.console import Console
 from rich.table import Table
@@ -48,7 +52,6 @@ from titles import title_vectors
 
 from setwise.datasets.sessions import Slates
 from setwise.training.baselines import FEATURES, MODELS, FlatModel, PureEmbedding
-from setwise.training.negatives import KINDS
 
 PAPER = {
     ("playlists", "random forest"): 0.518,
@@ -77,26 +80,29 @@ def networks(n_items: int, x: np.ndarray) -> dict[tuple[str, str], tuple[Callabl
     return made
 
 
-def playlist_rows(task: str, parts: Parts, fakes: str, effort: Effort) -> list[Row]:
-    """Every model on the test playlists of one parting."""
-    test, learned, clock, rows = (
-        parts.slates("test", fakes),
-        parts.drawn(fakes, 0, effort.flat_draws, False),
-        Clock(),
-        [],
-    )
+FLAT = [(model, one) for model in MODELS for one in FEATURES[: 1 if model == "random guess" else None]]
+COMPARED = [*FLAT, *networks(0, np.empty(0))]  # model and features, or kind
 
-    def note(model: str, features: str, probability: np.ndarray) -> None:
-        share = accuracy(probability, test)
-        rows.append(row_of(task, fakes, model, features, parts.seed, len(test), share, clock))
 
-    for model in MODELS:
-        for features in FEATURES[: 1 if model == "random guess" else None]:
+class PlaylistTask:
+    """One parting with one kind of fakes: what is learned from, and the test slates."""
+
+    def __init__(self, vectors_of: str, parts: Parts, fakes: str, effort: Effort) -> None:
+        self.name, self.parts, self.fakes, self.effort = f"playlists, vectors of {vectors_of}", parts, fakes, effort
+        self.test = parts.slates("test", fakes)
+        self.learned = parts.drawn(fakes, 0, effort.flat_draws, False)
+
+    def row(self, model: str, features: str) -> Row:
+        """How often one model is right."""
+        clock, parts = Clock(), self.parts
+        if (model, features) in FLAT:
             x = parts.words if features == "similarities" else parts.vectors  # each where it does better
-            note(model, features, FlatModel(model, x, features, seed=parts.seed).fit(learned).predict(test))
-    for (model, kind), (make, rate) in networks(parts.corpus.n_items, parts.vectors).items():
-        note(model, kind, belief(taught(make, parts, fakes, effort, rate), test))
-    return rows
+            found = FlatModel(model, x, features, seed=parts.seed).fit(self.learned).predict(self.test)
+        else:
+            make, rate = networks(parts.corpus.n_items, parts.vectors)[model, features]
+            found = belief(taught(make, parts, self.fakes, self.effort, rate), self.test)
+        share = accuracy(found, self.test)
+        return row_of(self.name, self.fakes, model, features, parts.seed, len(self.test), share, clock)
 
 
 def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
@@ -143,11 +149,12 @@ def shown(rows: list[Row], console: Console) -> None:
             paper = PAPER.get((task.split(",")[0], model)) if fakes in ("uniform", "five of the list") else None
             table.add_row(group, model, features, spread(found), "" if paper is None else f"{paper:.3f}")
         console.print(table)
-        distances(mine, console)
+        for name, (best, differences) in distances(mine).items():
+            console.print(f"  simple transformer less {name} ({', '.join(best)}): {spread(differences)}")
 
 
-def distances(rows: list[Row], console: Console) -> None:
-    """Simple transformer less the best without attention, and less the best general transformer, seed by seed."""
+def distances(rows: list[Row]) -> dict[str, tuple[tuple[str, str], list[float]]]:
+    """By rival: its best kind, and the simple transformer's accuracy less that one's, seed by seed."""
     groups = means(rows, "model", "features")
     (ours,) = (found for (model, _), found in groups.items() if model == "simple transformer")
     rivals = {
@@ -157,10 +164,10 @@ def distances(rows: list[Row], console: Console) -> None:
         "the pure embedding model": [key for key in groups if key[0] == "pure embedding"],
         "the best general transformer": [key for key in groups if key[0] == "general transformer"],
     }
-    for name, keys in rivals.items():
-        best = max(keys, key=lambda key: float(np.mean(groups[key])))
-        difference = [one - other for one, other in zip(ours, groups[best], strict=True)]
-        console.print(f"  simple transformer less {name} ({', '.join(best)}): {spread(difference)}")
+    best = {name: max(keys, key=lambda key: float(np.mean(groups[key]))) for name, keys in rivals.items()}
+    return {
+        name: (key, [one - other for one, other in zip(ours, groups[key], strict=True)]) for name, key in best.items()
+    }
 
 
 def sizes(parts: Parts) -> str:
@@ -170,33 +177,48 @@ def sizes(parts: Parts) -> str:
     return "{}; {} training, {} validation, {} test playlists".format(known, *cut)
 
 
-def main() -> None:
-    """Measure, write, show."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
-    parser.add_argument("--playlists", type=Path, help=f"default: {PLAYLISTS} under --data; the MPD itself will do")
-    parser.add_argument("--tasks", nargs="+", choices=("playlists", "hotels"), default=["playlists", "hotels"])
-    parser.add_argument("--vectors", nargs="+", choices=("company", "titles"), default=["company", "titles"])
-    parser.add_argument("--fakes", nargs="+", choices=KINDS, default=["uniform", "hard"])
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
-    parser.add_argument("--out", type=Path, help="raw rows as CSV")
-    options = parser.parse_args()
-    effort, console, rows = Effort.quick() if options.quick else Effort(), Console(), []
+def units(options: argparse.Namespace) -> Iterator[str]:
+    """One a model and parting of the playlists, one a parting of the hotels."""
     if "playlists" in options.tasks:
-        sessions = read_playlists(options.playlists or options.data / PLAYLISTS)
-        embeds = {"company": None, "titles": title_vectors(options.data) if "titles" in options.vectors else None}
-        for vectors_of, seed in itertools.product(options.vectors, range(options.seeds)):
-            parts = divide(sessions, seed, effort, embeds[vectors_of])
-            console.print(f"seed {seed}, vectors of {vectors_of}: {sizes(parts)}")
-            for fakes in options.fakes:
-                rows += playlist_rows(f"playlists, vectors of {vectors_of}", parts, fakes, effort)
-                write(rows, options.out)
+        for vectors_of in options.vectors:
+            for seed in options.seeds:
+                for fakes in options.fakes:
+                    yield from ("/".join((vectors_of, str(seed), fakes, *each)) for each in COMPARED)
     if "hotels" in options.tasks:
-        for seed in range(options.seeds):
-            rows += hotel_rows(options.data / HOTELS, seed, effort)
-    write(rows, options.out)
-    shown(rows, console)
+        yield from (f"hotels/{seed}" for seed in options.seeds)
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Every model that the file does not hold yet."""
+    effort = effort_of(options)
+    kept = KeptRows(options.out, FIELDS, {"effort": effort})
+
+    @cache
+    def parts(vectors_of: str, seed: int) -> Parts:
+        embed = title_vectors(options.data) if vectors_of == "titles" else None
+        divided = divide(read_playlists(options.playlists or options.data / PLAYLISTS), seed, effort, embed)
+        print(f"seed {seed}, vectors of {vectors_of}: {sizes(divided)}", flush=True)
+        return divided
+
+    @cache
+    def task(vectors_of: str, seed: int, fakes: str) -> PlaylistTask:
+        return PlaylistTask(vectors_of, parts(vectors_of, seed), fakes, effort)
+
+    for unit in kept.missing(units(options), "Table 1"):
+        what, seed, *which = unit.split("/")
+        if what == "hotels":
+            kept.add(unit, hotel_rows(options.data / HOTELS, int(seed), effort))
+        else:
+            fakes, model, features = which
+            kept.add(unit, [task(what, int(seed), fakes).row(model, features)])
+    return kept.rows
+
+
+def main() -> None:
+    """Measure and show."""
+    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1, 2], fakes=["uniform", "hard"], epochs=25)
+    parser.add_argument("--vectors", nargs="+", choices=("company", "titles"), default=["company", "titles"])
+    shown(run(parser.parse_args()), Console())
 
 
 if __name__ == "__main__":

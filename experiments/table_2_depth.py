@@ -5,18 +5,21 @@
 General transformers of 1, 2 or 4 encoder layers over the history and 1, 2 or 4 decoder layers over the slate, beside
 the simple transformer, all taught alike, and less long than in Table 1. Against uniform fakes nearly everything is
 right nearly always, so depth is asked of the hard ones. The paper's table is on Trivago with all its sessions; ours
-(``hotels.py``) is a small sample.
+(``hotels.py``) is a small sample. An interrupted run goes on with the next depth.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 from hotels import Scorers, cross_validated, network_scorer, read_lists, vectors
+from kept_rows import KeptRows
 from representation import (
+    FIELDS,
     HOTELS,
     PLAYLISTS,
     Clock,
@@ -27,20 +30,20 @@ from representation import (
     accuracy,
     belief,
     divide,
+    effort_of,
     general,
     means,
+    parser_of,
     read_playlists,
     row_of,
     simple,
     spread,
     taught,
-    write,
 )
 from rich.console import Console
 from rich.table import Table
 
 from setwise.datasets.sessions import Slates
-from setwise.training.negatives import KINDS
 
 LAYERS = (1, 2, 4)
 PAPER = {  # encoder and decoder layers: accuracy on Trivago
@@ -64,13 +67,12 @@ def named(encoder: int, decoder: int) -> str:
     return f"encoder {encoder}, decoder {decoder}"
 
 
-def playlist_rows(parts: Parts, fakes: str, effort: Effort) -> list[Row]:
-    """Every depth on the test playlists of one parting."""
-    test, clock, rows = parts.slates("test", fakes), Clock(), []
-    for (model, kind), (make, rate) in networks(parts.corpus.n_items, parts.vectors).items():
-        share = accuracy(belief(taught(make, parts, fakes, effort, rate), test), test)
-        rows.append(row_of("playlists", fakes, model, kind, parts.seed, len(test), share, clock))
-    return rows
+def playlist_row(parts: Parts, fakes: str, model: str, kind: str, effort: Effort) -> Row:
+    """One depth on the test playlists of one parting."""
+    test, clock = parts.slates("test", fakes), Clock()
+    make, rate = networks(parts.corpus.n_items, parts.vectors)[model, kind]
+    share = accuracy(belief(taught(make, parts, fakes, effort, rate), test), test)
+    return row_of("playlists", fakes, model, kind, parts.seed, len(test), share, clock)
 
 
 def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
@@ -116,30 +118,38 @@ def shown(rows: list[Row], console: Console) -> None:
         console.print(f"  simple transformer less the best of the nine ({best}): {spread(difference)}")
 
 
-def main() -> None:
-    """Measure, write, show."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, default=Path(__file__).resolve().parents[2] / "shared" / "data")
-    parser.add_argument("--playlists", type=Path, help=f"default: {PLAYLISTS} under --data; the MPD itself will do")
-    parser.add_argument("--tasks", nargs="+", choices=("playlists", "hotels"), default=["playlists", "hotels"])
-    parser.add_argument("--fakes", nargs="+", choices=KINDS, default=["hard"])
-    parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
-    parser.add_argument("--out", type=Path, help="raw rows as CSV")
-    options = parser.parse_args()
-    effort, console, rows = Effort.quick() if options.quick else Effort(epochs=10), Console(), []
+def units(options: argparse.Namespace) -> Iterator[str]:
+    """One a depth and parting of the playlists, one a parting of the hotels."""
     if "playlists" in options.tasks:
-        sessions = read_playlists(options.playlists or options.data / PLAYLISTS)
-        for seed in range(options.seeds):
-            parts = divide(sessions, seed, effort)
+        for seed in options.seeds:
             for fakes in options.fakes:
-                rows += playlist_rows(parts, fakes, effort)
-                write(rows, options.out)
+                yield from ("/".join(("playlists", str(seed), fakes, *each)) for each in networks(0, np.empty(0)))
     if "hotels" in options.tasks:
-        for seed in range(options.seeds):
-            rows += hotel_rows(options.data / HOTELS, seed, effort)
-    write(rows, options.out)
-    shown(rows, console)
+        yield from (f"hotels/{seed}" for seed in options.seeds)
+
+
+def run(options: argparse.Namespace) -> list[Row]:
+    """Every depth that the file does not hold yet."""
+    effort = effort_of(options)
+    kept = KeptRows(options.out, FIELDS, {"effort": effort})
+
+    @cache
+    def parts(seed: int) -> Parts:
+        return divide(read_playlists(options.playlists or options.data / PLAYLISTS), seed, effort)
+
+    for unit in kept.missing(units(options), "Table 2"):
+        what, seed, *which = unit.split("/")
+        if what == "hotels":
+            kept.add(unit, hotel_rows(options.data / HOTELS, int(seed), effort))
+        else:
+            kept.add(unit, [playlist_row(parts(int(seed)), *which, effort)])
+    return kept.rows
+
+
+def main() -> None:
+    """Measure and show."""
+    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1], fakes=["hard"], epochs=10)
+    shown(run(parser.parse_args()), Console())
 
 
 if __name__ == "__main__":

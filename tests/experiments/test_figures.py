@@ -242,7 +242,6 @@ def test_margins_recomputed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bound.tolist() == [6.0, 6.0]
     assert figure.leads(known, "c", 5, "paper") == 1.0
     assert figure.leads(known, "c", 5, "swap") is None
-    assert figure.largest_budget(rows) == 9
     assert figure.table_of_curves(rows, 3).row_count == 5
     assert figure.table_of_margins(rows, 3).row_count == 2 + 1 + 3 + 1
     assert figure.table_of_best_known(rows, 3).row_count == 1

@@ -1,12 +1,9 @@
-"""The experiments of Tables 1 and 2 run end to end, and their parts leak nothing."""
+"""What Tables 1 and 2 are made from: parts that leak nothing, slates, vectors. (test_reproduce.py runs them.)"""
 
 from __future__ import annotations
 
-import csv
 import gzip
 import json
-import subprocess
-import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -56,53 +53,6 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
             lists = "|".join(map(str, hotels)), "|".join(map(str, prices))
             file.write(f"u{number},s{number},{number},1,clickout item,{clicked},DE,,mobile,,{lists[0]},{lists[1]}\n")
     return folder
-
-
-def run(script: str, *options: str | Path) -> str:
-    command = [sys.executable, str(ROOT / "experiments" / script), "--quick", "--seeds", "1", *map(str, options)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def rows(path: Path) -> list[dict[str, str]]:
-    with path.open() as file:
-        found = list(csv.DictReader(file))
-    assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
-    return found
-
-
-def test_table_1_runs_on_a_miniature(miniature: Path, tmp_path: Path) -> None:
-    printed = run("table_1_accuracy.py", "--data", miniature, "--out", tmp_path / "rows.csv")
-    found = rows(tmp_path / "rows.csv")
-    models = {row["model"] for row in found if row["task"] == "playlists, vectors of titles"}
-    assert models == {
-        "random guess", "logistic regression", "random forest", "support vector machine", "nearest neighbours",
-        "pure embedding", "simple transformer", "general transformer",
-    }  # fmt: skip
-    assert {row["fakes"] for row in found} == {"uniform", "hard", "five of the list", "hotels 16 to 20"}
-    for task, fakes in {(row["task"], row["fakes"]) for row in found}:
-        of = [(row["model"], row["features"]) for row in found if (row["task"], row["fakes"]) == (task, fakes)]
-        assert len(of) == len(set(of)) == (17 if task == "hotels" else 20)
-    assert "0.702" in printed  # the paper's figure beside ours
-    assert "less the best model without attention" in printed
-
-
-def test_table_2_runs_on_a_miniature(miniature: Path, tmp_path: Path) -> None:
-    printed = run("table_2_depth.py", "--data", miniature, "--out", tmp_path / "rows.csv")
-    for task in ("playlists", "hotels"):
-        kinds = [row["features"] for row in rows(tmp_path / "rows.csv") if row["task"] == task]
-        assert len(kinds) == len(set(kinds)) == 10
-    assert "less the best of the nine" in printed
-
-
-def test_both_tables_run_on_the_real_data(shared_data: Path, tmp_path: Path) -> None:
-    playlists, hotels = tmp_path / "playlists.csv", tmp_path / "hotels.csv"
-    options = ("--tasks", "playlists", "--vectors", "titles", "--fakes", "hard")
-    run("table_1_accuracy.py", "--data", shared_data, *options, "--out", playlists)
-    run("table_2_depth.py", "--data", shared_data, "--tasks", "hotels", "--out", hotels)
-    assert len(rows(playlists)) == 20
-    assert len(rows(hotels)) == 10
 
 
 def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:

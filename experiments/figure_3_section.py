@@ -1,0 +1,208 @@
+"""Figure 3 in the report: curves by candidate solutions and by time, the margins, the order, and the best known."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import charts
+import numpy as np
+from figure_3_budget import (
+    PAPER,
+    RANKERS,
+    RETRIEVALS,
+    SHOWN,
+    Floats,
+    Key,
+    best_known,
+    curves,
+    leads,
+    ranking_margins,
+    retrieval_margins,
+)
+from kept_rows import Row
+from page import Chart, Grid, Section, percent
+
+NAMED = {"phase one": "Phase One", "k-nn": "k-NN"}
+
+
+def budget_curves(section: Section, steps: dict[str, list[Row]]) -> None:
+    """Everything of Figure 3; catalogues are told apart by how many candidates were retrieved, too."""
+    rows = [row for each in steps.values() for row in _named_by_candidates(each)]
+    solutions = max(row["solutions"] for row in rows if row["ranker"] == "beam")
+    known, best = curves(rows, solutions), best_known(rows)
+    users = sorted({len({row["user"] for row in each}) for each in steps.values()})
+    many = " to ".join(map(str, dict.fromkeys((users[0], users[-1]))))
+    section.blocks.append(
+        f"{many} held-out users of each catalogue; margins are means over the budgets 1 to {solutions} of mean curves."
+    )
+    section.blocks += [_margins_of_retrieval(section, known), _margins_of_ranking(section, known), _why(known)]
+    section.blocks += [_order(known), _reached(known, best), _values(known)]
+    by_budget = charts.lines(
+        _curve_points(known, best), "candidate solutions", "share of the best known", "ranker",
+        dash="retrieval", panel="panel", band=("low", "high"), log_x=True, dots=False,
+    )  # fmt: skip
+    caption = "Mean share of the best known value; bands hold the middle half of the users."
+    section.blocks.append(Chart("figure_3_budget", caption, by_budget))
+    by_time = charts.lines(
+        _time_points(rows, best), "milliseconds", "share of the best known", "ranker",
+        dash="retrieval", panel="panel", log_x=True, order="candidate solutions",
+    )  # fmt: skip
+    section.blocks.append(Chart("figure_3_time", "The same against the median time from candidates to set.", by_time))
+
+
+def _named_by_candidates(rows: list[Row]) -> list[Row]:
+    many = int(np.median([row["candidates"] for row in rows if row["ranker"] != "best known"]))
+    return [row | {"catalogue": f"{row['catalogue']}, {many} candidates"} for row in rows]
+
+
+def settings_of(known: dict[Key, Floats]) -> list[tuple[str, int]]:
+    """Catalogues and sizes of slates."""
+    return list(dict.fromkeys((catalogue, k) for catalogue, k, *_ in known))
+
+
+def _cell(margins: dict[Key, float], *key: Any) -> str:
+    found = margins.get(key)  # type: ignore[call-overload]
+    return "" if found is None else percent(found)
+
+
+def _mean(margins: dict[Key, float], rankers: tuple[str, ...], k: int | None = None) -> float:
+    """As the paper averages: over its rankers or both retrievals, and catalogues."""
+    return float(np.mean([one for key, one in margins.items() if key[3] in rankers and k in (None, key[1])]))
+
+
+def _margins_of_retrieval(section: Section, known: dict[Key, Floats]) -> Grid:
+    margins = retrieval_margins(known)
+    lines = [
+        [catalogue, str(k), *(_cell(margins, catalogue, k, "phase one", ranker) for ranker in RANKERS)]
+        for catalogue, k in settings_of(known)
+    ]
+    for k in sorted({key[1] for key in margins}):
+        mean = _mean(margins, ("paper", "beam"), k)
+        what = f"mean of paper and beam, as the paper averages (the paper: {percent(PAPER['retrieval'])})"
+        lines.append([what, str(k), percent(mean), *[""] * (len(RANKERS) - 1)])
+        told = f"Figure 3, k = {k}: Phase One over k-NN retrieval"
+        section.headlines.append((told, percent(PAPER["retrieval"]), percent(mean)))
+    return Grid(("Phase One over k-NN, ranker:", "k", *RANKERS), lines)
+
+
+def _margins_of_ranking(section: Section, known: dict[Key, Floats]) -> Grid:
+    margins, rivals = ranking_margins(known), [ranker for ranker in RANKERS if ranker != "beam"]
+    lines = [
+        [catalogue, str(k)]
+        + [_cell(margins, catalogue, k, retrieval, ranker) for retrieval in RETRIEVALS for ranker in rivals]
+        for catalogue, k in settings_of(known)
+    ]
+    for k in sorted({key[1] for key in margins}):
+        mean, swap = (_mean(margins, (ranker,), k) for ranker in ("paper", "swap"))
+        means = {"paper": percent(mean), "swap": percent(swap)}
+        what = f"mean over both retrievals (the paper, of paper: {percent(PAPER['ranking'])})"
+        lines.append([what, str(k), *(means.get(ranker, "") for ranker in rivals), *[""] * len(rivals)])
+        told = f"Figure 3, k = {k}: Phase Two over beam search"
+        section.headlines.append((told, percent(PAPER["ranking"]), percent(mean)))
+        section.headlines.append((f"Figure 3, k = {k}: swap search over beam search", "", percent(swap)))
+    named = [f"{NAMED[retrieval]}: {ranker}" for retrieval in RETRIEVALS for ranker in rivals]
+    return Grid(("over beam search", "k", *named), lines)
+
+
+def _why(known: dict[Key, Floats]) -> str:
+    retrieval, ranking = _mean(retrieval_margins(known), ("paper", "beam")), _mean(ranking_margins(known), ("paper",))
+    text = (
+        "Why they differ: the models are other models, learned from samples, and how much there is to gain is theirs."
+    )
+    if max(retrieval, ranking) < min(PAPER.values()):
+        text += (
+            " Both margins are smaller here. Where a model's set effects are mild, the best items by score are good "
+            "company for each other, and no search can gain much over them; and beam search begins with the greedy set "
+            "and keeps the best it has seen, so that it is strong from the first candidate on."
+        )
+    mild = [key[0] for key, one in ranking_margins(known).items() if key[3] == "swap" and one < 1]
+    if mild:
+        names = ", ".join(dict.fromkeys(mild))
+        text += f" Least is to be gained, below one percent over beam search even by swap search, on {names}."
+    return text
+
+
+def _order(known: dict[Key, Floats]) -> Grid:
+    """{Phase One, k-NN} × {ours, beam} by their means over budgets, and how often ours is not beaten."""
+    lines = []
+    for catalogue, k in settings_of(known):
+        for ranker in ("paper", "swap"):
+            four = {
+                f"{NAMED[retrieval]} + {one}": known[catalogue, k, retrieval, one].mean()
+                for retrieval in RETRIEVALS
+                for one in (ranker, "beam")
+                if (catalogue, k, retrieval, one) in known
+            }
+            order = " > ".join(sorted(four, key=lambda name: -four[name]))
+            share = leads(known, catalogue, k, ranker)
+            shares = [] if share is None else [f"{100 * share:.0f} %"]
+            lines.append([catalogue, str(k), ranker, order, *shares, "" if share is None else _said(order, ranker)])
+    headings = ("catalogue", "k", "ranker", "order of the mean curves", "budgets at which Phase One + ranker is first")
+    return Grid((*headings, "as in the paper: ours first, k-NN + beam last"), lines)
+
+
+def _said(order: str, ranker: str) -> str:
+    first, last = f"Phase One + {ranker}", "k-NN + beam"
+    if order.startswith(first) and order.endswith(last):
+        return "yes"
+    kept = [name for name, holds in (("first", order.startswith(first)), ("last", order.endswith(last))) if holds]
+    return f"only the {kept[0]}" if kept else "no"
+
+
+def _reached(known: dict[Key, Floats], best: dict[tuple[str, int], tuple[Floats, Floats]]) -> Grid:
+    """Of the best that anything found, at the largest budget."""
+    solutions = next(iter(known.values())).shape[1]
+    lines = []
+    for (catalogue, k), (value, bound) in best.items():
+        methods = [known.get((catalogue, k, retrieval, "swap")) for retrieval in RETRIEVALS]
+        shares = ["" if each is None else f"{(each[:, -1] / value).mean():.4f}" for each in methods]
+        lines.append([catalogue, str(k), f"{value.mean():.4f}", f"{100 * (1 - value / bound).mean():.2f} %", *shares])
+    named = [f"{NAMED[retrieval]} + swap at {solutions}, of it" for retrieval in RETRIEVALS]
+    return Grid(("catalogue", "k", "best known, mean", "gap of its certificate", *named), lines)
+
+
+def _values(known: dict[Key, Floats]) -> Grid:
+    """What each method finds: mean over users, and standard deviation."""
+    shown = [b for b in SHOWN if b <= next(iter(known.values())).shape[1]]
+    lines = [
+        [catalogue, str(k), NAMED[retrieval], ranker]
+        + [f"{each[:, b - 1].mean():.4f} ± {each[:, b - 1].std():.2f}" for b in shown]
+        for (catalogue, k, retrieval, ranker), each in known.items()
+    ]
+    headings = ("catalogue", "k", "retrieval", "ranker", *(f"value at {b}" for b in shown))
+    return Grid(headings, lines)
+
+
+def _curve_points(known: dict[Key, Floats], best: dict[tuple[str, int], tuple[Floats, Floats]]) -> list[charts.Point]:
+    points = []
+    for (catalogue, k, retrieval, ranker), each in known.items():
+        share = each / best[catalogue, k][0][:, None]
+        low, high = np.quantile(share, (0.25, 0.75), axis=0)
+        about = {"panel": f"{catalogue}, k = {k}", "retrieval": NAMED[retrieval], "ranker": ranker}
+        for b in _few(each.shape[1]):
+            spread = {"low": round(low[b - 1], 4), "high": round(high[b - 1], 4)}
+            mean = round(float(share[:, b - 1].mean()), 4)
+            points.append(about | spread | {"candidate solutions": b, "share of the best known": mean})
+    return points
+
+
+def _few(most: int) -> list[int]:
+    """Budgets to draw: all small ones, then ever fewer."""
+    return sorted({round(one) for one in np.geomspace(1, most, 25)})
+
+
+def _time_points(rows: list[Row], best: dict[tuple[str, int], tuple[Floats, Floats]]) -> list[charts.Point]:
+    timed: dict[tuple[Any, ...], list[tuple[float, float]]] = {}
+    for row in rows:
+        if row["ms"] is not None:
+            key = (row["catalogue"], row["k"], row["retrieval"], row["ranker"], row["solutions"])
+            share = row["value"] / best[row["catalogue"], row["k"]][0][row["user"]]
+            timed.setdefault(key, []).append((row["ms"], share))
+    return [
+        {"panel": f"{catalogue}, k = {k}", "retrieval": NAMED[retrieval], "ranker": ranker, "candidate solutions": b}
+        | {
+            "milliseconds": round(float(np.median([ms for ms, _ in pairs])), 2),
+            "share of the best known": round(float(np.mean([share for _, share in pairs])), 4),
+        }
+        for (catalogue, k, retrieval, ranker, b), pairs in timed.items()
+    ]

@@ -1,0 +1,123 @@
+"""The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
+
+``standard`` takes some 75 minutes of one core in all, so that two cores are done in 40; ``quick`` only shows that
+everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the partings of
+Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
+TITLES = ("playlists/mpd_followed_tracks.csv.gz", "embeddings/glove100_words_0-59999.npz")
+CLICKS = "trivago/trivago_train_random_rows.csv.gz"
+LISTS = ("trivago/trivago_session_impressions.csv.gz", CLICKS, "trivago/trivago_train_head.csv.gz")
+ONE_HEAD, FOUR_HEADS = "catalogs/playlists_one_head.npz", "catalogs/playlists_four_heads.npz"
+BASKETS = ("sequences/ta_feng.csv.gz", "sequences/online_retail.csv.gz")
+FASTER = "--rankers paper swap beam --users 60"
+LESS = "--epochs 12 --draws 2"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of one script."""
+
+    name: str
+    script: str
+    standard: str  # the arguments beside --data, --cache and --out
+    quick: str
+    minutes: float  # of one core, as measured: the long ones begin first
+    needs: tuple[str, ...] = ()  # files under the data folder; a step without any takes no --data
+    caches: bool = False  # takes --cache, where learned catalogues are kept
+    after: str | None = None  # a step that learns what this one finds in the cache
+
+    def command(self, data: Path, out: Path, quick: bool) -> list[str]:
+        """As one would type it in the checkout."""
+        arguments = shlex.split(self.quick if quick else self.standard)
+        arguments += ["--data", str(data)] if self.needs else []
+        arguments += ["--cache", str(out / "catalogues")] if self.caches else []
+        return ["python", self.script, *arguments, "--out", str(rows_of(out, self.name))]
+
+
+def rows_of(out: Path, name: str) -> Path:
+    """Where the raw rows of a step are."""
+    return out / "rows" / f"{name}.csv"
+
+
+def _table(name: str, script: str, task: str, effort: str, minutes: float, *needs: str) -> Step:
+    """Of Table 1 or 2; the effort is less than the scripts' own, which take an hour and half an hour."""
+    arguments = f"{task} --seeds 3"
+    return Step(name, f"experiments/{script}.py", f"{arguments} {effort}", f"{arguments} --quick", minutes, needs)
+
+
+def _closed_loop(name: str, world: str, minutes: float) -> Step:
+    small = "--slates 1500 --items 150 --users 6 --epochs 1"
+    script = "experiments/closed_loop.py"
+    arguments = f"--worlds {world} --seeds 2"
+    return Step(name, script, f"{arguments} --slates 100000", f"{arguments} {small}", minutes)
+
+
+def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: str) -> Step:
+    arguments = f"--catalogues {catalogue} {others}"
+    script = "experiments/figure_3_budget.py"
+    return Step(name, script, arguments, f"{arguments} --quick", minutes, needs, caches=True)
+
+
+PLAN = (
+    _table("table_1_company", "table_1_accuracy", "--tasks playlists --vectors company", LESS, 3.5, PLAYLISTS),
+    _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.5, PLAYLISTS, *TITLES),
+    _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 25", 1.5, CLICKS),
+    _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 6 --draws 2", 4.0, PLAYLISTS),
+    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 15 --folds 3", 4.5, CLICKS),
+    _figure_3("figure_3_one_head", "playlists_one_head", "--ks 5", 7.5, ONE_HEAD),
+    _figure_3("figure_3_few", "playlists_one_head", f"--ks 5 10 --candidates 160 {FASTER}", 6.0, ONE_HEAD),
+    _figure_3("figure_3_trivago", "trivago", "--ks 5", 5.0, *LISTS),
+    Step(
+        "figure_4",
+        "experiments/figure_4_scatter.py",
+        "--catalogues playlists_one_head trivago",
+        "--catalogues playlists_one_head trivago --quick",
+        3.5,
+        (ONE_HEAD, *LISTS),
+        caches=True,
+        after="figure_3_trivago",
+    ),
+    Step("reach", "experiments/reach.py", "--users 50", "--quick", 6.0, (ONE_HEAD,)),
+    _closed_loop("closed_loop_with", "'set effects'", 7.0),
+    _closed_loop("closed_loop_without", "'no set effects'", 7.0),
+    Step(
+        "held_out_hits",
+        "experiments/held_out_hits.py",
+        "--seeds 1",
+        "--seeds 1 --quick --users 20",
+        8.0,
+        (PLAYLISTS,),
+    ),
+    Step(
+        "certificates",
+        "benchmarks/requests.py",
+        "--requests 100 --budgets 100 200",
+        "--requests 3 --budgets 20 --catalogues playlists_one_head",
+        3.0,
+        (ONE_HEAD, FOUR_HEADS),
+    ),
+    Step(
+        "scaling",
+        "experiments/scaling.py",
+        "--sizes 10000 100000 1000000 3000000",
+        "--quick",
+        8.0,
+        (ONE_HEAD, FOUR_HEADS),
+    ),
+    Step(
+        "retrieval",
+        "benchmarks/retrieval.py",
+        "--sizes 100000 300000 1000000",
+        "--sizes 2000 4000 --cells 16 --repeats 2",
+        4.0,
+    ),
+    Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 2.0, BASKETS),
+)

@@ -1,0 +1,324 @@
+"""Runs the plan and makes the report: two experiments at a time, each where the last run left it.
+
+    python experiments/reproduce.py --data ../shared/data --out report          (or: setwise reproduce)
+
+Of every step a marker in OUT/steps says with which command it was begun, and when it was done. A step that was done
+with the same command by the same version is not run again; one that was interrupted goes on from the rows it kept; one
+that was begun otherwise starts anew. A step that fails is told at the end, the others go on, and the report says what
+is missing. Rows are in OUT/rows, logs in OUT/logs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import IO, Any
+
+from plan import PLAN, Step, rows_of
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+import setwise
+from setwise.errors import InvalidInput, MissingDependency, SetwiseError
+
+ROOT = Path(__file__).resolve().parents[1]
+AT_ONCE = 2
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+LIBRARIES = ("altair", "vl_convert", "pyarrow", "torch", "gensim", "sklearn")
+TAIL = 15  # lines of a log that are told of a failure
+PATIENCE = 10.0  # seconds that a step has to end when it is told to
+
+
+# --- what is known of a step ---
+
+
+@dataclass
+class Marker:
+    """OUT/steps/NAME.json: how a step was begun, and whether it is done."""
+
+    path: Path
+    known: dict[str, Any] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, out: Path, name: str) -> Marker:
+        """What the file says; nothing where there is none."""
+        path = out / "steps" / f"{name}.json"
+        return cls(path, json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+
+    def begun_as(self, command: list[str]) -> bool:
+        """Whether the rows that there are came from this command and version."""
+        return (self.known.get("command"), self.known.get("version")) == (command, setwise.__version__)
+
+    @property
+    def done(self) -> bool:
+        """Whether all rows are there."""
+        return self.known.get("state") == "done"
+
+    def write(self, **news: Any) -> None:
+        """Atomically."""
+        self.known |= news
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        draft = self.path.with_suffix(".draft")
+        draft.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
+        os.replace(draft, self.path)
+
+
+def commit() -> str:
+    """The commit of this checkout, and whether its code was changed since."""
+    git = ["git", "-C", str(ROOT)]
+    try:
+        head = subprocess.run([*git, "rev-parse", "--short=10", "HEAD"], capture_output=True, text=True, check=True)
+        code = [*git, "status", "--porcelain", "--", "src", "experiments", "benchmarks"]
+        changed = subprocess.run(code, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return head.stdout.strip() + (", with changes" if changed else "")
+
+
+# --- one step that runs ---
+
+
+@dataclass
+class Running:
+    """A step in its own process, with its log."""
+
+    step: Step
+    marker: Marker
+    log: IO[bytes]
+    process: subprocess.Popen[bytes]
+    began: float
+
+    @classmethod
+    def start(cls, step: Step, out: Path, command: list[str], lock: IO[str]) -> Running:
+        """Begun anew, or where it was interrupted."""
+        marker, rows = Marker.of(out, step.name), rows_of(out, step.name)
+        goes_on = marker.begun_as(command)
+        if not goes_on:
+            for path in (rows, rows.with_suffix(".settings.json")):
+                path.unlink(missing_ok=True)
+            about = {"version": setwise.__version__, "commit": commit(), "cores": len(os.sched_getaffinity(0))}
+            marker.known = {"command": command, **about}
+        marker.write(state="running", date=datetime.now(UTC).date().isoformat())
+        log = (out / "logs" / f"{step.name}.log").open("ab" if goes_on else "wb")
+        # The lock goes with the process: as long as one of them lives, nobody else writes to these rows.
+        process = subprocess.Popen(
+            [sys.executable, str(ROOT / step.script), *command[2:]],
+            stdout=log,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            env=os.environ | ONE_THREAD | {"PYTHONUNBUFFERED": "1"},
+            pass_fds=[lock.fileno()],
+        )
+        return cls(step, marker, log, process, time.perf_counter())
+
+    @property
+    def seconds(self) -> float:
+        """Since it began."""
+        return time.perf_counter() - self.began
+
+    @property
+    def spent(self) -> float:
+        """Since it began, and before it was interrupted."""
+        return float(self.marker.known.get("spent", 0.0)) + self.seconds
+
+    def ended(self, out: Path) -> bool:
+        """Whether it is over; if so, the marker knows how."""
+        if self.process.poll() is None:
+            return False
+        self.log.close()
+        fine = self.process.returncode == 0 and rows_of(out, self.step.name).exists()
+        self.marker.write(state="done" if fine else "failed", seconds=round(self.spent, 1))
+        return True
+
+    def stop(self) -> None:
+        """Ended, gently if it listens."""
+        self.process.terminate()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(PATIENCE)
+        self.process.kill()
+        self.process.wait()
+        self.log.close()
+        self.marker.write(spent=self.spent)
+
+
+def last_line(path: Path) -> str:
+    """The last line of a log that says something."""
+    return next((line for line in reversed(tail(path, TAIL)) if line.strip()), "")
+
+
+def tail(path: Path, count: int) -> list[str]:
+    """The last lines of a log."""
+    return path.read_text(encoding="utf-8", errors="replace").splitlines()[-count:] if path.exists() else []
+
+
+# --- all of them ---
+
+
+class Reproduction:
+    """The steps of the plan over one folder."""
+
+    def __init__(self, data: Path, out: Path, quick: bool, console: Console, plan: Sequence[Step] = PLAN) -> None:
+        self.data, self.out, self.console, self.plan = data, out, console, plan
+        self.commands = {step.name: step.command(data, out, quick) for step in plan}
+        self.began = time.perf_counter()
+        self.running: list[Running] = []
+        done = {step.name for step in plan if self._is_done(step)}
+        self.found = len(done)
+        self.waiting = [step for step in sorted(plan, key=lambda step: -step.minutes) if step.name not in done]
+
+    def _is_done(self, step: Step) -> bool:
+        marker = Marker.of(self.out, step.name)
+        return marker.done and marker.begun_as(self.commands[step.name]) and rows_of(self.out, step.name).exists()
+
+    def run(self, lock: IO[str]) -> None:
+        """Every step that is not done; none outlives an interruption."""
+        try:
+            with Live(console=self.console, refresh_per_second=2, transient=True) as live:
+                while self.waiting or self.running:
+                    self._start(lock)
+                    time.sleep(0.1)
+                    self._collect()
+                    if self.console.is_terminal:
+                        live.update(self._progress())
+        finally:
+            for each in self.running:
+                each.process.terminate()
+            for each in self.running:
+                each.stop()
+
+    def _start(self, lock: IO[str]) -> None:
+        busy = {each.step.name for each in self.running} | {step.name for step in self.waiting}
+        for step in [step for step in self.waiting if step.after not in busy]:
+            if len(self.running) < AT_ONCE:
+                self.waiting.remove(step)
+                self.running.append(Running.start(step, self.out, self.commands[step.name], lock))
+
+    def _collect(self) -> None:
+        for each in [each for each in self.running if each.ended(self.out)]:
+            self.running.remove(each)
+            over = len(self.plan) - len(self.waiting) - len(self.running)
+            how = each.marker.known["state"]
+            self.console.print(f"{over:>3}/{len(self.plan)} {each.step.name} {how} after {each.seconds:,.0f} s")
+
+    def _progress(self) -> Table:
+        over = len(self.plan) - len(self.waiting) - len(self.running)
+        spent = time.perf_counter() - self.began
+        table = Table.grid(padding=(0, 2))
+        table.add_row(f"{over} of {len(self.plan)} done, {spent / 60:.1f} min")
+        for each in self.running:
+            line = last_line(self.out / "logs" / f"{each.step.name}.log")
+            table.add_row(each.step.name, f"{each.seconds:,.0f} s", line[: max(20, self.console.width - 50)])
+        return table
+
+    @property
+    def failed(self) -> list[str]:
+        """The steps without all their rows."""
+        return [step.name for step in self.plan if not self._is_done(step)]
+
+    def tell(self) -> None:
+        """What failed, with the end of its log."""
+        for name in self.failed:
+            path = self.out / "logs" / f"{name}.log"
+            self.console.print(f"\nStep {name} failed; the end of {path}:", style="red", highlight=False)
+            self.console.print("\n".join(tail(path, TAIL)), markup=False, highlight=False)
+
+    def summary(self) -> dict[str, Any]:
+        """For a machine to read."""
+        steps = {step.name: Marker.of(self.out, step.name).known for step in self.plan}
+        return {
+            "report": str(self.out / "index.html"),
+            "seconds": round(time.perf_counter() - self.began, 1),
+            "already_done": self.found,
+            "failed": self.failed,
+            "steps": {name: {key: known.get(key) for key in ("state", "seconds")} for name, known in steps.items()},
+        }
+
+
+# --- the command ---
+
+
+def check(data: Path, plan: Sequence[Step] = PLAN) -> None:
+    """Everything that can be known to be missing before the first step."""
+    for library in LIBRARIES:
+        if importlib.util.find_spec(library) is None:
+            raise MissingDependency(library, "setwise reproduce", "report,train")
+    if not data.is_dir():
+        raise InvalidInput("--data", "the folder of the public samples", f"{data}, which is no folder", "name it")
+    missing = sorted({path for step in plan for path in step.needs if not (data / path).exists()})
+    if missing:
+        raise InvalidInput("--data", "a folder with all samples", f"one without {', '.join(missing)}", "complete it")
+
+
+@contextlib.contextmanager
+def alone(out: Path) -> Iterator[IO[str]]:
+    """The folder is ours until this process and all it started have ended."""
+    with (out / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            todo = "wait for it, end it, or name another folder"
+            raise InvalidInput(
+                "--out", "a folder that nobody writes to", f"{out}, which a run is using", todo
+            ) from None
+        yield lock
+
+
+def reproduce(options: argparse.Namespace) -> int:
+    """Run, report, tell."""
+    check(options.data)
+    for folder in ("rows", "logs", "steps"):
+        (options.out / folder).mkdir(parents=True, exist_ok=True)
+    console = Console(stderr=options.as_json)
+    with alone(options.out) as lock:
+        run = Reproduction(options.data, options.out, options.quick, console)
+        console.print(f"{len(run.plan)} steps, {run.found} of them done before; logs are in {options.out / 'logs'}")
+        run.run(lock)
+        from report import make
+
+        make(options.out)
+    run.tell()
+    if options.as_json:
+        print(json.dumps(run.summary()))
+    else:
+        console.print(f"{options.out / 'index.html'}: open it in a browser; {options.out / 'results.md'} is its text")
+    return 1 if run.failed else 0
+
+
+def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data"))
+    parser.add_argument("--out", type=Path, default=Path("report"))
+    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
+    parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object at the end")
+    return parser.parse_args(arguments)
+
+
+def main() -> int:
+    """Ended from outside like by Ctrl-C: children first."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        return reproduce(parsed())
+    except SetwiseError as error:
+        print(f"setwise: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("setwise: interrupted; the same command goes on from here.", file=sys.stderr)
+        return 130
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,300 @@
+"""``setwise reproduce --quick``: interrupted, it goes on; its report comes from the rows alone; failures are told."""
+
+from __future__ import annotations
+
+import csv
+import fcntl
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from typer.testing import CliRunner
+
+import setwise
+from setwise.cli import app
+from setwise.errors import InvalidInput, MissingDependency
+
+ROOT = Path(__file__).parents[2]
+NUMBER = r"\d+\.\d+"
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    return __import__(name)
+
+
+# --- the whole of it ---
+
+
+def begun(data: Path, out: Path) -> subprocess.Popen[str]:
+    command = [
+        sys.executable,
+        "-m",
+        "setwise",
+        "reproduce",
+        "--quick",
+        "--json",
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+    ]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def state(out: Path) -> dict[str, str]:
+    return {path.stem: json.loads(path.read_text())["state"] for path in (out / "steps").glob("*.json")}
+
+
+def interrupted_after_a_step(data: Path, out: Path) -> None:
+    run = begun(data, out)
+    while run.poll() is None and not ("done" in (now := state(out)).values() and "running" in now.values()):
+        time.sleep(0.1)
+    run.send_signal(signal.SIGTERM)
+    _, told = run.communicate()
+    assert run.returncode == 130, told
+    assert "goes on from here" in told
+    with (out / ".lock").open() as lock:  # nobody who holds it lives any more
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+def finished(data: Path, out: Path) -> dict[str, object]:
+    run = begun(data, out)
+    printed, told = run.communicate()
+    assert run.returncode == 0, told
+    return dict(json.loads(printed.splitlines()[-1]))
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_reproduce_quick(shared_data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, out = loaded(monkeypatch, "plan").PLAN, tmp_path / "report"
+    interrupted_after_a_step(shared_data, out)
+    done = [name for name, how in state(out).items() if how == "done"]
+    stamps = {name: (out / "steps" / f"{name}.json").stat().st_mtime_ns for name in done}
+    summary = finished(shared_data, out)
+    assert summary["failed"] == []
+    assert summary["already_done"] == len(done)
+    assert all((out / "steps" / f"{name}.json").stat().st_mtime_ns == stamp for name, stamp in stamps.items())
+    assert finished(shared_data, out)["already_done"] == len(plan)  # a third call runs nothing
+    for step in plan:
+        check_parquet(out / "rows" / f"{step.name}.csv")
+    check_tables(out / "rows")
+    check_loop(out / "rows")
+    check_page(out)
+    check_that_figures_come_from_rows(out, tmp_path / "changed")
+
+
+def check_parquet(path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    table, rows = pq.read_table(path.with_suffix(".parquet")), rows_of(path)
+    assert table.num_rows == len(rows) > 0
+    assert table.column_names == list(rows[0])
+
+
+def check_tables(rows: Path) -> None:
+    """Every model of Tables 1 and 2 has its row in every task."""
+    found = [row for path in sorted(rows.glob("table_1_*.csv")) for row in rows_of(path)]
+    assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
+    assert {row["fakes"] for row in found} == {"uniform", "hard", "five of the list", "hotels 16 to 20"}
+    assert {row["model"] for row in found if "titles" in row["task"]} == {
+        "random guess", "logistic regression", "random forest", "support vector machine", "nearest neighbours",
+        "pure embedding", "simple transformer", "general transformer",
+    }  # fmt: skip
+    for task, fakes in {(row["task"], row["fakes"]) for row in found}:
+        of = [(row["model"], row["features"]) for row in found if (row["task"], row["fakes"]) == (task, fakes)]
+        assert len(of) == len(set(of)) == (17 if task == "hotels" else 20)
+    for task in ("playlists", "hotels"):
+        kinds = [row["features"] for row in rows_of(rows / f"table_2_{task}.csv")]
+        assert len(kinds) == len(set(kinds)) == 10
+
+
+def check_loop(rows: Path) -> None:
+    for name in ("closed_loop_with", "closed_loop_without"):
+        (row,) = rows_of(rows / f"{name}.csv")
+        for method in ("setwise", "setwise, log alone", "k-NN + greedy", "pure embedding"):
+            assert 0 < float(row[method]) <= float(row["best"]) + 1e-9  # nobody beats a search with the truth
+        assert 0 < float(row["promised"]) < 10
+
+
+def check_page(out: Path) -> None:
+    """One page with all sections and charts, that asks nothing of any network."""
+    page, text = (out / "index.html").read_text(), (out / "results.md").read_text()
+    sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
+    assert len(sections) == 13
+    assert page.count("<section>") == 13
+    assert "Missing" not in text
+    assert page.count("vegaEmbed=") == 1
+    assert page.count("<script") == 2 + page.partition("<script>")[2].partition("</script>")[0].count("<script")
+    assert not re.search(r"""(src=|href=|url\()["']?[^#"']""", page.partition("<script>")[0])  # links lead within
+    for name in re.findall(r"\(figures/(\w+)\.png\)", text):
+        assert (out / "figures" / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert f'id="chart-{name}"' in page
+    for paper in ("0.702", "20.86", "20.56", "90.92", "29.01"):
+        assert paper in text
+        assert paper in page
+
+
+CHANGES = {  # step: column of the last row, its new value, and what must be told
+    "closed_loop_with": ("best", "9.8761", "9.876"),
+    "table_1_titles": ("accuracy", "0.98765", "0.988"),
+    "certificates": ("gap", "77.7654", "%"),
+    "halo": ("nll", "8.76543", "8.7654"),
+    "figure_3_one_head": ("upper_bound", "43210.9", "% |"),
+}
+
+
+def check_that_figures_come_from_rows(out: Path, other: Path) -> None:
+    """Rows that are changed change what is said: in the text, its copy among the docs, and the README's block."""
+    shutil.copytree(out, other)
+    for name, (column, value, _) in CHANGES.items():
+        rows = rows_of(other / "rows" / f"{name}.csv")
+        rows[-1][column] = value
+        with (other / "rows" / f"{name}.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows(rows)
+    docs, readme = other / "docs", other / "README.md"
+    readme.write_text("above\n<!-- results -->\nold\n<!-- /results -->\nbelow\n")
+    command = [sys.executable, str(ROOT / "experiments" / "report.py"), "--rows", str(other / "rows")]
+    subprocess.run([*command, "--out", str(other), "--docs", str(docs), "--readme", str(readme)], check=True)
+    before, after = ((folder / "results.md").read_text() for folder in (out, docs))
+    changed = [new for old, new in zip(before.splitlines(), after.splitlines(), strict=True) if old != new]
+    for name, (_, _, told) in CHANGES.items():
+        assert any(told in line for line in changed), name
+    assert after == (other / "results.md").read_text()
+    assert all((docs / name).exists() for name in re.findall(r"\((figures/\w+\.png)\)", after))
+    text = readme.read_text()
+    assert text.startswith("above\n<!-- results -->\n| what | the paper | here |")
+    assert text.endswith("<!-- /results -->\nbelow\n")
+    assert len(claims(text)) > 10
+    assert claims(text) <= set(re.findall(NUMBER, after))
+
+
+def claims(readme: str) -> set[str]:
+    """The numbers of the block of results, but for what its first column says."""
+    block = readme.partition("<!-- results -->")[2].partition("<!-- /results -->")[0]
+    return {one for line in block.splitlines() for cell in line.split("|")[2:] for one in re.findall(NUMBER, cell)}
+
+
+def test_every_result_in_the_readme_is_in_the_results() -> None:
+    readme = (ROOT / "README.md").read_text()
+    assert "<!-- results -->" in readme
+    assert claims(readme) <= set(re.findall(NUMBER, (ROOT / "docs" / "results.md").read_text()))
+
+
+# --- what goes wrong ---
+
+
+def test_a_failing_step_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
+    from rich.console import Console
+
+    good, bad, late = (tmp_path / f"{name}.py" for name in ("good", "bad", "late"))
+    good.write_text("import sys; open(sys.argv[-1], 'a').write('row\\n')")
+    bad.write_text("print('so far so good'); raise SystemExit('the disk is full')")
+    late.write_text(
+        "import pathlib, sys; assert pathlib.Path('first.done').exists; open(sys.argv[-1], 'w').write('row\\n')"
+    )
+    steps = [
+        plan.Step("halo", str(bad), "", "", 3.0),
+        plan.Step("first", str(good), "--some 'two words'", "", 2.0),
+        plan.Step("late", str(late), "", "", 9.0, after="first"),
+    ]
+    out = tmp_path / "out"
+    for folder in ("rows", "logs", "steps"):
+        (out / folder).mkdir(parents=True)
+
+    def run() -> tuple[ModuleType, str]:
+        with runner.alone(out) as lock, (tmp_path / "told").open("w") as told:
+            made = runner.Reproduction(tmp_path, out, False, Console(file=told, width=200), steps)
+            made.run(lock)
+            made.tell()
+        return made, (tmp_path / "told").read_text()
+
+    made, told = run()
+    assert made.failed == ["halo"]
+    assert "the disk is full" in told
+    assert made.summary()["steps"]["late"]["state"] == "done"
+    assert json.loads((out / "steps" / "first.json").read_text())["command"][2:4] == ["--some", "two words"]
+    run()
+    assert (out / "rows" / "first.csv").read_text() == "row\n"  # not run again
+    bad.write_text(good.read_text())
+    made, told = run()
+    assert (made.failed, made.found) == ([], 2)
+    steps[1] = plan.Step("first", str(good), "--other", "", 2.0)
+    run()
+    assert (out / "rows" / "first.csv").read_text() == "row\n"  # another command: begun anew
+    with runner.alone(out), pytest.raises(InvalidInput, match="a run is using"), runner.alone(out):
+        pass
+
+
+def test_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    report = loaded(monkeypatch, "report")
+    (tmp_path / "rows").mkdir()
+    report.make(tmp_path)
+    text = (tmp_path / "results.md").read_text()
+    assert "Missing: step scaling was not done" in text
+    assert "Missing: step scaling was not done" in (tmp_path / "index.html").read_text()
+
+
+def test_what_is_missing_is_said_before_anything_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runner = loaded(monkeypatch, "reproduce")
+    with pytest.raises(InvalidInput, match="which is no folder"):
+        runner.check(tmp_path / "nowhere")
+    with pytest.raises(InvalidInput, match="playlists_one_head"):
+        runner.check(tmp_path)
+    monkeypatch.setattr(runner, "LIBRARIES", ("no_such_library",))
+    with pytest.raises(MissingDependency, match=re.escape("setwise[report,train]")):
+        runner.check(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "--data", str(tmp_path)])
+    monkeypatch.setattr(signal, "signal", lambda *_: None)
+    assert runner.main() == 2
+    assert "no_such_library" in capsys.readouterr().err
+
+
+# --- the verb ---
+
+
+def test_the_verb_passes_what_it_is_given_and_the_exit_status(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "experiments" / "reproduce.py"
+    script.parent.mkdir()
+    script.write_text("import sys; open('seen', 'w').write(' '.join(sys.argv[1:])); sys.exit(7)")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(setwise, "__file__", str(tmp_path / "site" / "src" / "setwise" / "__init__.py"))
+    result = CliRunner().invoke(app, ["reproduce", "--data", "samples", "--quick", "--json"])
+    assert result.exit_code == 7
+    assert (tmp_path / "seen").read_text() == "--data samples --out report --quick --json"
+    script.unlink()
+    result = CliRunner().invoke(app, ["reproduce"])
+    assert isinstance(result.exception, InvalidInput)
+    assert "checkout" in str(result.exception)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_the_verb_waits_for_what_it_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int) -> None:
+    script = tmp_path / "experiments" / "reproduce.py"
+    script.parent.mkdir()
+    tell_us = f"time.sleep(0.5)\nos.kill(os.getppid(), {int(number)})"
+    script.write_text(
+        f"import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n{tell_us}\n"
+        f"time.sleep({0.5 if number == signal.SIGINT else 60})\nsys.exit(5)"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(setwise, "__file__", str(tmp_path / "site" / "src" / "setwise" / "__init__.py"))
+    before = signal.getsignal(signal.SIGTERM)
+    assert CliRunner().invoke(app, ["reproduce"]).exit_code == 5
+    assert signal.getsignal(signal.SIGTERM) is before
