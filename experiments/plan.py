@@ -29,7 +29,7 @@ class Step:
     script: str
     standard: str  # the arguments beside --data, --cache and --out
     quick: str
-    minutes: float  # of one core, as measured: the long ones begin first
+    minutes: float  # of one core, about: the long ones begin first
     needs: tuple[str, ...] = ()  # files under the data folder; a step without any takes no --data
     caches: bool = False  # takes --cache, where learned catalogues are kept
     after: str | None = None  # a step that learns what this one finds in the cache
@@ -67,11 +67,11 @@ def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: st
 
 
 PLAN = (
-    _table("table_1_company", "table_1_accuracy", "--tasks playlists --vectors company", LESS, 3.5, PLAYLISTS),
-    _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.5, PLAYLISTS, *TITLES),
+    _table("table_1_company", "table_1_accuracy", "--tasks playlists --vectors company", LESS, 3.3, PLAYLISTS),
+    _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.3, PLAYLISTS, *TITLES),
     _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 25", 1.5, CLICKS),
     _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 6 --draws 2", 4.0, PLAYLISTS),
-    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 15 --folds 3", 4.5, CLICKS),
+    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 15 --folds 3", 5.0, CLICKS),
     _figure_3("figure_3_one_head", "playlists_one_head", "--ks 5", 7.5, ONE_HEAD),
     _figure_3("figure_3_few", "playlists_one_head", f"--ks 5 10 --candidates 160 {FASTER}", 6.0, ONE_HEAD),
     _figure_3("figure_3_trivago", "trivago", "--ks 5", 5.0, *LISTS),
@@ -86,14 +86,14 @@ PLAN = (
         after="figure_3_trivago",
     ),
     Step("reach", "experiments/reach.py", "--users 50", "--quick", 6.0, (ONE_HEAD,)),
-    _closed_loop("closed_loop_with", "'set effects'", 7.0),
-    _closed_loop("closed_loop_without", "'no set effects'", 7.0),
+    _closed_loop("closed_loop_with", "'set effects'", 7.5),
+    _closed_loop("closed_loop_without", "'no set effects'", 7.5),
     Step(
         "held_out_hits",
         "experiments/held_out_hits.py",
         "--seeds 1",
         "--seeds 1 --quick --users 20",
-        8.0,
+        6.5,
         (PLAYLISTS,),
     ),
     Step(
@@ -101,7 +101,7 @@ PLAN = (
         "benchmarks/requests.py",
         "--requests 100 --budgets 100 200",
         "--requests 3 --budgets 20 --catalogues playlists_one_head",
-        3.0,
+        1.6,
         (ONE_HEAD, FOUR_HEADS),
     ),
     Step(
@@ -117,7 +117,7 @@ PLAN = (
         "benchmarks/retrieval.py",
         "--sizes 100000 300000 1000000",
         "--sizes 2000 4000 --cells 16 --repeats 2",
-        4.0,
+        2.5,
     ),
-    Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 2.0, BASKETS),
+    Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 1.5, BASKETS),
 )

@@ -13,13 +13,13 @@ settings.load_profile("setwise")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--large", action="store_true", help="run the full counts of every 'Done when', not a tenth")
+    parser.addoption("--large", action="store_true", help="run the full counts of every 'Done when', not a twentieth")
 
 
 @pytest.fixture
 def count(request: pytest.FixtureRequest):
-    """count(n): n with --large, else a tenth of it."""
-    return (lambda n: n) if request.config.getoption("--large") else (lambda n: max(1, n // 10))
+    """count(n): n with --large, else a twentieth of it."""
+    return (lambda n: n) if request.config.getoption("--large") else (lambda n: max(1, n // 20))
 
 
 @pytest.fixture(scope="session")

@@ -76,8 +76,7 @@ def test_malformed_bodies(folder, count) -> None:
                 refused(response)
         assert service.client.get("/healthz").status_code == 200
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 2})["items"]
-    assert seen[400] > 50
-    assert seen[422] > 50
+    assert min(seen[400], seen[422]) > count(5000) // 10, "broken in more than one way"
 
 
 @pytest.mark.parametrize(

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import random
 import signal
 import threading
 import time
+import weakref
 from pathlib import Path
 
 import httpx
@@ -14,6 +16,8 @@ import pytest
 from services import Here, Running, here, post, refused, running, world_recommender
 
 import setwise as sw
+from setwise.serving.artifacts import Artifacts
+from setwise.serving.metrics import Metrics
 
 HISTORY = ["song-1", "song-40"]
 
@@ -46,6 +50,18 @@ class Load:
         self._enough.set()
         for person in self._people:
             person.join()
+
+
+def test_an_artifact_goes_with_its_last_answer(folder: Path) -> None:
+    """At once, without a collection: none ever looks at what was loaded before the service began."""
+    artifacts = Artifacts(folder, Metrics())
+    before = [weakref.ref(one) for one in (artifacts.current, artifacts.current.recommender.index.catalog)]
+    gc.disable()
+    try:
+        artifacts.reload()
+        assert [one() for one in before] == [None, None]
+    finally:
+        gc.enable()
 
 
 def test_reloads_under_load(tmp_path: Path, count) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import signal
@@ -56,6 +57,7 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     interval = sys.getswitchinterval()
     seen: list[httpx.Response] = []
+    spared: list[int] = []
     started = server.Server.startup
 
     async def startup(self, sockets=None) -> None:
@@ -66,6 +68,7 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     def visit(port: int, running: server.Server) -> None:
         try:
             seen.append(httpx.get(f"http://127.0.0.1:{port}/v1/info"))
+            spared.append(gc.get_freeze_count())
             reloads = running._artifacts._metrics
             os.kill(os.getpid(), signal.SIGHUP)
             while b'outcome="done"' not in reloads.text():
@@ -82,6 +85,8 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
         sys.setswitchinterval(interval)
     assert result.exit_code == 0, result.output
     assert seen[0].json()["items"] == 300
+    assert spared[0] > 0, "no collection walks through what was loaded"
+    assert gc.get_freeze_count() == 0
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
 
 

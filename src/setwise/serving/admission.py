@@ -16,12 +16,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import Metrics
-from setwise.serving.refusals import Refusal, busy, late
+from setwise.serving.refusals import Refusal, accident, busy, late
 from setwise.serving.settings import Settings
 
 Outcome = bytes | Refusal  # the body of an answer, or why there is none
@@ -39,6 +39,7 @@ class Job:
     arrived: float
     deadline: float
     answer: asyncio.Future[Outcome]
+    made: list[Any] = field(default_factory=list)  # the slates of its answer, for those who count
 
     def left_ms(self) -> float:
         """Milliseconds until the deadline."""
@@ -62,7 +63,8 @@ class Admission:
         self._idle: list[threading.Lock] = []  # a bell for each thread that has nothing to do
         self._closed = False
         self._mean_s = 0.0  # seconds of a thread for one request
-        names = [f"setwise-{number}" for number in range(settings.workers)]
+        self._workers = settings.workers
+        names = [f"setwise-{number}" for number in range(self._workers)]
         self._threads = [threading.Thread(target=self._serve, name=name, daemon=True) for name in names]
         for thread in self._threads:
             thread.start()
@@ -76,7 +78,7 @@ class Admission:
         """Turn a request away before anything was done for it."""
         if len(self._waiting) >= self._settings.queue:
             self._metrics.shed("queue")
-            seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.workers)
+            seconds = math.ceil(self._mean_s * len(self._waiting) / self._workers)
             raise busy(max(1, seconds))
 
     async def submit(self, kind: Kind | None, task: Any) -> bytes:
@@ -129,7 +131,7 @@ class Admission:
             except Exception as error:  # one request's misfortune is not the thread's
                 log().error("request failed", **where_it_failed(error))
                 for job in missing:
-                    _send(job, Refusal(500, "internal", "The service failed here; the operator's log says more."))
+                    _send(job, accident())
             spent = (time.monotonic() - began) / len(jobs)
             self._mean_s += _REMEMBERED * (spent - self._mean_s)
 
@@ -154,7 +156,7 @@ class Admission:
 
     def _grouped(self) -> list[Job]:
         """The oldest job and its share of those of its kind."""
-        share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._settings.workers))
+        share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._workers))
         jobs = [self._waiting.popleft()]
         if jobs[0].kind is not None and share > 1:
             jobs += [job for job in self._waiting if job.kind == jobs[0].kind][: share - 1]

@@ -68,7 +68,13 @@ class Desk:
         self._artifacts, self._settings, self._metrics = artifacts, settings, metrics
 
     def work(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
-        """The outcome of each job, as soon as there is one."""
+        """The outcome of each job, as soon as there is one; it is counted when it is on its way."""
+        for job, outcome in self._outcomes(jobs):
+            yield job, outcome
+            for made in job.made:
+                self._metrics.slate(made.timings, made.gap)
+
+    def _outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
         served = self._artifacts.current
         if len(jobs) > 1:
             asks = [job.task.ask for job in jobs]
@@ -130,13 +136,10 @@ class Desk:
 
     def _answer(self, served: Served, slate: Slate, job: Job, queued: float) -> Answer:
         timings = {"queue": queued, **slate.timings, "total": job.waited_ms()}
-        self._metrics.took(timings)
         certified = math.isfinite(slate.upper_bound)
-        if certified:
-            self._metrics.certified(slate.gap)
         shelf, rows = served.shelf, slate.indices.tolist()
         pairs = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
-        return Answer(
+        answer = Answer(
             items=[Chosen(one, reward, shelf.attributes(row)) for one, reward, row in pairs],
             value=slate.value,
             upper_bound=slate.upper_bound if certified else None,
@@ -145,6 +148,8 @@ class Desk:
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=served.version,
         )
+        job.made.append(answer)
+        return answer
 
     def _explained(self, served: Served, ask: Ask, job: Job, queued: float) -> bytes:
         slate = self._slate(served, ask, job.left_ms())

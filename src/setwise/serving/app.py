@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -18,11 +19,11 @@ from setwise.serving.bodies import whole
 from setwise.serving.door import Door
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import CONTENT_TYPE, Metrics
-from setwise.serving.refusals import Refusal
+from setwise.serving.plain import JSON, Plain
+from setwise.serving.refusals import Refusal, accident
 from setwise.serving.schemas import Reloaded, State, ask, batch
 from setwise.serving.settings import Settings
 
-JSON = "application/json"
 LONGEST_QUERY, MOST_FOUND, FOUND = 200, 100, 20
 _NO_CACHE = {"Cache-Control": "no-cache"}  # ask again every time; a tag makes that cheap
 
@@ -48,11 +49,10 @@ def _front(request: Asked) -> Front:
     return front
 
 
-async def _body(request: Asked) -> bytes:
+async def _body(front: Front, scope: Any, receive: Any) -> bytes:
     """The body; nothing of it is read while the queue is full."""
-    front = _front(request)
     front.admission.refuse_when_full()
-    return await whole(request.scope, request.receive, front.settings)
+    return await whole(scope, receive, front.settings)
 
 
 def _json(body: bytes) -> Said:
@@ -64,17 +64,20 @@ def _json(body: bytes) -> Said:
 
 @post("/v1/recommend", status_code=200)
 async def recommend(request: Asked) -> Said:
-    """The best slate for a user."""
-    front = _front(request)
-    asked = ask(await _body(request), front.settings)
-    return _json(await front.admission.submit(kind(asked), One(asked)))
+    """The best slate for a user: for methods and spellings of the address other than the one that the door knows."""
+    return _json(await _slate(_front(request), request.scope, request.receive))
+
+
+async def _slate(front: Front, scope: Any, receive: Any) -> bytes:
+    asked = ask(await _body(front, scope, receive), front.settings)
+    return await front.admission.submit(kind(asked), One(asked))
 
 
 @post("/v1/recommend/batch", status_code=200)
 async def recommend_batch(request: Asked) -> Said:
     """Many slates at once."""
     front = _front(request)
-    asked = batch(await _body(request), front.settings)
+    asked = batch(await _body(front, request.scope, request.receive), front.settings)
     return _json(await front.admission.submit(None, Many(asked)))
 
 
@@ -82,7 +85,7 @@ async def recommend_batch(request: Asked) -> Said:
 async def explain(request: Asked) -> Said:
     """A slate, and who lends whom what in it."""
     front = _front(request)
-    asked = ask(await _body(request), front.settings, explained=True)
+    asked = ask(await _body(front, request.scope, request.receive), front.settings, explained=True)
     return _json(await front.admission.submit(None, Why(asked)))
 
 
@@ -185,8 +188,7 @@ _COMMON = {
 
 
 def _refused(_: Asked, refusal: Refusal) -> Said:
-    headers = dict(refusal.headers) | ({"Connection": "close"} if refusal.status in (408, 413) else {})
-    return Response(refusal.body(), status_code=refusal.status, media_type=JSON, headers=headers)
+    return Response(refusal.body(), status_code=refusal.status, media_type=JSON, headers=dict(refusal.headers))
 
 
 def _by_litestar(request: Asked, error: HTTPException) -> Said:
@@ -196,7 +198,7 @@ def _by_litestar(request: Asked, error: HTTPException) -> Said:
 
 def _by_accident(request: Asked, error: Exception) -> Said:
     log().error("request failed", **where_it_failed(error))
-    return _refused(request, Refusal(500, "internal", "The service failed here; the operator's log says more."))
+    return _refused(request, accident())
 
 
 _HANDLERS = [
@@ -214,7 +216,7 @@ def application(front: Front, key: str | None) -> Door:
         exception_handlers={Refusal: _refused, HTTPException: _by_litestar, Exception: _by_accident},
     )
     routes.state["front"] = front
-    return Door(routes, key, front.metrics)
+    return Door(routes, {("POST", "/v1/recommend"): Plain(partial(_slate, front))}, key, front.metrics)
 
 
 def front(artifacts: Artifacts, settings: Settings, metrics: Metrics, guarded: bool) -> Front:

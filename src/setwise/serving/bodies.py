@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from setwise.serving.refusals import Refusal, too_large
+from setwise.serving.refusals import Refusal, too_large, too_slow
 from setwise.serving.settings import Settings
 
 LINGER_S = 2.0  # after a refusal, how long the rest of a body is read and dropped so that the refusal is seen
@@ -20,8 +20,7 @@ async def whole(scope: Any, receive: Any, settings: Settings) -> bytes:
         async with asyncio.timeout(settings.body_ms / 1000):
             return await _read(receive, settings.body_bytes)
     except TimeoutError:
-        message = f"The body must arrive within {settings.body_ms} ms, got a part of it; send it faster."
-        raise Refusal(408, "too_slow", message) from None
+        raise too_slow(settings.body_ms) from None
 
 
 async def _read(receive: Any, most: int) -> bytes:

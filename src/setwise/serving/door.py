@@ -1,18 +1,22 @@
 """The door: every request passes it on its way in, every answer on its way out.
 
 In: the API key, where one is set, for /v1 and /admin; no requests that another site's page makes a browser send. Out:
-headers that keep a browser from loading or running anything of other origins, and a count by route and status.
+headers that keep a browser from loading or running anything of other origins, and a count by route and status. Behind
+it are the routes of the framework, and those that do without.
 """
 
 from __future__ import annotations
 
+import asyncio
 import hmac
+from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 from setwise.serving import openapi
 from setwise.serving.bodies import dropped
 from setwise.serving.metrics import Metrics
+from setwise.serving.plain import refused
 from setwise.serving.refusals import Refusal
 
 GUARDED = ("/v1/", "/admin/")
@@ -29,38 +33,46 @@ _RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items
 
 
 class Door:
-    """Stands before the application."""
+    """Stands before the application, and before the routes that go ``straight``, by method and path."""
 
-    def __init__(self, application: Any, key: str | None, metrics: Metrics) -> None:
-        self._application, self._metrics = application, metrics
+    def __init__(
+        self, application: Any, straight: dict[tuple[str, str], Any], key: str | None, metrics: Metrics
+    ) -> None:
+        self._application, self._straight, self._metrics = application, straight, metrics
         self._key = None if key is None else f"Bearer {key}".encode()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        route = _route(scope["path"])
+        path, headers = scope["path"], dict(scope["headers"])
+        sent = self._marked(path, receive, send)
+        refusal = self._refused(path, headers)
+        if refusal is None:
+            await self._straight.get((scope["method"], path), self._application)(scope, receive, sent)
+        else:
+            await refused(refusal, sent)
+
+    def _marked(self, path: str, receive: Any, send: Any) -> Callable[[Any], Awaitable[None]]:
+        """``send``, with our headers and a count; and what is left of too long a body is read before the end."""
+        too_long = False
 
         async def sent(message: Any) -> None:
+            nonlocal too_long
             if message["type"] == "http.response.start":
-                self._metrics.answered(route, message["status"])
-                too_long[0] = message["status"] == 413
+                too_long = message["status"] == 413
                 message = message | {"headers": [*message["headers"], *_RAW]}
-            elif too_long[0] and not message.get("more_body", False):
+                # counted in the loop's next turn, when the answer is on its way
+                asyncio.get_running_loop().call_soon(self._metrics.answered, _route(path), message["status"])
+            elif too_long and not message.get("more_body", False):
                 await send(message | {"more_body": True})
                 await dropped(receive)
                 message = {"type": "http.response.body", "body": b""}
             await send(message)
 
-        too_long = [False]
-        refusal = self._refused(scope)
-        if refusal is None:
-            await self._application(scope, receive, sent)
-        else:
-            await _say(refusal, sent)
+        return sent
 
-    def _refused(self, scope: Any) -> Refusal | None:
-        headers = dict(scope["headers"])
+    def _refused(self, path: str, headers: dict[bytes, bytes]) -> Refusal | None:
         if _is_foreign(headers):
             return Refusal(403, "foreign", "The request must come from this service's own page, got another site's.")
-        if self._key is None or not scope["path"].startswith(GUARDED):
+        if self._key is None or not path.startswith(GUARDED):
             return None
         if hmac.compare_digest(headers.get(b"authorization", b""), self._key):
             return None
@@ -83,11 +95,3 @@ def _is_foreign(headers: dict[bytes, bytes]) -> bool:
 def _route(path: str) -> str:
     """What the metrics call a path: one of ours, or nothing that a stranger could choose."""
     return path if path in ROUTES else "/page" if path.startswith("/page/") else "other"
-
-
-async def _say(refusal: Refusal, send: Any) -> None:
-    body = refusal.body()
-    headers = {"content-type": "application/json", "content-length": str(len(body)), **refusal.headers}
-    raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
-    await send({"type": "http.response.start", "status": refusal.status, "headers": raw})
-    await send({"type": "http.response.body", "body": body})

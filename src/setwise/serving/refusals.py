@@ -14,6 +14,7 @@ import msgspec
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, TooLarge, UnknownId
 
 LONGEST = 400  # characters of a sentence: what came may be a megabyte
+_CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
 
 
 @dataclass(eq=False)
@@ -67,7 +68,19 @@ def late(milliseconds: int) -> Refusal:
 
 def too_large(limit: int) -> Refusal:
     """More bytes than a body may have."""
-    return Refusal(413, "too_large", f"The body must have at most {limit} bytes, got more; send a smaller one.")
+    message = f"The body must have at most {limit} bytes, got more; send a smaller one."
+    return Refusal(413, "too_large", message, _CLOSE)
+
+
+def too_slow(milliseconds: int) -> Refusal:
+    """A body that took too long to arrive."""
+    message = f"The body must arrive within {milliseconds} ms, got a part of it; send it faster."
+    return Refusal(408, "too_slow", message, _CLOSE)
+
+
+def accident() -> Refusal:
+    """Our own mistake."""
+    return Refusal(500, "internal", "The service failed here; the operator's log says more.")
 
 
 def unreadable(reason: str) -> Refusal:
