@@ -59,7 +59,7 @@ class DamagedArtifact(SetwiseError, OSError):
     """A saved object cannot be trusted: nothing of it was used."""
 
     def __init__(self, path: str | Path, reason: str, todo: str = "restore it or save it again") -> None:
-        self.path, self.reason = Path(path), reason
+        self.path, self.reason, self.todo = Path(path), reason, todo
         super().__init__(f"{self.path} must be an intact setwise artifact, but {reason}; {todo}.")
 
 

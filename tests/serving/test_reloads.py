@@ -144,6 +144,14 @@ def test_other_kinds_are_refused(tmp_path: Path) -> None:
         assert "the kind is 'catalog'" in refused(service.client.post("/admin/reload"), 422)
 
 
+def test_an_error_names_the_folder_of_the_operator(tmp_path: Path) -> None:
+    catalog = sw.Catalog(np.eye(3), np.eye(3), np.eye(3))
+    catalog.save(tmp_path / "only a catalogue")
+    with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as refusal:
+        Artifacts(tmp_path / "only a catalogue", Metrics())
+    assert "setwise-" not in str(refusal.value)
+
+
 def test_one_reload_at_a_time(service: Here) -> None:
     with service.front.artifacts.changing:
         assert refused(service.client.post("/admin/reload"), 409) == "A reload is under way; wait for it to end."

@@ -41,7 +41,10 @@ class Served:
         """The recommender saved in ``folder``, with compiled code that has run once."""
         with tempfile.TemporaryDirectory(prefix="setwise-") as private:
             version = _copied(folder, Path(private) / "artifact")
-            recommender = Recommender.load(Path(private) / "artifact")
+            try:
+                recommender = Recommender.load(Path(private) / "artifact")
+            except DamagedArtifact as error:  # of our copy: the folder's name is what the operator knows
+                raise DamagedArtifact(folder, error.reason, error.todo) from None
         _run_once(recommender)
         return cls(recommender, version, Shelf(recommender.index.catalog))
 

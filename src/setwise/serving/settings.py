@@ -25,15 +25,15 @@ def _setting(default: int, least: int, most: int, help_: str) -> Any:
 class Settings:
     """What the service allows itself and others; whole numbers all."""
 
-    body_bytes: int = _setting(1 << 20, 1 << 10, 1 << 30, "Bytes of a request's body.")
+    body_bytes: int = _setting(1 << 20, 1 << 10, 1 << 30, "The most bytes of a request's body.")
     body_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a body may take to arrive.")
-    k: int = _setting(100, 1, 10_000, "Items in a slate.")
+    k: int = _setting(100, 1, 10_000, "The most items in a slate.")
     slow_k: int = _setting(
-        20, 1, 10_000, "Items in a slate by beam search, and in an explanation, which compares with it."
+        20, 1, 10_000, "The most items in a slate by beam search, and in an explanation, which compares with it."
     )
-    history: int = _setting(1000, 1, 100_000, "Ids in a history.")
-    exclude: int = _setting(10_000, 1, 1_000_000, "Ids in a list of exclusions.")
-    batch: int = _setting(256, 1, 10_000, "Requests in one batch.")
+    history: int = _setting(1000, 1, 100_000, "The most ids in a history.")
+    exclude: int = _setting(10_000, 1, 1_000_000, "The most ids in a list of exclusions.")
+    batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")
     queue: int = _setting(64, 1, 100_000, "Requests that wait for a thread; the next one is answered 503.")
     deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request that still waits is answered 504.")
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
