@@ -8,8 +8,8 @@ For 100 held-out users of the playlist catalogues, k = 5 and 10, the share of th
   320, 640 or 1,280 candidates;
 * ``k-nn``: as many items by total score alone;
   both ranked by swap search with the budget of 100 and of 1,000 candidate solutions, as Figure 3 counts them;
-* ``recommender``: ``Recommender.recommend`` as it comes, 64 cells, without certificate: at most 400 candidates, joined
-  twice by newcomers from the reserve (``setwise/request.py``);
+* ``recommender``: ``Recommender.recommend`` as it comes, 64 cells, without certificate: at most 400 candidates, a
+  quarter of them the leader's followers (``setwise/request.py``), ranked by swap search at its own budget;
 * ``greedy`` and ``top-k`` on the recommender's candidates, to see what there is to lose.
 
 The best known is the best of a heavy search and of everything above: nothing here can have more than all of it.

@@ -17,6 +17,7 @@ from setwise.certificates.verify import verify
 from setwise.encoder import Encoder
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, UnknownId
 from setwise.recommender import Recommender
+from setwise.retrieval.partition import Partition
 from setwise.training import SimpleTransformer
 from worlds import REWARDS, random_catalog
 
@@ -371,30 +372,22 @@ def test_gaps_of_values_that_are_not_positive() -> None:
     assert 0 <= slate.gap <= 1
 
 
-def test_newcomers_join_from_the_reserve(monkeypatch) -> None:
-    """The best set here needs an item that no cell's best few hold: only company tells that it is wanted."""
-    better = 0
-    for seed in range(6):
-        catalog, _ = random_catalog(seed, 400, d=4, sharpness=3.0)
-        index = sw.Index.build(catalog, cells=4, progress=False)
-        user = np.random.default_rng(seed).normal(size=4)
-        recommender = sw.Recommender(index, certify=False, candidates=20)
-        slate = recommender.recommend(user, k=3, exclude=[5])
-        monkeypatch.setattr("setwise.request.LARGEST_RESERVE", 0)
-        without = sw.Recommender(index, certify=False, candidates=20).recommend(user, k=3, exclude=[5])
-        monkeypatch.undo()
+def test_followers_of_the_leader_are_candidates() -> None:
+    """Item 0 has the highest score; 1 to 4 attend to it alone, and their own scores are the lowest there are."""
+    rng = np.random.default_rng(0)
+    n, leader, others = 160, np.array([8.0, 0.0]), np.array([0.0, 8.0])
+    query, key = np.tile(others, (n, 1)), np.tile(others, (n, 1))
+    query[:5], key[0] = leader, leader
+    value = rng.uniform(0.1, 1.0, size=(n, 1))
+    value[0], value[1:5] = 2.0, 0.0
+    catalog, user = sw.Catalog(query, key, value), np.ones(1)
+    cells = np.arange(n) % 4  # cells that know nothing of who attends to whom: the followers are last in theirs
+    index = sw.Index.build(catalog, partition=Partition.of(catalog, cells, 4), progress=False)
+    for slate in (
+        sw.Recommender(index, certify=False, candidates=40).recommend(user, k=5),
+        sw.Recommender(index, certify=False, candidates=40).recommend_many([user], k=5)[0],
+    ):
+        assert sorted(slate.indices.tolist()) == [0, 1, 2, 3, 4]
         assert slate.value == pytest.approx(sw.set_value(catalog, user, slate.indices), rel=1e-12)
-        assert 5 not in slate.indices
-        assert len(np.unique(slate.indices)) == 3
-        assert slate.value >= without.value * (1 - 1e-12)
-        better += slate.value > without.value * (1 + 1e-9)
-        same = recommender.recommend_many([user], k=3, exclude=[5])[0]
-        assert same.indices.tolist() == slate.indices.tolist()
-    assert better
-
-
-def test_without_time_nobody_joins() -> None:
-    catalog, user = random_catalog(0, 400, d=4, sharpness=3.0)
-    recommender = sw.Recommender(sw.Index.build(catalog, cells=4, progress=False), certify=False, candidates=20)
-    slate = recommender.recommend(user, k=3, budget_ms=0.1)
-    assert slate.value == pytest.approx(sw.set_value(catalog, user, slate.indices), rel=1e-12)
+    top = sw.Recommender(index, certify=False, candidates=40).recommend(user, k=5, ranker="knn")
+    assert sorted(top.indices.tolist()) == sorted(np.argsort(-value[:, 0])[:5].tolist())

@@ -68,6 +68,11 @@ class _Way:
     ranker: str
     cells: CellBounds | None
 
+    @property
+    def company(self) -> bool:
+        """Whether the ranker looks at more than scores."""
+        return self.ranker != "knn"
+
     def answered(self, request: Request) -> Slate:
         """The request, ranked, certified and judged."""
         upper_bound = math.inf
@@ -188,7 +193,7 @@ class Recommender:
         asker: Asker = (user, NOTHING) if history is None else self._readers(way.index.catalog, [history])[0]
         request = _asked(way.index, asker, k, began, exclude, include, where, at_most, budget_ms)
         with request.timed("retrieve"):
-            request.retrieve(self._candidates)
+            request.retrieve(self._candidates, way.company)
         return way.answered(request)
 
     def recommend_many(
@@ -219,7 +224,7 @@ class Recommender:
                 if users is None:
                     askers = self._readers(way.index.catalog, some)
                 requests = [_asked(way.index, asker, k, time.perf_counter(), **wishes) for asker in askers]
-                retrieve_together(requests, self._candidates)
+                retrieve_together(requests, self._candidates, way.company)
                 slates += pool.map(lambda request: way.answered(request.resumed()), requests)
         return slates
 

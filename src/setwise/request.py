@@ -1,9 +1,8 @@
 """One recommendation on its way: retrieve candidates, rank them, certify the answer.
 
-Phase One knows the user, not the slate: among the best of every cell by score the item may be missing that would be
-worth most beside those chosen. So the pass over the catalogue brings a reserve as well, and swap search, once it has a
-set, is joined twice by the newcomers of that reserve with which the set is worth most (``retrieval/company.py``), and
-goes on from where it was. (What that is worth: docs/results.md, Figure 3.)
+Phase One knows what items lend, not what they are worth in company: among the best of every cell by score the followers
+of the leader may be missing. So the pass over the catalogue brings a reserve as well, and those of it that make the
+best pairs with the leader are candidates, too (``retrieval/company.py``; what that is worth: docs/results.md, Reach).
 
 Where the search for the bound meets a better feasible set than the ranker's, that one is the answer. Pins and
 ``at_most`` only make the feasible sets fewer, so the bound holds for them too.
@@ -26,9 +25,8 @@ from setwise.checks import milliseconds, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.instance import Instance
 from setwise.ranking import Ranking, rank
-from setwise.ranking.swap_search import enough
 from setwise.retrieval import Index
-from setwise.retrieval.company import newcomers
+from setwise.retrieval.company import followers
 from setwise.retrieval.state import Found
 from setwise.slate import Slate, Wishes
 from setwise.users import User
@@ -46,9 +44,7 @@ LEAST_MS = 0.5  # a phase is given at least this
 PROVEN_WITHIN = 1e-8  # of Σ |f_i|: what rounding outwards leaves between value and bound of a search that has ended
 TIMED = ("swap", "exact")  # rankers that take budget_ms
 RESERVE, LARGEST_RESERVE = 9, 6_400  # so many times k of every cell, and rows times heads in all at most
-NEWCOMERS = 50  # join the candidates from the reserve, each time
-MEETING_MS = 5.0  # with less left of a budget they are not looked for
-FIRST_SHARE, AGAIN_SHARES = 0.5, (0.125, 0.125)  # of the evaluations that are enough for a search by itself
+FOLLOWERS = 0.25  # of the candidates
 
 
 def wished(
@@ -92,7 +88,6 @@ class Request:
         self.budget_ms = milliseconds(budget_ms)
         self.timings: dict[str, float] = {}
         self.complete = False  # whether the candidates are all the items that may be shown
-        self.reserve: Rows = np.zeros(0, np.intp)  # who may still join the candidates
         self.rows: Rows
         self.chosen: Rows
         self.value: float
@@ -117,13 +112,14 @@ class Request:
 
     # --- Phase One ---
 
-    def retrieve(self, most: int) -> None:
-        """The best of every cell, by total score and by each head: all there is, or the most promising of too many."""
+    def retrieve(self, most: int, company: bool = True) -> None:
+        """The best of every cell, by total score and by each head: all there is, or the most promising of too many.
+
+        With ``company`` a quarter of them are the leader's followers: top-k has no use for those.
+        """
         if not self.sees_all(most):
-            wishes = self.wishes
-            self.take(
-                self.index.found(self.user, wishes.k, wishes.exclude, wishes.where, self.per_head, self.held_back), most
-            )
+            wishes, reserve = self.wishes, self.reserve if company else 0
+            self.take(self.index.found(self.user, wishes.k, wishes.exclude, wishes.where, self.per_head, reserve), most)
 
     @property
     def per_head(self) -> int:
@@ -131,8 +127,8 @@ class Request:
         return PER_HEAD if self.catalog.heads > 1 else 0
 
     @property
-    def held_back(self) -> int:
-        """How many of each cell are the reserve."""
+    def reserve(self) -> int:
+        """How many more of each cell are asked whether they follow the leader."""
         return min(RESERVE * self.wishes.k, LARGEST_RESERVE // (self.catalog.heads * self.index.partition.n_cells))
 
     def sees_all(self, most: int) -> bool:
@@ -152,10 +148,20 @@ class Request:
         return self.complete
 
     def take(self, found: Found, most: int) -> None:
-        """These are the candidates, or the most promising of them, and the pins; the others are in reserve."""
-        rows = found.best if len(found.best) <= most else self._promising(found.best, max(most, self.wishes.k))
+        """These are the candidates, or the most promising of them; the followers from the reserve; and the pins."""
+        few = int(FOLLOWERS * most) if len(found.reserve) else 0
+        rows = found.best
+        if len(rows) > most - few:
+            rows = self._promising(rows, max(most - few, self.wishes.k))
+        if few:
+            others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
+            rows = np.concatenate([rows, followers(self.catalog, self.user, self._leader(rows), others, few)])
         self.rows = np.union1d(rows, self.wishes.include).astype(np.intp)
-        self.reserve = np.setdiff1d(np.concatenate([found.best, found.reserve]), self.rows, assume_unique=True)
+
+    def _leader(self, rows: Rows) -> int:
+        """The one of highest total score."""
+        score, _ = objective.scores(self.catalog, self.user, rows, None)
+        return int(rows[np.argmax(score.sum(axis=0) + objective.base_scores(self.catalog, self.user, rows))])
 
     def _promising(self, rows: Rows, most: int) -> Rows:
         """The best of each cell, and then whoever ranks highest by total score or in some head."""
@@ -173,38 +179,10 @@ class Request:
     def rank(self, ranker: str, certify: bool) -> None:
         """Choose among the candidates."""
         self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
-        share = RANK_SHARE if certify else CERTIFY_SHARE
-        if ranker == "swap":
-            self._search_with_company(share)
-            return
-        timed = ranker in TIMED and self.budget_ms is not None
-        options: dict[str, Any] = {"budget_ms": self.left_ms(share, None)} if timed else {}
+        options: dict[str, Any] = {}
+        if ranker in TIMED and self.budget_ms is not None:
+            options["budget_ms"] = self.left_ms(RANK_SHARE if certify else CERTIFY_SHARE, None)
         self._adopt(rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options))
-
-    def _search_with_company(self, share: float) -> None:
-        """Swap search; then newcomers join from the reserve and it goes on, while there are some and time is left."""
-        shares = [FIRST_SHARE, *AGAIN_SHARES] if len(self.reserve) else [1.0]
-        left = self.left_ms(share, None)
-        ends = None if left is None else time.perf_counter() + left / 1000
-        for number, part in enumerate(shares):
-            if number and not self._meets(ends):
-                return
-            options: dict[str, Any] = {} if ends is None else {"budget_ms": max(_until(ends), LEAST_MS)}
-            if ends is None or number + 1 < len(shares):  # the last search takes all the time that is left
-                options["evaluations"] = int(part * enough(self.instance.m, self.wishes.k))
-            if number:
-                options["start"] = np.searchsorted(self.rows, self.chosen)
-            self._adopt(rank(self.instance, self.wishes.k, "swap", **self._constraints(), **options))
-
-    def _meets(self, ends: float | None) -> bool:
-        """Whether newcomers joined the candidates."""
-        if not len(self.reserve) or (ends is not None and _until(ends) < MEETING_MS):
-            return False
-        joining = newcomers(self.catalog, self.user, self.chosen, self.reserve, NEWCOMERS)
-        self.rows = np.union1d(self.rows, joining)
-        self.reserve = np.setdiff1d(self.reserve, joining, assume_unique=True)
-        self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
-        return True
 
     def _constraints(self) -> dict[str, Any]:
         """The wishes as ``rank`` takes them: pins are positions among the candidates."""
@@ -262,12 +240,7 @@ class Request:
         )
 
 
-def _until(moment: float) -> float:
-    """Milliseconds from now."""
-    return 1000 * (moment - time.perf_counter())
-
-
-def retrieve_together(requests: Sequence[Request], most: int) -> None:
+def retrieve_together(requests: Sequence[Request], most: int, company: bool = True) -> None:
     """``retrieve`` for requests with one k, one filter and one index, in one pass; each is charged its share of it."""
     start = time.perf_counter()
     asking = [request for request in requests if not request.sees_all(most)]
@@ -279,7 +252,7 @@ def retrieve_together(requests: Sequence[Request], most: int) -> None:
             [request.wishes.exclude for request in asking],
             one.wishes.where,
             one.per_head,
-            one.held_back,
+            one.reserve if company else 0,
         )
         for request, mine in zip(asking, found, strict=True):
             request.take(mine, most)

@@ -295,34 +295,3 @@ def test_hand_made_pairs_may_have_holes() -> None:
     )
     best, mine = sw.rank(instance, 3, "exhaustive"), sw.rank(instance, 3, "swap")
     assert mine.value == pytest.approx(best.value)
-
-
-def test_a_search_goes_on_from_a_set_and_never_ends_below_it() -> None:
-    for seed in range(20):
-        instance = random_instance(seed, n=30, heads=1 + seed % 3, sharpness=3.0)
-        begun = sw.rank(instance, 4, "swap", evaluations=300)
-        for evaluations in (1, 200, 5000):
-            gone_on = sw.rank(instance, 4, "swap", evaluations=evaluations, start=begun.indices)
-            assert gone_on.value >= begun.value * (1 - 1e-12)
-        shuffled = np.random.default_rng(seed).permutation(30)  # positions are of the candidates as they came
-        other = instance.permuted(shuffled)
-        start = np.flatnonzero(np.isin(shuffled, begun.indices))
-        assert sw.rank(other, 4, "swap", evaluations=5000, start=start).value == pytest.approx(gone_on.value, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("start", "sentence"),
-    [
-        ([1, 2, 3, 4], "start must be a set that keeps to all limits"),
-        ([30], "start must"),
-        ([0], "start must be a set that keeps to all limits"),
-    ],
-)
-def test_starts_that_cannot_be(start, sentence) -> None:
-    with pytest.raises(sw.SetwiseError, match=sentence):
-        sw.rank(random_instance(0, n=30), 3, "swap", exclude=[0], start=start)
-
-
-def test_pins_stay_when_a_search_goes_on() -> None:
-    instance = random_instance(3, n=30)
-    assert 7 in sw.rank(instance, 3, "swap", include=[7], start=[1, 2]).indices

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise.checks import index_array, listed, whole_number
+from setwise.checks import listed, whole_number
 from setwise.constraints import Constraints
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.instance import Instance
@@ -117,8 +117,6 @@ def _in_catalogue_order(
         pinned=where[constraints.pinned],
         labels=constraints.labels[:, order],
     )
-    if options.get("start") is not None:  # positions among the candidates, too
-        options = {**options, "start": where[index_array("start", options["start"], instance.m, "the candidates")]}
     ranking = function(instance.permuted(order), sorted_constraints, **options)
     return replace(ranking, indices=order[ranking.indices])
 

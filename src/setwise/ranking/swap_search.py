@@ -4,8 +4,7 @@ A climb begins with the pinned items and an anchor, grows greedily to k members,
 (one member out, one candidate in), newcomers (while |S| < k) and departures as long as F rises; in an ordered slate
 also the best exchange of two places or shift of one item past others. Anchors are the candidates of highest score, of
 highest reward beside the leader and of most attention received; after them climbs begin from the best set found with
-some members replaced at random. A search that is given a set goes on from that one instead. The order of the work does
-not depend on the budget: more of it never gives less.
+some members replaced at random. The order of the work does not depend on the budget: more of it never gives less.
 
 Weights are e^(logit − the row's largest), at least e^−700: where the logits of a row lie further apart, the search is
 blind below, and greedy, which is exact for any logits, stands in if it does better.
@@ -18,11 +17,10 @@ import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from setwise.checks import index_array, milliseconds, whole_number
+from setwise.checks import milliseconds, whole_number
 from setwise.constraints import Constraints
-from setwise.errors import InvalidInput
 from setwise.instance import Instance
 from setwise.ranking.greedy import greedy
 from setwise.ranking.ranking import Ranking
@@ -52,14 +50,12 @@ def swap(
     evaluations: int | None = None,
     budget_ms: float | None = None,
     seed: int = 0,
-    start: ArrayLike | None = None,
 ) -> Ranking:
     """The best set that many climbs find.
 
     ``evaluations`` stops after so many sets (the same answer on any machine), ``budget_ms`` after so many milliseconds;
     one greedy growth is always finished. Without either, 1,000 k m sets but at most 400,000,
-    or 100 k m if that is more. ``start`` is a feasible set to climb from: the search goes on from there as if its own
-    climbs had led to it, and never ends below it.
+    or 100 k m if that is more.
     """
     from setwise.ranking import swap_kernels  # compiled: imported when first needed, so that `import setwise` is light
 
@@ -67,13 +63,10 @@ def swap(
     budget = milliseconds(budget_ms)
     most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
     if evaluations is None and budget is None:
-        most = enough(instance.m, constraints.k)
+        most = _default_evaluations(instance, constraints)
     most = min(most, ENOUGH_A_SET * _sets(constraints))
-    known = None if start is None else _checked(start, instance, constraints)
-    problem = _problem(instance, constraints, begun=known is not None)
+    problem = _problem(instance, constraints)
     search = _search(problem, whole_number("seed", seed, least=0))
-    if known is not None:
-        _go_on_from(known, problem, search)
     if budget is None:
         swap_kernels.advance(problem, search, most)
     else:
@@ -85,26 +78,8 @@ def swap(
     return ranking
 
 
-def _checked(start: ArrayLike, instance: Instance, constraints: Constraints) -> NDArray[np.int64]:
-    """The positions of a feasible set, pinned ones first as the search has them."""
-    given = np.unique(index_array("start", start, instance.m, "the candidates"))
-    known = np.concatenate([constraints.pinned, np.setdiff1d(given, constraints.pinned)]).astype(np.int64)
-    if len(known) > constraints.k or not constraints.admits(known):
-        raise InvalidInput("start", "a set that keeps to all limits", "another", "start from a set that was ranked")
-    return known
-
-
-def _go_on_from(known: NDArray[np.int64], problem: Problem, search: Search) -> None:
-    """As if a climb had just begun from this set."""
-    from setwise.ranking import swap_kernels
-
-    search.tally[swap_kernels.STARTED], search.tally[swap_kernels.PHASE] = 1, swap_kernels.GROWING
-    swap_kernels.adopt(problem, search, known, len(known))
-
-
-def enough(m: int, k: int) -> int:
-    """The evaluations of a search without a budget."""
-    pairs = min(k, m) * m
+def _default_evaluations(instance: Instance, constraints: Constraints) -> int:
+    pairs = min(constraints.k, instance.m) * instance.m
     return max(min(ENOUGH_A_PAIR * pairs, ENOUGH), LEAST_A_PAIR * pairs)
 
 
@@ -143,7 +118,7 @@ def _is_wild(instance: Instance) -> bool:
 # --- an instance as arrays ---
 
 
-def _problem(instance: Instance, constraints: Constraints, begun: bool = False) -> Problem:
+def _problem(instance: Instance, constraints: Constraints) -> Problem:
     from setwise.ranking.swap_kernels import Problem
 
     table = RewardTable.of(instance.rewards)
@@ -170,7 +145,7 @@ def _problem(instance: Instance, constraints: Constraints, begun: bool = False) 
         constraints.limits,
         slot,
         pair_at,
-        np.empty(0, np.int64) if begun else _anchors(instance, free),
+        _anchors(instance, free),
     )
     parts: list[Any] = [*map(_read_only, arrays), min(constraints.k, instance.m)]
     return Problem(*parts)

@@ -1,9 +1,10 @@
-"""Company: who would be worth most beside a slate that is already there. Phase One asked by the slate, not by the user.
+"""Company: who would be worth most beside items that will be there. Phase One asked by the leader, not by the user.
 
-Phase One takes the best of every cell by score, before anything is known of the slate. Once a good set S has been
-found, the other items can be asked what a score does not say: the value F(S ∪ {c}) of the slate with each of them. An
-item of modest score that attends to S's best member, and draws nobody else's attention from it, is worth more there
-than many of higher score. One pass over the rows asked: k + 1 attention rows change, each by one term,
+Phase One takes the best of every cell by score. But a score is what an item lends; what it is worth depends on whom it
+attends to. Under strong attention the best sets are a leader, the item of highest score, and followers whose rewards
+come from it: items of modest score that attend to the leader and to little else. So all items of a reserve are asked
+for the value F(S ∪ {c}) of a set S = {leader} with each of them. One pass over the rows asked: k + 1 attention rows
+change, each by one term,
 
     a_i(S ∪ {c}) = base_i·u⁰ + Σ_h (N_i^h + w_ic^h s_c^h) / (D_i^h + w_ic^h)      for i in S,
     a_c(S ∪ {c}) = base_c·u⁰ + Σ_h (N_c^h + w_cc^h s_c^h) / (D_c^h + w_cc^h),
@@ -25,9 +26,9 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 
 
-def newcomers(catalog: Catalog, user: User, chosen: Rows, rows: Rows, most: int) -> Rows:
-    """The ``most`` of ``rows`` beside which the set ``chosen`` is worth most, the best first."""
-    values = values_beside(catalog, user, chosen, rows)
+def followers(catalog: Catalog, user: User, leader: int, rows: Rows, most: int) -> Rows:
+    """The ``most`` of ``rows`` with which the ``leader`` makes the best pair, the best first."""
+    values = values_beside(catalog, user, np.array([leader]), rows)
     if most < len(rows):
         best = np.argpartition(-values, most)[:most]
         rows, values = rows[best], values[best]
