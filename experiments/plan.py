@@ -57,7 +57,12 @@ def _closed_loop(name: str, world: str, minutes: float) -> Step:
     small = "--slates 1500 --items 150 --users 6 --epochs 1"
     script = "experiments/closed_loop.py"
     arguments = f"--worlds {world} --seeds 2"
-    return Step(name, script, f"{arguments} --slates 100000", f"{arguments} {small}", minutes)
+    return Step(name, script, arguments, f"{arguments} {small}", minutes)
+
+
+def _scaling(name: str, source: str, sizes: str, minutes: float, *needs: str) -> Step:
+    script, arguments = "experiments/scaling.py", f"--sources {source}"
+    return Step(name, script, f"{arguments} --sizes {sizes}", f"{arguments} --quick", minutes, needs)
 
 
 def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: str) -> Step:
@@ -85,9 +90,9 @@ PLAN = (
         caches=True,
         after="figure_3_trivago",
     ),
-    Step("reach", "experiments/reach.py", "--users 50", "--quick", 6.0, (ONE_HEAD,)),
-    _closed_loop("closed_loop_with", "'set effects'", 7.5),
-    _closed_loop("closed_loop_without", "'no set effects'", 7.5),
+    Step("reach", "experiments/reach.py", "", "--quick", 6.0, (ONE_HEAD,)),
+    _closed_loop("closed_loop_with", "'set effects'", 8.0),
+    _closed_loop("closed_loop_without", "'no set effects'", 8.0),
     Step(
         "held_out_hits",
         "experiments/held_out_hits.py",
@@ -104,14 +109,8 @@ PLAN = (
         1.6,
         (ONE_HEAD, FOUR_HEADS),
     ),
-    Step(
-        "scaling",
-        "experiments/scaling.py",
-        "--sizes 10000 100000 1000000 3000000",
-        "--quick",
-        8.0,
-        (ONE_HEAD, FOUR_HEADS),
-    ),
+    _scaling("scaling", "bootstrapped", "10000 100000 1000000 3000000", 6.0, ONE_HEAD, FOUR_HEADS),
+    _scaling("scaling_simulated", "simulated", "10000 100000 1000000", 5.0),
     Step(
         "retrieval",
         "benchmarks/retrieval.py",
