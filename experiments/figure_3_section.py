@@ -148,9 +148,9 @@ def _why_the_order(known: dict[Key, Floats]) -> list[str]:
     if not beam or min(beam) >= 0:
         return []
     text = (
-        "Where Phase One + beam is the last of the four, the paper's order fails by that one method: Phase One gives up "
-        "items of high score for items that pay only in the right company. Beam search adds one item at a time by what "
-        "it gains at once, does not find that company, and misses the scores."
+        "Where Phase One + beam is the last of the four, the paper's order fails by that one method: Phase One gives "
+        "up items of high score for items that pay only in the right company. Beam search adds one item at a time by "
+        "what it gains at once, does not find that company, and misses the scores."
     )
     better = sum(one > 0 for one in swap)
     return [f"{text} Swap search, which exchanges members, gains by Phase One in {better} of {len(swap)} settings."]

@@ -214,8 +214,8 @@ def _why_figure_4(rows: list[Row]) -> str:
     single = figure_4.summary(chosen(rows, ranker="paper", reading="single"))
     if single["losses"] > single["wins"]:
         text += (
-            " Pair by pair beam search is ahead: its first tuples stay near the greedy set, while Phase Two, having begun "
-            "with it, tries other combinations, most of which are worse; it is the best of them that counts."
+            " Pair by pair beam search is ahead: its first tuples stay near the greedy set, while Phase Two, having "
+            "begun with it, tries other combinations, most of which are worse; it is the best of them that counts."
         )
     if found["losses"] < 100 - figure_4.PAPER["wins"]:
         text += " Fewer pairs are lost here than the paper has that are not won."
