@@ -298,6 +298,19 @@ def test_wins_ties_and_improvement_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
     assert summary["improvement"] == pytest.approx(100 * (0.5 + 0 - 0.5 + 1) / 4)
 
 
+# --- reach ---
+
+
+def test_shares_of_the_best_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    reach = loaded(monkeypatch, "reach")
+    about = {"catalogue": "c", "k": 5, "candidates": None, "solutions": None, "ms": None, "upper_bound": None}
+    rows = [about | {"user": user, "method": "best known", "value": 4.0, "upper_bound": 5.0} for user in range(2)]
+    rows += [about | {"user": user, "method": "greedy", "value": 3.0 - user, "ms": 1.0 + user} for user in range(2)]
+    assert reach.shares(rows) == {("c", 5, "greedy", None, None): (0.625, 0.5, 1.5)}
+    assert reach.certified_gap(rows, "c", 5) == pytest.approx(0.2)
+    assert reach.table(rows).row_count == 1
+
+
 # --- scaling ---
 
 
