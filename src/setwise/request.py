@@ -25,6 +25,7 @@ from setwise.checks import milliseconds, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.instance import Instance
 from setwise.ranking import Ranking, rank
+from setwise.ranking.swap_search import enough
 from setwise.retrieval import Index
 from setwise.retrieval.company import followers
 from setwise.retrieval.state import Found
@@ -182,6 +183,8 @@ class Request:
         options: dict[str, Any] = {}
         if ranker in TIMED and self.budget_ms is not None:
             options["budget_ms"] = self.left_ms(RANK_SHARE if certify else CERTIFY_SHARE, None)
+        if ranker == "swap":  # a budget is a limit, not a wish: who has found enough leaves the rest to the certificate
+            options["evaluations"] = enough(self.instance.m, self.wishes.k)
         self._adopt(rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options))
 
     def _constraints(self) -> dict[str, Any]:

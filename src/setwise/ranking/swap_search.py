@@ -63,7 +63,7 @@ def swap(
     budget = milliseconds(budget_ms)
     most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
     if evaluations is None and budget is None:
-        most = _default_evaluations(instance, constraints)
+        most = enough(instance.m, constraints.k)
     most = min(most, ENOUGH_A_SET * _sets(constraints))
     problem = _problem(instance, constraints)
     search = _search(problem, whole_number("seed", seed, least=0))
@@ -78,8 +78,9 @@ def swap(
     return ranking
 
 
-def _default_evaluations(instance: Instance, constraints: Constraints) -> int:
-    pairs = min(constraints.k, instance.m) * instance.m
+def enough(m: int, k: int) -> int:
+    """The evaluations of a search that is given no budget."""
+    pairs = min(k, m) * m
     return max(min(ENOUGH_A_PAIR * pairs, ENOUGH), LEAST_A_PAIR * pairs)
 
 
