@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python experiments/scaling.py --data ../shared/data --out report/scaling.csv
 
 A request is ``Recommender.recommend`` without a certificate: the best of every cell, at most 400 of them, ranked by
-swap search, judged. (The certificate takes whatever budget it is given, and reads all n scores once: docs/results.md.)
+swap search, judged. (The certificate takes the budget it is given, and reads all n scores once: docs/measurements.md.)
 Requests are warm, one at a time, each three times, of which the fastest counts; figures are medians over users, values
 are the judge's. Milliseconds are given by the wall's clock and by the processor's, which other work on the machine
 disturbs less.
@@ -18,7 +18,8 @@ same track stay near each other, as covers and remasters do.
 * k, heads and cells, one at a time, at n = 10^5 with ``scan``.
 
 Exponents are slopes of log milliseconds of processor time against log n by least squares from 10^5 on, for the whole
-request and for retrieval alone: ranking costs the same at any n, and hides the growth of the rest while that is small.
+request and for retrieval alone (the best of every cell, without the reserve that a request brings too): ranking costs
+the same at any n, and hides the growth of the rest while that is small.
 """
 
 from __future__ import annotations

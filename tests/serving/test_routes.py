@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 import time
@@ -14,6 +15,7 @@ import setwise as sw
 from setwise.errors import MalformedFile, TooLarge
 from setwise.serving.admission import Job
 from setwise.serving.answers import Desk, One, kind
+from setwise.serving.plain import Plain
 from setwise.serving.refusals import Refusal, from_error
 from setwise.serving.schemas import Ask
 from worlds import random_catalog
@@ -257,3 +259,18 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
         assert [item["id"] for item in service.client.get("/v1/items?q=7").json()["items"]] == [7]
         assert [item["id"] for item in service.client.get("/v1/items?ids=7,x,-1,39").json()["items"]] == [7, 39]
         assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}
+
+
+def test_an_accident_on_the_straight_way_is_told_without_details() -> None:
+    sent = []
+
+    async def fails(scope, receive) -> bytes:
+        raise ValueError("/a/path that nobody may see")
+
+    async def send(message) -> None:
+        sent.append(message)
+
+    asyncio.run(Plain(fails)({}, None, send))
+    assert sent[0]["status"] == 500
+    assert b"operator's log" in sent[1]["body"]
+    assert b"path" not in sent[1]["body"]
