@@ -51,11 +51,13 @@ def phases(recommender: sw.Recommender, user: np.ndarray, budget_ms: float | Non
     snapshot = recommender._current(True)
     wishes = wished(snapshot.index, K, NONE, NONE, None, None)
     request = Request(snapshot.index, user, wishes, budget_ms, time.perf_counter())
-    return (
-        milliseconds(lambda: request.retrieve(CANDIDATES))
-        + milliseconds(lambda: request.rank("swap", True))
-        + milliseconds(lambda: request.certify(snapshot.cells))
-    )
+    first = [
+        lambda: request.retrieve(CANDIDATES),
+        lambda: request.rank("swap", True),
+        lambda: request.certify(snapshot.cells),
+    ]
+    took = sum(milliseconds(phase) for phase in first)
+    return took if request.settled else took + milliseconds(request.rank_on) + milliseconds(request.certify_on)
 
 
 def in_process(recommender: sw.Recommender, users: np.ndarray, turns: int) -> list[dict]:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
-from setwise import recommender
+from setwise import recommender, request
 from setwise.certificates.cell_bounds import CellBounds
 from setwise.certificates.verify import verify
 from setwise.encoder import Encoder
@@ -67,6 +67,19 @@ def test_no_feasible_set_of_a_small_catalogue_beats_the_bound(seed, heads, base,
     assert slate.value <= best + 1e-9 * abs(best)
     if slate.proven:
         assert slate.value == pytest.approx(best, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("wishes", [{}, {"at_most": {"artist": 1}}, {"include": ["song 3"], "budget_ms": 10_000}])
+@pytest.mark.parametrize("hasty", [False, True])
+def test_a_certificate_never_costs_value(wishes, hasty, monkeypatch) -> None:
+    """Ranking stops early where a proof may come; where none comes, it must have gone all the way."""
+    if hasty:  # a glance, and no time for a proof: everything is left to what follows
+        for name, little in (("FIRST_LOOK", 10_000), ("FIRST_PROOF", 0.0), ("CERTIFY_MS", 0.0)):
+            monkeypatch.setattr(request, name, little)
+    for seed in range(6):
+        rec, user = world(seed, sharpness=3.0)
+        certified, plain = (rec.recommend(user, k=6, certify=each, **wishes) for each in (True, False))
+        assert certified.value >= plain.value * (1 - 1e-9)
 
 
 def test_wishes_are_kept() -> None:

@@ -13,7 +13,6 @@ places: ordered slates are ranked as an ``Instance``.)
 
 from __future__ import annotations
 
-import math
 import os
 import threading
 import time
@@ -75,13 +74,17 @@ class _Way:
 
     def answered(self, request: Request) -> Slate:
         """The request, ranked, certified and judged."""
-        upper_bound = math.inf
         with request.timed("rank"):
             request.rank(self.ranker, self.cells is not None)
         with request.timed("certify"):
             if self.cells is not None:
-                upper_bound = request.certify(self.cells)
-        return request.slate(self.ranker, upper_bound)
+                request.certify(self.cells)
+        if not request.settled:
+            with request.timed("rank"):
+                request.rank_on()
+            with request.timed("certify"):
+                request.certify_on()
+        return request.slate(self.ranker, request.upper_bound)
 
 
 class Recommender:

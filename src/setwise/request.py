@@ -4,8 +4,10 @@ Phase One knows what items lend, not what they are worth in company: among the b
 of the leader may be missing. So the pass over the catalogue brings a reserve as well, and those of it that make the
 best pairs with the leader are candidates, too (``retrieval/company.py``; what that is worth: docs/results.md, Reach).
 
-Where the search for the bound meets a better feasible set than the ranker's, that one is the answer. Pins and
-``at_most`` only make the feasible sets fewer, so the bound holds for them too.
+Swap search mostly finds the best set in its first few climbs and then only assures itself. A certificate assures more:
+so where one is wanted, ranking stops early, and goes on only if no proof is found in a while. Where the search for the
+bound meets a better feasible set than the ranker's, that one is the answer. Pins and ``at_most`` only make the feasible
+sets fewer, so the bound holds for them too.
 """
 
 from __future__ import annotations
@@ -39,8 +41,10 @@ Rows = NDArray[np.intp]
 
 PER_HEAD = 2  # of each cell by every head alone, when there are several
 CERTIFY_MS = 100.0  # for the certificate when no budget is given
-RANK_SHARE = 0.4  # of the budget that retrieval leaves is for ranking
+RANK_SHARE = 0.4  # of the budget that is left is for ranking
 CERTIFY_SHARE = 0.9  # of the budget that ranking leaves is for the certificate, the rest for the judge
+FIRST_LOOK = 16  # that part of swap search's evaluations is made before a proof is sought
+FIRST_PROOF = 0.25  # of the time for the certificate is spent before ranking goes on
 LEAST_MS = 0.5  # a phase is given at least this
 PROVEN_WITHIN = 1e-8  # of Σ |f_i|: what rounding outwards leaves between value and bound of a search that has ended
 TIMED = ("swap", "exact")  # rankers that take budget_ms
@@ -89,16 +93,18 @@ class Request:
         self.budget_ms = milliseconds(budget_ms)
         self.timings: dict[str, float] = {}
         self.complete = False  # whether the candidates are all the items that may be shown
+        self.upper_bound = math.inf
+        self.settled = True  # whether neither ranking nor certificate would gain by going on
         self.rows: Rows
         self.chosen: Rows
         self.value: float
 
     @contextmanager
     def timed(self, phase: str) -> Iterator[None]:
-        """Write down how long a phase took."""
+        """Write down how long a phase took, or went on."""
         start = time.perf_counter()
         yield
-        self.timings[phase] = 1000 * (time.perf_counter() - start)
+        self.timings[phase] = self.timings.get(phase, 0.0) + 1000 * (time.perf_counter() - start)
 
     def resumed(self) -> Request:
         """The request after it waited for its turn, which its budget does not pay for."""
@@ -178,14 +184,27 @@ class Request:
     # --- Phase Two ---
 
     def rank(self, ranker: str, certify: bool) -> None:
-        """Choose among the candidates."""
+        """Choose among the candidates; where a certificate follows, swap search has but a first look."""
         self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
+        self.settled = not (certify and ranker == "swap") or self.complete
+        share = RANK_SHARE if certify else CERTIFY_SHARE
+        self._adopt(self._ranked(ranker, share, 1 if self.settled else FIRST_LOOK))
+
+    def rank_on(self) -> None:
+        """Go on with swap search, if there is time: from the start again, as the same things come in the same order."""
+        if not self._late():
+            ranking = self._ranked("swap", RANK_SHARE, 1)
+            if ranking.value > self.value:
+                self._adopt(ranking)
+
+    def _ranked(self, ranker: str, share: float, part: int) -> Ranking:
+        """By this ranker, in a share of what is left; swap search as far as one ``part`` of enough."""
         options: dict[str, Any] = {}
         if ranker in TIMED and self.budget_ms is not None:
-            options["budget_ms"] = self.left_ms(RANK_SHARE if certify else CERTIFY_SHARE, None)
+            options["budget_ms"] = self.left_ms(share, None)
         if ranker == "swap":  # a budget is a limit, not a wish: who has found enough leaves the rest to the certificate
-            options["evaluations"] = enough(self.instance.m, self.wishes.k)
-        self._adopt(rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options))
+            options["evaluations"] = enough(self.instance.m, self.wishes.k) // part
+        return rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options)
 
     def _constraints(self) -> dict[str, Any]:
         """The wishes as ``rank`` takes them: pins are positions among the candidates."""
@@ -194,30 +213,46 @@ class Request:
     def _adopt(self, ranking: Ranking) -> None:
         self.chosen, self.value = self.instance.candidates[ranking.indices], ranking.value
 
+    def _late(self) -> bool:
+        """Whether the budget is spent."""
+        return self.budget_ms is not None and 1000 * (time.perf_counter() - self.began) >= self.budget_ms
+
     # --- the certificate ---
 
-    def certify(self, cells: CellBounds) -> float:
-        """An upper bound over every feasible set of the catalogue; a better set met on the way is adopted."""
-        from setwise.certificates.whole_catalog import whole_catalog_bound
+    def certify(self, cells: CellBounds) -> None:
+        """Bound every feasible set of the catalogue; a better set met on the way is adopted."""
+        from setwise.certificates.whole_catalog import WholeCatalogSearch
 
+        if self.complete:
+            return self._certify_instance()
+        where, barred = self.wishes.where, self.wishes.exclude
+        self._search = WholeCatalogSearch(cells, self.user, self.wishes.k, self.value, exclude=barred, where=where)
+        first = CERTIFY_SHARE if self.settled else FIRST_PROOF
+        self._prove(first, CERTIFY_MS if self.settled else FIRST_PROOF * CERTIFY_MS)
+
+    def certify_on(self) -> None:
+        """Go on with the certificate, if there is time, knowing what ranking has found since."""
+        if not self._late():
+            self._search.offer(self.value)
+            self._prove(CERTIFY_SHARE, (1 - FIRST_PROOF) * CERTIFY_MS)
+
+    def _certify_instance(self) -> None:
+        """All there is was ranked: search the instance itself, limits and pins included."""
         budget = self.left_ms(CERTIFY_SHARE, CERTIFY_MS)
-        if self.complete:  # all there is was ranked: search the instance itself, limits and pins included
-            ranking = rank(self.instance, self.wishes.k, "exact", budget_ms=budget, **self._constraints())
-            if ranking.value > self.value:
-                self._adopt(ranking)
-            return ranking.upper_bound
-        found = whole_catalog_bound(
-            cells,
-            self.user,
-            self.wishes.k,
-            self.value,
-            exclude=self.wishes.exclude,
-            where=self.wishes.where,
-            budget_ms=CERTIFY_MS if budget is None else budget,
-        )
+        ranking = rank(self.instance, self.wishes.k, "exact", budget_ms=budget, **self._constraints())
+        if ranking.value > self.value:
+            self._adopt(ranking)
+        self.upper_bound = ranking.upper_bound
+
+    def _prove(self, share: float, otherwise: float) -> None:
+        """Search in a share of what is left, or for so many milliseconds without a budget."""
+        budget = self.left_ms(share, otherwise)
+        self._search.run(otherwise if budget is None else budget)
+        found = self._search.found()
         if found.better is not None and not self.wishes.at_most and not len(self.wishes.include):
-            self.chosen = found.better
-        return found.upper_bound
+            self.chosen, self.value = found.better, found.value
+        self.upper_bound = found.upper_bound
+        self.settled = self.settled or (self._search.finished and found.value <= self.value)
 
     # --- the answer ---
 

@@ -12,7 +12,7 @@ import setwise as sw
 from setwise import objective
 from setwise.certificates import whole_catalog
 from setwise.certificates.cell_bounds import CellBounds, default_cells
-from setwise.certificates.whole_catalog import whole_catalog_bound
+from setwise.certificates.whole_catalog import WholeCatalogSearch, whole_catalog_bound
 from setwise.errors import Infeasible, InvalidInput
 from setwise.retrieval.clusters import clusters
 from setwise.reward_kernels import table_value
@@ -229,6 +229,29 @@ def test_the_gap_on_trained_arrays(shared_data, count, k: int, allowed: float) -
     assert np.mean(gaps) <= allowed
 
 
+def test_in_several_goes_with_what_others_have_found() -> None:
+    """The bound holds at every stop, whatever value is offered in between, and ends where a single go ends."""
+    rng = np.random.default_rng(12)
+    for seed in range(60):
+        catalog, user = drawn(seed, 9, rng)
+        best, everything = optimum(catalog, user, np.arange(9), 3), np.arange(9)
+        known = sw.rank(sw.Instance.from_catalog(catalog, user, everything), 3, "swap" if seed % 2 else "knn").value
+        search = WholeCatalogSearch(CellBounds.build(catalog, cells=3), user, 3)
+        bounds = []
+        for offered in (-math.inf, known, -math.inf):
+            search.run(0)
+            search.offer(offered)
+            bounds.append(search.found().upper_bound)
+        search.run(FOREVER)
+        ended = search.found()
+        slack = 1e-9 * max(1.0, abs(best))
+        assert min(*bounds, ended.upper_bound) >= best - 1e-12 * abs(best)
+        assert search.finished
+        assert ended.proven
+        assert ended.value == pytest.approx(best, abs=slack)
+        assert ended.better is None or sw.set_value(catalog, user, ended.better) > known
+
+
 # --- what is asked and kept -------------------------------------------------------------------------------------------
 
 
@@ -269,6 +292,8 @@ def test_refused_sentences() -> None:
     cells = CellBounds.build(catalog)
     with pytest.raises(InvalidInput, match="value must be a number"):
         whole_catalog_bound(cells, user, 2, math.nan)
+    with pytest.raises(InvalidInput, match="value must be a number"):
+        WholeCatalogSearch(cells, user, 2).offer(math.nan)
     with pytest.raises(Infeasible, match="leave an item"):
         whole_catalog_bound(cells, user, 2, exclude=np.arange(6))
     with pytest.raises(InvalidInput, match="without positional encodings"):

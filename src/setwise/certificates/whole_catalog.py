@@ -119,40 +119,77 @@ def whole_catalog_bound(
     ``value`` is that of the best set known; sets that cannot be better are not searched. The bound holds whenever the
     search stops: when the time is over, or when nothing better is left.
     """
-    began = time.perf_counter()
-    catalog, k = cells.catalog, min(whole_number("k", k), len(cells.catalog))
-    seconds, known = real_number("budget_ms", budget_ms) / 1000, float(value)
-    if np.isnan(known):
+    budget = real_number("budget_ms", budget_ms)
+    search = WholeCatalogSearch(cells, user, k, value, exclude=exclude, where=where)
+    search.run(budget - search.ms)
+    return search.found()
+
+
+class WholeCatalogSearch:
+    """The search behind ``whole_catalog_bound``, in as many goes as one likes; the arguments are the same.
+
+    ``finished`` says whether nothing better is left than the best set known, ``ms`` how long it has taken so far.
+    """
+
+    def __init__(
+        self,
+        cells: CellBounds,
+        user: ArrayLike | User,
+        k: int,
+        value: float = -np.inf,
+        *,
+        exclude: ArrayLike = (),
+        where: Mapping[str, Any] | None = None,
+    ) -> None:
+        began = time.perf_counter()
+        k = min(whole_number("k", k), len(cells.catalog))
+        self._cells, self._user = cells, cells.catalog.user(user)
+        self._tree = _tree(k, _known(value), cells.catalog.heads)
+        problem = _problem(cells, self._user, _shown(cells, exclude, where))
+        self._parts = problem, self._tree, _members(cells, self._user, k), _work(cells, k), k
+        self._value, self._longest = float(value), 0.0  # seconds of a step
+        self.finished = False
+        self.ms = 1000 * (time.perf_counter() - began)
+
+    def offer(self, value: float) -> None:
+        """A set of this value is known by now."""
+        self._value = max(self._value, _known(value))
+        self._tree.value[BEST] = max(float(self._tree.value[BEST]), self._value)
+
+    def run(self, budget_ms: float) -> None:
+        """Go on for so many milliseconds; the root is bounded whatever the time."""
+        began = now = time.perf_counter()
+        while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
+            self.finished = bool(search(*self._parts, 1 if self._longest == 0 else _STEPS))
+            before, now = now, time.perf_counter()
+            self._longest = max(self._longest, now - before) if self._longest else 1e-9
+        self.ms += 1000 * (now - began)
+
+    def found(self) -> WholeBound:
+        """What is known so far."""
+        tree, value = self._tree, self._value
+        left = max(float(tree.value[LOST]), float(tree.key[0]) if tree.number[HEAP] else -np.inf)
+        bound = max(float(tree.value[BEST]), left)
+        better: Rows | None = np.sort(self._cells.rows[tree.best[: tree.number[SIZE]]]) if tree.number[SIZE] else None
+        if better is not None:
+            found = objective.set_value(self._cells.catalog, self._user, better)
+            better, value = (better, found) if found > value else (None, value)
+        upper = max(value, bound + _WEIGHTS * (abs(bound) + abs(float(tree.others[0, 0]))))
+        return WholeBound(
+            upper_bound=np.inf if upper >= HUGE else upper,
+            value=value,
+            better=better,
+            proven=left <= float(tree.value[BEST]),
+            nodes=int(tree.number[NODES]),
+            opened=int(tree.number[OPENED]),
+            ms=self.ms,
+        )
+
+
+def _known(value: float) -> float:
+    if np.isnan(value):
         raise InvalidInput("value", "a number, or −∞ when no set is known", "NaN", "pass the value of a feasible set")
-    checked = catalog.user(user)
-    problem = _problem(cells, checked, _shown(cells, exclude, where))
-    members, work, tree = _members(cells, checked, k), _work(cells, k), _tree(k, known, catalog.heads)
-    done, longest, now = False, 0.0, began
-    while not done and (longest == 0 or now + longest - began < seconds):  # the root always
-        done = bool(search(problem, tree, members, work, k, 1 if longest == 0 else _STEPS))
-        before, now = now, time.perf_counter()
-        longest = max(longest, now - before) if before > began else 1e-9
-    return _result(cells, checked, tree, known, began)
-
-
-def _result(cells: CellBounds, user: User, tree: Tree, value: float, began: float) -> WholeBound:
-    """What the search knows when it stops."""
-    left = max(float(tree.value[LOST]), float(tree.key[0]) if tree.number[HEAP] else -np.inf)
-    bound = max(float(tree.value[BEST]), left)
-    better: Rows | None = np.sort(cells.rows[tree.best[: tree.number[SIZE]]]) if tree.number[SIZE] else None
-    if better is not None:
-        found = objective.set_value(cells.catalog, user, better)
-        better, value = (better, found) if found > value else (None, value)
-    upper = max(value, bound + _WEIGHTS * (abs(bound) + abs(float(tree.others[0, 0]))))
-    return WholeBound(
-        upper_bound=np.inf if upper >= HUGE else upper,
-        value=value,
-        better=better,
-        proven=left <= float(tree.value[BEST]),
-        nodes=int(tree.number[NODES]),
-        opened=int(tree.number[OPENED]),
-        ms=1000 * (time.perf_counter() - began),
-    )
+    return float(value)
 
 
 def _shown(cells: CellBounds, exclude: ArrayLike, where: Mapping[str, Any] | None) -> NDArray[np.bool_]:
