@@ -34,6 +34,7 @@ from setwise.ids import IdChoice, Ids
 from setwise.ranking import RANKERS, warm_up
 from setwise.request import Request, retrieve_together, wished
 from setwise.retrieval import Index
+from setwise.retrieval.company import followers
 from setwise.slate import Slate
 from setwise.storage import artifact
 from setwise.users import User
@@ -127,6 +128,7 @@ class Recommender:
         self._change = threading.Lock()
         self._snapshot = self._taken(certify, cells)
         warm_up()
+        followers(index.catalog, _nobody(index.catalog), 0, NOTHING, 1)  # compiled, or loaded: no request waits for it
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
@@ -148,8 +150,7 @@ class Recommender:
         if not certify:
             return _Snapshot(index, None)
         cells = CellBounds.build(index.catalog) if known is None else known
-        nobody = User(np.zeros((index.catalog.heads, index.catalog.value.shape[2])), _no_base(index.catalog))
-        whole_catalog_bound(cells, nobody, 1, budget_ms=1)  # compiled, or loaded, before the first request
+        whole_catalog_bound(cells, _nobody(index.catalog), 1, budget_ms=1)  # compiled, or loaded, now
         return _Snapshot(index, cells)
 
     def _current(self, certify: bool) -> _Snapshot:
@@ -356,5 +357,6 @@ def _the_given(**either: Any) -> Any:
     return given[0]
 
 
-def _no_base(catalog: Catalog) -> NDArray[np.float64] | None:
-    return None if catalog.base is None else np.zeros(catalog.base.shape[1])
+def _nobody(catalog: Catalog) -> User:
+    base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
+    return User(np.zeros((catalog.heads, catalog.value.shape[2])), base)

@@ -12,6 +12,7 @@ import setwise as sw
 from setwise import objective
 from setwise.certificates import whole_catalog
 from setwise.certificates.cell_bounds import CellBounds, default_cells
+from setwise.certificates.cell_order import list_first
 from setwise.certificates.whole_catalog import WholeCatalogSearch, whole_catalog_bound
 from setwise.errors import Infeasible, InvalidInput
 from setwise.retrieval.clusters import clusters
@@ -250,6 +251,19 @@ def test_in_several_goes_with_what_others_have_found() -> None:
         assert ended.proven
         assert ended.value == pytest.approx(best, abs=slack)
         assert ended.better is None or sw.set_value(catalog, user, ended.better) > known
+
+
+def test_the_first_of_the_order_are_those_of_largest_total() -> None:
+    rng = np.random.default_rng(13)
+    for _ in range(300):
+        size = int(rng.integers(1, 60))
+        total = rng.integers(-3, 4, size).astype(float)  # with ties
+        total[1:][rng.random(size - 1) < 0.2] = -np.inf
+        first = np.empty(rng.integers(1, np.isfinite(total).sum() + 1), np.int64)
+        lowest = list_first(total, first, np.empty(len(first)))
+        assert len(set(first.tolist())) == len(first)
+        np.testing.assert_array_equal(np.sort(total[first]), np.sort(total)[size - len(first) :])
+        assert lowest == total[np.isfinite(total)].min()
 
 
 # --- what is asked and kept -------------------------------------------------------------------------------------------

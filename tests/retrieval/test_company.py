@@ -1,4 +1,4 @@
-"""Newcomers beside a slate: their values are the judge's, and the best of them are found."""
+"""Pairs with the leader: their values are the judge's, and the best followers are found."""
 
 import numpy as np
 import pytest
@@ -6,26 +6,26 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
-from setwise.retrieval.company import followers, values_beside
+from setwise.retrieval.company import followers, pair_values
 from worlds import REWARDS, random_catalog
 
 
 @settings(deadline=None, max_examples=100)
 @given(
     seed=st.integers(0, 2**32 - 1),
-    size=st.integers(1, 6),
+    dtype=st.sampled_from([np.float32, np.float64]),
     heads=st.integers(1, 3),
     sharpness=st.sampled_from([0.3, 2.0, 30.0]),
     sink=st.booleans(),
     base=st.booleans(),
     rewards=st.sampled_from([(sw.Logistic(2.0, -1.0),), REWARDS]),
 )
-def test_every_value_is_the_judges(seed, size, **parts):
+def test_every_value_is_the_judges(seed, **parts):
     catalog, user = random_catalog(seed, 12, **parts)
-    order = np.random.default_rng(seed).permutation(12)
-    chosen, rows = order[:size], order[size:]
-    judged = [sw.set_value(catalog, user, [*chosen, c]) for c in rows]
-    np.testing.assert_allclose(values_beside(catalog, catalog.user(user), chosen, rows), judged, rtol=1e-9, atol=1e-12)
+    leader, *rows = np.random.default_rng(seed).permutation(12)
+    judged = [sw.set_value(catalog, user, [leader, c]) for c in rows]
+    values = pair_values(catalog, catalog.user(user), leader, np.array(rows))
+    np.testing.assert_allclose(values, judged, rtol=1e-9, atol=1e-12)
 
 
 def test_the_best_come_first_and_no_more_than_wanted():
@@ -41,5 +41,5 @@ def test_logits_far_apart_are_safe():
     catalog = sw.Catalog(np.array([[1e3], [-1e3], [5e2]]), np.array([[1e3], [1e3], [-1e3]]), np.eye(3))
     user = catalog.user([1.0, 2.0, 3.0])
     with np.errstate(all="raise", under="ignore"):
-        got = values_beside(catalog, user, np.array([0]), np.array([1, 2]))
+        got = pair_values(catalog, user, 0, np.array([1, 2]))
     assert got == pytest.approx([sw.set_value(catalog, user, [0, 1]), sw.set_value(catalog, user, [0, 2])])

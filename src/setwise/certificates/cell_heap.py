@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.certificates.cell_kernels import INNER, Members
+from setwise.certificates.cell_kernels import Members
+from setwise.certificates.cell_order import INNER
 
 Array = NDArray[Any]
 

@@ -13,13 +13,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from setwise.certificates.cell_order import INNER
 from setwise.reward_kernels import FAST, add_rewards
 from setwise.reward_kernels import _exp as fast_exp
 
 Array = NDArray[Any]
 
-OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-INNER = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python: compiled sooner
 HUGE = 1e290  # rewards beyond are taken for this, so that sums of them stay numbers
 _LEAST, _MOST = -230.0, 300.0  # exponents beyond are cut off: e^−230 is nothing, e^300 everything
 _NOTHING = 1e-100  # times a score it is still a number
@@ -45,23 +44,6 @@ class Groups(NamedTuple):
     self_high: Array
     reach: Array  # (H, G): q_i · k_j is no larger, whatever the item j
     reward_class: Array  # (G,)
-
-
-class Scored(NamedTuple):
-    """What a user makes of the groups: the most that their items score in each head, their base term, and σ."""
-
-    score: Array  # (H, G)
-    base: Array  # (G,)
-    total: Array  # (G,)
-
-
-class Order(NamedTuple):
-    """The order of the items: by rank the first R, then by σ."""
-
-    rank: Array  # (n,) −1 for items not among the first R
-    edge: Array  # (R,) σ of the first R, descending
-    step: Array  # (1,) below the last edge, σ is told apart in steps of this size
-    cap: Array  # (R + B + 1, H) the largest score of head h from this place in the order on
 
 
 class Members(NamedTuple):
@@ -95,95 +77,6 @@ class Regarded(NamedTuple):
 # OPEN    the most that later members weigh, of all
 REWARD, LEFT, BOTH, NOW, SOON, PEAK = range(6)
 MEAN, LATE, OPEN = range(3)
-
-
-@njit(**OUTER, fastmath=FAST)
-def score_items(value: Array, user: Array, pad: Array, shown: Array, place: Array, items: Scored) -> None:
-    """Scores and σ of the items that may be shown, each at its ``place``; σ is −∞ for the others."""
-    n, heads, d = value.shape
-    for i in range(n):
-        at = place[i]
-        if not shown[i]:
-            items.score[:, at] = 0.0
-            items.total[at] = -np.inf
-            continue
-        total = 0.0
-        for h in range(heads):
-            score = pad[h]
-            for e in range(d):
-                score += np.float64(value[i, h, e]) * user[h, e]
-            items.score[h, at] = score
-            total += score
-        items.total[at] = total
-
-
-@njit(**OUTER)
-def score_cells(items: Scored, start: Array, cells: Scored, size: Array) -> None:
-    """The largest scores, base terms and σ of each cell, and how many of its items may be shown."""
-    heads = len(items.score)
-    for c in range(len(size)):
-        cells.total[c] = cells.base[c] = -np.inf
-        cells.score[:, c] = -np.inf
-        size[c] = 0
-        for at in range(start[c], start[c + 1]):
-            if items.total[at] > -np.inf:
-                size[c] += 1
-                cells.total[c] = max(cells.total[c], items.total[at])
-                cells.base[c] = max(cells.base[c], items.base[at])
-                for h in range(heads):
-                    cells.score[h, c] = max(cells.score[h, c], items.score[h, at])
-        if size[c] == 0:
-            cells.base[c] = 0.0
-            cells.score[:, c] = 0.0
-
-
-@njit(**INNER)
-def place_in(edge: Array, step: float, places: int, total: float) -> int:
-    """The first place in the order from which every item with σ ≤ ``total`` comes; there are so many places."""
-    listed = len(edge)
-    if total < edge[listed - 1]:
-        if step <= 0.0:
-            return listed
-        return listed + min(int((edge[listed - 1] - total) / step), places - listed - 1)
-    low, high = 0, listed - 1
-    while low < high:
-        middle = (low + high) // 2
-        if edge[middle] <= total:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@njit(**OUTER)
-def fill_caps(items: Scored, order: Order) -> None:
-    """The largest score of what stands at each place, then of all from it on."""
-    heads, n = items.score.shape
-    edge, step, cap, rank = order.edge, order.step[0], order.cap, order.rank
-    cap[:] = -np.inf
-    for i in range(n):
-        if items.total[i] > -np.inf:
-            at = rank[i]
-            if at < 0:  # one that ties with the last listed comes after it
-                at = max(place_in(edge, step, len(cap) - 1, items.total[i]), len(edge))
-            for h in range(heads):
-                cap[at, h] = max(cap[at, h], items.score[h, i])
-    for at in range(len(cap) - 2, -1, -1):
-        for h in range(heads):
-            cap[at, h] = max(cap[at, h], cap[at + 1, h])
-
-
-@njit(**INNER)
-def late_caps(scored: Scored, order: Order, single: bool, rest: Array, start: int, stop: int, late: Array) -> None:
-    """What comes after each group scores at most, and never more than ``rest``; after a cell, after its first item."""
-    edge, step, cap = order.edge, order.step[0], order.cap
-    for g in range(start, stop):
-        listed = single and order.rank[g] >= 0
-        at = order.rank[g] + 1 if listed else place_in(edge, step, len(cap) - 1, scored.total[g])
-        for h in range(len(rest)):
-            late[h, g - start] = min(rest[h], cap[at, h])
-        if len(rest) == 1:  # then σ is the score
-            late[0, g - start] = min(late[0, g - start], scored.total[g])
 
 
 @njit(**INNER, fastmath=FAST)

@@ -28,28 +28,23 @@ from setwise.certificates.cell_heap import (
 from setwise.certificates.cell_kernels import (
     BOTH,
     HUGE,
-    INNER,
     LATE,
     LEFT,
     MEAN,
     NOW,
     OPEN,
-    OUTER,
     REWARD,
     SOON,
     Groups,
     Members,
-    Order,
     Regarded,
-    Scored,
     Table,
-    late_caps,
-    place_in,
     regard,
     reward_groups,
     reward_member,
     tame,
 )
+from setwise.certificates.cell_order import INNER, OUTER, Order, Scored, late_caps, place_in
 
 Array = NDArray[Any]
 

@@ -48,16 +48,8 @@ from numpy.typing import ArrayLike, NDArray
 from setwise import objective
 from setwise.certificates.cell_bounds import CellBounds
 from setwise.certificates.cell_heap import BEST, HEAP, LOST, NODES, OPENED, SIZE, Tree
-from setwise.certificates.cell_kernels import (
-    HUGE,
-    Members,
-    Order,
-    Regarded,
-    Scored,
-    fill_caps,
-    score_cells,
-    score_items,
-)
+from setwise.certificates.cell_kernels import HUGE, Members, Regarded
+from setwise.certificates.cell_order import Order, Scored, fill_caps, list_first, score_cells, score_items
 from setwise.certificates.cell_search import Problem, Work, search
 from setwise.checks import index_array, real_number, whole_number
 from setwise.errors import Infeasible, InvalidInput
@@ -245,12 +237,12 @@ def _leading(score: Floats) -> Floats:
 def _order(items: Scored, listed: int) -> Order:
     """The first places of the order, and the largest scores from each place on."""
     total = items.total
-    first = np.argpartition(-total, listed - 1)[:listed]
+    first = np.empty(listed, np.int64)
+    lowest = list_first(total, first, np.empty(listed))
     first = first[np.lexsort((first, -total[first]))]
     rank = np.full(len(total), -1)
     rank[first] = np.arange(listed)
     edge = total[first]
-    lowest = float(np.min(total, where=total > -np.inf, initial=edge[-1]))
     order = Order(rank, edge, np.array([(edge[-1] - lowest) / _BINS]), np.empty((listed + _BINS + 1, len(items.score))))
     fill_caps(items, order)
     return order
@@ -324,17 +316,20 @@ def _work(cells: CellBounds, k: int) -> Work:
 
 
 def _tree(k: int, value: float, heads: int) -> Tree:
-    below = 1 if heads == 1 else _LEVELS_BELOW
-    return Tree(
-        number=np.array([1, 1, 0, 0]),  # the root, still to be divided
+    """A heap with one entry, the root, still to be divided; room that is not used is never touched."""
+    tree = Tree(
+        number=np.array([1, 1, 0, 0]),
         value=np.array([value, -np.inf]),
         best=np.zeros(k, np.int64),
-        key=np.full(_HEAP, np.inf),
-        node=np.zeros(_HEAP, np.int64),
-        what=np.full(_HEAP, -1),
-        parent=np.zeros(_NODES, np.int64),
-        item=np.full(_NODES, -1, np.int64),
-        depth=np.zeros(_NODES, np.int64),
+        key=np.empty(_HEAP),
+        node=np.empty(_HEAP, np.int64),
+        what=np.empty(_HEAP, np.int64),
+        parent=np.empty(_NODES, np.int64),
+        item=np.empty(_NODES, np.int64),
+        depth=np.empty(_NODES, np.int64),
         others=np.empty((_NODES, _LEVELS)),
-        levels=np.array([_LEVELS, below]),
+        levels=np.array([_LEVELS, 1 if heads == 1 else _LEVELS_BELOW]),
     )
+    tree.key[0], tree.node[0], tree.what[0] = np.inf, 0, -1
+    tree.parent[0], tree.item[0], tree.depth[0] = 0, -1, 0
+    return tree

@@ -145,8 +145,11 @@ def _shared(
 
 def _found(best: Sequence[NDArray[np.int64]], reserve: Sequence[NDArray[np.int64]]) -> Found:
     """What several searches led to, each row once and −1, an empty place, nowhere."""
-    nearest = _distinct(best)
-    return Found(nearest, np.setdiff1d(_distinct(reserve), nearest, assume_unique=True))
+    nearest, waiting = _distinct(best), _distinct(reserve)
+    if len(best) > 1 and len(nearest):  # what waits in one search may be among the best of another
+        places = np.searchsorted(nearest, waiting)
+        waiting = waiting[nearest[np.minimum(places, len(nearest) - 1)] != waiting]
+    return Found(nearest, waiting)
 
 
 def _distinct(parts: Sequence[NDArray[np.int64]]) -> Rows:
