@@ -175,8 +175,8 @@ def _anchors(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
     score = np.where(free, instance.total_score, -np.inf)
     beside = np.where(free, _rewards_beside(instance, int(np.argmax(score))), -np.inf)
     total = instance.weight.sum(axis=2) + instance.sink_weight
-    share = instance.weight / np.where(total > 0, total, 1.0)[:, :, None]
-    attention = np.where(free, share.sum(axis=(0, 1)), -np.inf)
+    received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
+    attention = np.where(free, received, -np.inf)
     columns = [np.argsort(-measure, kind="stable")[:ANCHORS] for measure in (score, beside, attention)]
     turns = np.stack(columns, axis=1).ravel()
     return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)

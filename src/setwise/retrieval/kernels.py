@@ -50,6 +50,21 @@ def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
+def reached_by_items(
+    approximate: Floats32, margin: Any, size: int, first: int, order: Any, barred: Any, k: int
+) -> float:
+    """The k-th best that items surely reach; −∞ when fewer may be returned."""
+    if size < k:
+        return -np.inf
+    sure = np.empty(size)
+    for place in range(size):
+        sure[place] = approximate[place] - margin[place // LANES]
+        if len(barred) and barred[order[first + place]]:
+            sure[place] = -np.inf
+    return float(np.partition(sure, size - k)[size - k])
+
+
+@njit(cache=True, error_model="numpy", nogil=True)
 def reached(
     approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, barred: Any, best: Any,
     best_at: Any,
@@ -58,10 +73,11 @@ def reached(
 
     A tile's peak less its margin is reached by one item at least, so the k-th best of the tiles will do, in a
     sixteenth of the time; a peak may be a barred item's, so with those the items of promising tiles are looked at.
+    Where there are fewer tiles than k, all items are.
     """
     k, held, tiles = len(best), 0, (size + LANES - 1) // LANES
-    if tiles < k and len(barred) == 0:
-        return -np.inf
+    if tiles < k:
+        return float(reached_by_items(approximate, margin, size, first, order, barred, k))
     for tile in range(tiles):
         sure = peak[tile] - margin[tile]
         if held == k and sure <= best[k - 1]:

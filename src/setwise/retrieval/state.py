@@ -153,8 +153,8 @@ def _found(best: Sequence[NDArray[np.int64]], reserve: Sequence[NDArray[np.int64
 
 
 def _distinct(parts: Sequence[NDArray[np.int64]]) -> Rows:
-    found = np.unique(np.concatenate([np.zeros(0, np.int64), *(rows.reshape(-1) for rows in parts)]))
-    return found[found >= 0].astype(np.intp)
+    found = np.sort(np.concatenate([np.array([-1]), *(rows.reshape(-1) for rows in parts)]))
+    return found[1:][found[1:] > found[:-1]].astype(np.intp)
 
 
 def excluded(rows: ArrayLike, catalog: Catalog) -> Rows:
