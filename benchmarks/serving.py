@@ -140,7 +140,7 @@ def report(rows: list[dict]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--items", type=int, default=100_000)
-    parser.add_argument("--turns", type=int, default=200)
+    parser.add_argument("--turns", type=int, default=600)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "serving.csv")
     options = parser.parse_args()
     catalog, users = trained(options.items, np.random.default_rng(0))

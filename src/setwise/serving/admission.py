@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from setwise.serving.awake import Bell, looks_in
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal, accident, busy, late
@@ -60,7 +61,8 @@ class Admission:
         self._settings, self._work, self._metrics = settings, work, metrics
         self._waiting: deque[Job] = deque()
         self._change = threading.Lock()
-        self._idle: list[threading.Lock] = []  # a bell for each thread that has nothing to do
+        self._idle: list[Bell] = []  # of threads that have nothing to do
+        self._looks = looks_in(settings.awake_ms)
         self._closed = False
         self._mean_s = 0.0  # seconds of a thread for one request
         self._workers = settings.workers
@@ -121,7 +123,8 @@ class Admission:
 
     def _serve(self) -> None:
         _step_back()
-        while jobs := self._taken():
+        bell = Bell(self._looks)
+        while jobs := self._taken(bell):
             self._metrics.together(len(jobs))
             began, missing = time.monotonic(), dict.fromkeys(jobs)
             try:
@@ -135,24 +138,21 @@ class Admission:
             spent = (time.monotonic() - began) / len(jobs)
             self._mean_s += _REMEMBERED * (spent - self._mean_s)
 
-    def _taken(self) -> list[Job]:
+    def _taken(self, bell: Bell) -> list[Job]:
         """The oldest job and its company; nothing when the service ends."""
-        bell = threading.Lock()
         while True:
-            bell.acquire()
             with self._change:
                 if self._waiting:
                     return self._grouped()
                 if self._closed:
                     return []
                 self._idle.append(bell)
-            with bell:  # until somebody rings
-                pass
+            bell.wait()
 
     def _ring(self) -> None:
         """Wake the thread that was busy last: what it needs is still in its core's caches."""
         if self._idle:
-            self._idle.pop().release()
+            self._idle.pop().ring()
 
     def _grouped(self) -> list[Job]:
         """The oldest job and its share of those of its kind."""

@@ -39,6 +39,7 @@ class Settings:
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
     threads: int = _setting(0, 0, 256, "Requests computed at once; 0 for one a core.")
     micro_batch: int = _setting(4, 1, 256, "Waiting requests of one kind that share a retrieval pass.")
+    awake_ms: int = _setting(2, 0, 1000, "Milliseconds that a thread looks out for the next request before it sleeps.")
 
     def __post_init__(self) -> None:
         for row in table():
