@@ -87,6 +87,13 @@ class _Way:
                 request.certify_on()
         return request.slate(self.ranker, request.upper_bound)
 
+    def all_answered(self, requests: Sequence[Request], threads: int) -> list[Slate]:
+        """The requests, retrieved together, each answered in its turn; one thread is the caller's own."""
+        if threads == 1:
+            return [self.answered(request.resumed()) for request in requests]
+        with ThreadPoolExecutor(threads) as pool:
+            return [*pool.map(lambda request: self.answered(request.resumed()), requests)]
+
 
 class Recommender:
     """Recommends sets from an index: thread-safe, and follows changes of the index.
@@ -221,15 +228,14 @@ class Recommender:
         given = _the_given(users=users, histories=histories)
         asking = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
         slates: list[Slate] = []
-        with ThreadPoolExecutor(workers) as pool:
-            for start in range(0, len(asking), TOGETHER):
-                some = asking[start : start + TOGETHER]
-                askers: list[Asker] = [(user, NOTHING) for user in some]
-                if users is None:
-                    askers = self._readers(way.index.catalog, some)
-                requests = [_asked(way.index, asker, k, time.perf_counter(), **wishes) for asker in askers]
-                retrieve_together(requests, self._candidates, way.company)
-                slates += pool.map(lambda request: way.answered(request.resumed()), requests)
+        for start in range(0, len(asking), TOGETHER):
+            some = asking[start : start + TOGETHER]
+            askers: list[Asker] = [(user, NOTHING) for user in some]
+            if users is None:
+                askers = self._readers(way.index.catalog, some)
+            requests = [_asked(way.index, asker, k, time.perf_counter(), **wishes) for asker in askers]
+            retrieve_together(requests, self._candidates, way.company)
+            slates += way.all_answered(requests, workers)
         return slates
 
     def _way(self, ranker: str | None, certify: bool | None) -> _Way:

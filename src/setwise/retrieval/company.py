@@ -59,6 +59,8 @@ def pair_values(catalog: Catalog, user: User, leader: int, rows: Rows) -> Floats
         table.parameter,
         table.first_knot,
         table.knot,
+        np.empty((len(rows), heads)),
+        np.empty((len(rows), heads, 4)),
         result,
     )
     return result

@@ -38,9 +38,13 @@ def average(one: float, two: float, rest: float, first: float, second: float, si
 def judge_pairs(
     query: Array, key: Array, value: Array, reward_class: Array, user: Floats, sink_key: Floats, sink_score: Floats,
     base: Floats, leader: int, leader_base: float, rows: Array, code: Array, parameter: Array, first_knot: Array,
-    knot: Array, result: Floats,
+    knot: Array, lent: Floats, logit: Floats, result: Floats,
 ) -> None:  # fmt: skip
-    """result[at] = F({leader, rows[at]}); base[at] is that of the row, and a sink that there is not has no keys."""
+    """result[at] = F({leader, rows[at]}); base[at] is that of the row, and a sink that there is not has no keys.
+
+    ``lent`` (rows, H) and ``logit`` (rows, H, 4) are scratch: all that is read of the catalogue is read before anything
+    is made of it, so that the loads from memory overlap.
+    """
     heads = len(user)
     score, itself, rest = np.empty(heads), np.empty(heads), np.full(heads, -np.inf)
     for h in range(heads):
@@ -48,13 +52,20 @@ def judge_pairs(
         if len(sink_key):
             rest[h] = dot(query[leader, h], sink_key[h])
     for at in range(len(rows)):
-        c, ours, theirs = rows[at], leader_base, base[at]
         for h in range(heads):
-            lent = dot(value[c, h], user[h])
-            ours += average(itself[h], dot(query[leader, h], key[c, h]), rest[h], score[h], lent, sink_score[h])
-            left = dot(query[c, h], sink_key[h]) if len(sink_key) else -np.inf
-            theirs += average(
-                dot(query[c, h], key[leader, h]), dot(query[c, h], key[c, h]), left, score[h], lent, sink_score[h]
-            )
+            lent[at, h] = dot(value[rows[at], h], user[h])
+    for at in range(len(rows)):
+        c = rows[at]
+        for h in range(heads):
+            logit[at, h, 0] = dot(query[leader, h], key[c, h])
+            logit[at, h, 1] = dot(query[c, h], key[leader, h])
+            logit[at, h, 2] = dot(query[c, h], key[c, h])
+            logit[at, h, 3] = dot(query[c, h], sink_key[h]) if len(sink_key) else -np.inf
+    for at in range(len(rows)):
+        ours, theirs = leader_base, base[at]
+        for h in range(heads):
+            drawn, given, own, left = logit[at, h]
+            ours += average(itself[h], drawn, rest[h], score[h], lent[at, h], sink_score[h])
+            theirs += average(given, own, left, score[h], lent[at, h], sink_score[h])
         result[at] = table_value(code, parameter, first_knot, knot, reward_class[leader], ours)
-        result[at] += table_value(code, parameter, first_knot, knot, reward_class[c], theirs)
+        result[at] += table_value(code, parameter, first_knot, knot, reward_class[rows[at]], theirs)
