@@ -131,6 +131,13 @@ def test_many_users_get_what_each_gets_alone(heads: int, wishes, monkeypatch) ->
         alone = rec.recommend(user, k=4, certify=False, **wishes)
         np.testing.assert_array_equal(slate.indices, alone.indices)
         assert slate.value == alone.value
+    for threads in (1, 3):
+        for user, slate in zip(users, rec.recommend_many(users, k=3, threads=threads, **wishes), strict=True):
+            alone = rec.recommend(user, k=3, **wishes)
+            assert set(slate.timings) == {"retrieve", "rank", "certify"}
+            assert alone.value <= slate.upper_bound * (1 + 1e-9)
+            assert slate.value <= alone.upper_bound * (1 + 1e-9)
+            assert slate.value == pytest.approx(alone.value) or not (slate.proven and alone.proven)
         assert set(slate.timings) == {"retrieve", "rank", "certify"}
     assert rec.recommend_many([], k=4) == []
     for whom, got in (({}, "neither"), ({"users": 5}, "int"), ({"histories": "s1"}, "str")):

@@ -32,7 +32,7 @@ from setwise.errors import InvalidInput, UnknownId
 from setwise.explanation import Explanation, explained
 from setwise.ids import IdChoice, Ids
 from setwise.ranking import RANKERS, warm_up
-from setwise.request import Request, retrieve_together, wished
+from setwise.request import Request, retrieve_together, score_together, wished
 from setwise.retrieval import Index
 from setwise.retrieval.company import followers
 from setwise.slate import Slate
@@ -50,6 +50,7 @@ CANDIDATES = (
 )
 NOTHING: Rows = np.zeros(0, np.intp)  # what a user who comes as a vector has heard
 TOGETHER = 256  # users share one retrieval pass; more would only take more memory
+CERTIFIED_TOGETHER = 4  # share the certificate's pass: every one of them keeps the scores of all items
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,11 +89,18 @@ class _Way:
         return request.slate(self.ranker, request.upper_bound)
 
     def all_answered(self, requests: Sequence[Request], threads: int) -> list[Slate]:
-        """The requests, retrieved together, each answered in its turn; one thread is the caller's own."""
+        """Requests that were retrieved together, answered a few at a time; one thread is the caller's own."""
+        few = [requests[start : start + CERTIFIED_TOGETHER] for start in range(0, len(requests), CERTIFIED_TOGETHER)]
         if threads == 1:
-            return [self.answered(request.resumed()) for request in requests]
+            return [slate for some in few for slate in self._few_answered(some)]
         with ThreadPoolExecutor(threads) as pool:
-            return [*pool.map(lambda request: self.answered(request.resumed()), requests)]
+            return [slate for some in pool.map(self._few_answered, few) for slate in some]
+
+    def _few_answered(self, requests: Sequence[Request]) -> list[Slate]:
+        """With one pass over the catalogue for all their certificates."""
+        if self.cells is not None:
+            score_together(requests, self.cells)
+        return [self.answered(request.resumed()) for request in requests]
 
 
 class Recommender:

@@ -13,7 +13,7 @@ from setwise import objective
 from setwise.certificates import whole_catalog
 from setwise.certificates.cell_bounds import CellBounds, default_cells
 from setwise.certificates.cell_order import list_first
-from setwise.certificates.whole_catalog import WholeCatalogSearch, whole_catalog_bound
+from setwise.certificates.whole_catalog import WholeCatalogSearch, scores, whole_catalog_bound
 from setwise.errors import Infeasible, InvalidInput
 from setwise.retrieval.clusters import clusters
 from setwise.reward_kernels import table_value
@@ -251,6 +251,30 @@ def test_in_several_goes_with_what_others_have_found() -> None:
         assert ended.proven
         assert ended.value == pytest.approx(best, abs=slack)
         assert ended.better is None or sw.set_value(catalog, user, ended.better) > known
+
+
+@pytest.mark.parametrize("heads", [1, 2])
+def test_scores_of_several_users_are_those_of_each(heads: int) -> None:
+    catalog, _ = random_catalog(
+        14, n=60, heads=heads, base=True, sink=True, attributes={"genre": ["jazz", "folk"] * 30}
+    )
+    cells, rng = CellBounds.build(catalog, cells=7), np.random.default_rng(14)
+    users = [sw.User(rng.normal(size=(heads, 3)), rng.normal(size=2)) for _ in range(3)]
+    hidden, where = [[], [0, 2], [4, 5, 6]], {"genre": "jazz"}
+    shared = scores(cells, users, hidden, where)
+    for user, exclude, scored in zip(users, hidden, shared, strict=True):
+        wishes = {"exclude": exclude, "where": where}
+        bounds = []
+        for given in (None, scored):
+            search = WholeCatalogSearch(cells, user, 3, scored=given, **wishes)
+            search.run(FOREVER)
+            bounds.append(search.found())
+        assert bounds[0].upper_bound == bounds[1].upper_bound
+        assert (
+            bounds[0].value
+            == bounds[1].value
+            == pytest.approx(optimum(catalog, user, np.setdiff1d(np.arange(0, 60, 2), exclude), 3))
+        )
 
 
 def test_the_first_of_the_order_are_those_of_largest_total() -> None:

@@ -38,23 +38,27 @@ class Order(NamedTuple):
 
 
 @njit(**OUTER, fastmath=FAST)
-def score_items(value: Array, user: Array, pad: Array, shown: Array, place: Array, items: Scored) -> None:
-    """Scores and σ of the items that may be shown, each at its ``place``; σ is −∞ for the others."""
+def score_items(value: Array, users: Array, pad: Array, shown: Array, place: Array, score: Array, total: Array) -> None:
+    """Scores (B, H, n) and their sums (B, n) of the items that may be shown, each at its ``place``, for B users.
+
+    The sum is −∞ for the others.
+    """
     n, heads, d = value.shape
     for i in range(n):
         at = place[i]
-        if not shown[i]:
-            items.score[:, at] = 0.0
-            items.total[at] = -np.inf
-            continue
-        total = 0.0
-        for h in range(heads):
-            score = pad[h]
-            for e in range(d):
-                score += np.float64(value[i, h, e]) * user[h, e]
-            items.score[h, at] = score
-            total += score
-        items.total[at] = total
+        for b in range(len(users)):
+            if not shown[b, i]:
+                score[b, :, at] = 0.0
+                total[b, at] = -np.inf
+                continue
+            together = 0.0
+            for h in range(heads):
+                one = pad[b, h]
+                for e in range(d):
+                    one += np.float64(value[i, h, e]) * users[b, h, e]
+                score[b, h, at] = one
+                together += one
+            total[b, at] = together
 
 
 @njit(**OUTER)

@@ -38,7 +38,7 @@ weights and averages can matter (``_pads``).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -121,6 +121,7 @@ class WholeCatalogSearch:
     """The search behind ``whole_catalog_bound``, in as many goes as one likes; the arguments are the same.
 
     ``finished`` says whether nothing better is left than the best set known, ``ms`` how long it has taken so far.
+    ``scored`` is what ``scores`` has found for this user, ``exclude`` and ``where``, if it was asked already.
     """
 
     def __init__(
@@ -132,12 +133,14 @@ class WholeCatalogSearch:
         *,
         exclude: ArrayLike = (),
         where: Mapping[str, Any] | None = None,
+        scored: Scored | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
         self._cells, self._user = cells, cells.catalog.user(user)
         self._tree = _tree(k, _known(value), cells.catalog.heads)
-        problem = _problem(cells, self._user, _shown(cells, exclude, where))
+        items = scores(cells, [self._user], [exclude], where)[0] if scored is None else scored
+        problem = _problem(cells, items)
         self._parts = problem, self._tree, _members(cells, self._user, k), _work(cells, k), k
         self._value, self._longest = float(value), 0.0  # seconds of a step
         self.finished = False
@@ -197,16 +200,25 @@ def _shown(cells: CellBounds, exclude: ArrayLike, where: Mapping[str, Any] | Non
 # --- what the compiled search reads and writes ------------------------------------------------------------------------
 
 
-def _problem(cells: CellBounds, user: User, shown: NDArray[np.bool_]) -> Problem:
-    """The catalogue with this user's scores, the order, and what each cell has at most."""
-    catalog, n_cells = cells.catalog, cells.partition.n_cells
-    n, heads = len(catalog), catalog.heads
-    pad, base_pad = _pads(cells, user)
-    base = objective.base_scores(catalog, user, cells.rows) + base_pad
-    items = Scored(np.empty((heads, n)), base, np.empty(n))
-    score_items(catalog.value, user.heads, pad, shown, cells.place, items)
-    if heads > 1:
-        items.total[:] = np.where(items.total > -np.inf, _leading(items.score), -np.inf)
+def scores(
+    cells: CellBounds, users: Sequence[User], excludes: Sequence[ArrayLike], where: Mapping[str, Any] | None
+) -> list[Scored]:
+    """What all items score, and the order, for each of some users with exclusions of their own: one pass for all."""
+    catalog, n = cells.catalog, len(cells.catalog)
+    pads = [_pads(cells, user) for user in users]
+    shown = np.stack([_shown(cells, exclude, where) for exclude in excludes])
+    score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
+    asked, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
+    score_items(catalog.value, asked, pad, shown, cells.place, score, total)
+    if catalog.heads > 1:
+        total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
+    bases = [objective.base_scores(catalog, user, cells.rows) + pad for user, (_, pad) in zip(users, pads, strict=True)]
+    return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
+
+
+def _problem(cells: CellBounds, items: Scored) -> Problem:
+    """The catalogue with a user's scores, the order, and what each cell has at most."""
+    heads, n_cells = len(items.score), cells.partition.n_cells
     in_cells, size = (
         Scored(np.empty((heads, n_cells)), np.empty(n_cells), np.empty(n_cells)),
         np.empty(n_cells, np.int64),
