@@ -7,7 +7,7 @@ whatever comes back (an open loop), while probes go on; then nothing but one req
 it was; then its capacity once more, as a shared machine may have become slower or faster meanwhile. Wanted: at least 90 % of the capacity (the mean of the
 two) still answered, rejections within 20 ms with 503 and Retry-After, no probe failed, normal
 again within 5 s. Service and client share this machine's cores, and what the client takes of them the service lacks. A last line says what the machine itself did meanwhile: how late a sleep of 5 ms
-came back. Raw rows go to benchmarks/rows/overload.csv.
+came back. Raw rows go to benchmarks/rows/overload.csv.gz.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
 import argparse
 import asyncio
 import csv
+import gzip
 import json
 import subprocess
 import sys
@@ -172,7 +173,7 @@ def main() -> None:
     parser.add_argument("--budget-ms", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "overload.csv")
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "overload.csv.gz")
     options = parser.parse_args()
     catalog, users = trained(options.items, np.random.default_rng(0))
     bodies = [json.dumps({"vector": user.tolist(), "k": 10, "budget_ms": options.budget_ms}).encode() for user in users]
@@ -186,7 +187,7 @@ def main() -> None:
         finally:
             process.terminate()
             process.wait()
-    with options.out.open("w", newline="") as file:
+    with gzip.open(options.out, "wt", newline="") as file:
         writer = csv.DictWriter(file, ("phase", "what", "at_s", "status", "told", "ms"))
         writer.writeheader()
         writer.writerows(client.rows)
