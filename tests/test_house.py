@@ -59,7 +59,6 @@ HEAVY = {
         "retrieval/company_kernels.py",
         "retrieval/kernels.py",
         "retrieval/tiles.py",
-        "serving/awake.py",
     },
     "highspy": {"ranking/linear_program.py"},
     "llvmlite": {"retrieval/tiles.py"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -21,7 +22,6 @@ import setwise as sw
 from setwise.datasets import World
 from setwise.encoder import Encoder
 from setwise.serving.app import application, front
-from setwise.serving.artifacts import Artifacts
 from setwise.serving.metrics import Metrics
 from setwise.serving.settings import Settings
 
@@ -79,28 +79,32 @@ class Running:
 
 
 class Here:
-    """The service in a thread of this process, over real HTTP."""
+    """The service in a thread of this process, its crew beside it, over real HTTP."""
 
     def __init__(self, folder: Path, key: str | None, limits: dict[str, int]) -> None:
-        metrics = Metrics()
-        self.settings = Settings(**{"deadline_ms": 30_000} | limits)  # others may keep this machine busy
-        self.front = front(Artifacts(folder, metrics), self.settings, metrics, key is not None)
-        config = uvicorn.Config(application(self.front, key), port=0, log_config=None, lifespan="off", ws="none")
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run)
+        self.settings = Settings(**{"deadline_ms": 30_000, "workers": 1} | limits)  # others may keep this machine busy
+        self.metrics = Metrics()
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key),))
         self._thread.start()
-        while not self._server.started:
+        while not hasattr(self, "_server") or not self._server.started:
+            assert self._thread.is_alive(), "the service did not start"
             time.sleep(0.005)
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
 
+    async def _serve(self, folder: Path, key: str | None) -> None:
+        self.front = await front(folder, self.settings, self.metrics, key is not None)
+        config = uvicorn.Config(application(self.front, key), port=0, log_config=None, lifespan="off", ws="none")
+        self._server = uvicorn.Server(config)
+        await self._server.serve()
+        await self.front.reloads.end()
+
     def end(self) -> None:
         self.client.close()
         self._server.should_exit = True
         self._thread.join()
-        self.front.admission.close()
 
 
 @contextmanager

@@ -220,7 +220,7 @@ def test_who_goes_before_the_body_is_whole_is_forgotten(service: Here) -> None:
 
 def test_a_full_queue_answers_before_it_reads(folder) -> None:
     """503 comes while the body has not."""
-    with here(folder, queue=1, threads=1, budget_ms=2000) as service:
+    with here(folder, queue=1, budget_ms=2000) as service:
         body = json.dumps({"history": ["song-1"], "k": 20}).encode()
         head = f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         filling = []
@@ -265,8 +265,8 @@ def test_the_key(folder) -> None:
 
 def test_accidents_are_not_shown(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with here(folder) as service:
-        monkeypatch.setattr(service.front.artifacts, "current", None)
-        assert refused(service.client.get("/v1/info"), 500) == "The service failed here; the operator's log says more."
+        monkeypatch.setattr(service.front.admission, "submit", None)
+        assert refused(service.client.get("/v1/items"), 500) == "The service failed here; the operator's log says more."
         refused(service.client.post("/v1/recommend", json={"history": []}), 500)
         assert service.client.get("/healthz").status_code == 200
 

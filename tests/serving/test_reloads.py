@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import gc
+import asyncio
 import random
 import signal
 import threading
 import time
-import weakref
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -16,8 +16,10 @@ import pytest
 from services import Here, Running, here, post, refused, running, world_recommender
 
 import setwise as sw
-from setwise.serving.artifacts import Artifacts
+from setwise.serving.artifacts import Served
+from setwise.serving.crew import Crew
 from setwise.serving.metrics import Metrics
+from setwise.serving.settings import Settings
 
 HISTORY = ["song-1", "song-40"]
 
@@ -50,18 +52,6 @@ class Load:
         self._enough.set()
         for person in self._people:
             person.join()
-
-
-def test_an_artifact_goes_with_its_last_answer(folder: Path) -> None:
-    """At once, without a collection: none ever looks at what was loaded before the service began."""
-    artifacts = Artifacts(folder, Metrics())
-    before = [weakref.ref(one) for one in (artifacts.current, artifacts.current.recommender.index.catalog)]
-    gc.disable()
-    try:
-        artifacts.reload()
-        assert [one() for one in before] == [None, None]
-    finally:
-        gc.enable()
 
 
 def test_reloads_under_load(tmp_path: Path, count) -> None:
@@ -148,13 +138,16 @@ def test_an_error_names_the_folder_of_the_operator(tmp_path: Path) -> None:
     catalog = sw.Catalog(np.eye(3), np.eye(3), np.eye(3))
     catalog.save(tmp_path / "only a catalogue")
     with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as refusal:
-        Artifacts(tmp_path / "only a catalogue", Metrics())
+        asyncio.run(Crew.hired(tmp_path / "only a catalogue", Settings(workers=2), Metrics(), print))
     assert "setwise-" not in str(refusal.value)
 
 
 def test_one_reload_at_a_time(service: Here) -> None:
-    with service.front.artifacts.changing:
-        assert refused(service.client.post("/admin/reload"), 409) == "A reload is under way; wait for it to end."
+    with ThreadPoolExecutor(2) as pool:
+        responses = [*pool.map(lambda _: service.client.post("/admin/reload"), range(2))]
+    late = min(responses, key=lambda response: response.is_success)
+    assert refused(late, 409) == "A reload is under way; wait for it to end."
+    assert sorted(response.status_code for response in responses) == [200, 409]
 
 
 def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -176,12 +169,18 @@ def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(artifacts.shutil, "copyfile", meddling)
     late, most = False, 1
-    assert artifacts.Served.opened(tmp_path / "world").recommender.index.catalog.n_items == 60
+    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "first"), tmp_path / "first") == 60
     late, most = True, 2
-    assert artifacts.Served.opened(tmp_path / "world").recommender.index.catalog.n_items == 50
+    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "second"), tmp_path / "second") == 50
     most = 100
     with pytest.raises(sw.SetwiseError, match="kept changing"):
-        artifacts.Served.opened(tmp_path / "world")
+        artifacts.copied(tmp_path / "world", tmp_path / "third")
+
+
+def _items(version: str, artifact: Path) -> int:
+    served = Served.opened(artifact, version)
+    assert served.version == version
+    return served.recommender.index.catalog.n_items
 
 
 def test_sighup_reloads(tmp_path: Path) -> None:
@@ -208,7 +207,7 @@ def _until(holds) -> None:
 
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     """As many answers arrive as the service says it has begun; who was not let in knows by a closed connection."""
-    with running(folder, "--threads", "1", "--deadline-ms", "60000") as service:
+    with running(folder, "--workers", "1", "--deadline-ms", "60000") as service:
         service.client.close()
         with Load(service, people=16) as load:
             while len(load.answers) < 40:

@@ -13,11 +13,12 @@ from services import Here, here, post, refused
 
 import setwise as sw
 from setwise.errors import MalformedFile, TooLarge
-from setwise.serving.admission import Job
-from setwise.serving.answers import Desk, One, kind
+from setwise.serving.answers import Desk, One, Order
+from setwise.serving.artifacts import Served
 from setwise.serving.plain import Plain
 from setwise.serving.refusals import Refusal, from_error
 from setwise.serving.schemas import Ask
+from setwise.serving.settings import Settings
 from worlds import random_catalog
 
 HISTORY = ["song-1", "song-40", "song-7"]
@@ -47,7 +48,7 @@ def test_a_history(service: Here, recommender: sw.Recommender) -> None:
     assert answer["upper_bound"] >= answer["value"]
     assert 0 <= answer["gap"] < 1e-6
     assert isinstance(answer["proven"], bool)
-    assert answer["version"] == service.front.artifacts.current.version
+    assert answer["version"] == service.front.admission.crew.info.version
 
 
 def test_a_user_and_wishes(service: Here, recommender: sw.Recommender) -> None:
@@ -95,16 +96,17 @@ def test_a_batch_has_an_answer_a_request(service: Here, recommender: sw.Recommen
             assert answer["version"] == body["version"]
 
 
-def test_company_in_one_pass(service: Here, recommender: sw.Recommender) -> None:
-    """A thread that takes several requests answers each as alone; one that is refused is refused alone."""
-    desk = Desk(service.front.artifacts, service.settings, service.front.metrics)
+def test_company_in_one_pass(folder, recommender: sw.Recommender) -> None:
+    """A process that takes several requests answers each as alone; one that is refused is refused alone."""
+    desk = Desk(Served.opened(folder, "v"), Settings())
     now = time.monotonic()
     asks = [Ask(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
     for spoilt in (None, 1):
         if spoilt is not None:
             asks[spoilt] = Ask(history=["nobody"], k=3, budget_ms=500)
-        jobs = [Job(kind(ask), One(ask), now, now + 30, None) for ask in asks]
-        outcomes = [outcome for _, outcome in desk.work(jobs)]
+        replies = [*desk.replies([Order(One(ask), now, now + 30) for ask in asks])]
+        outcomes = [reply.outcome for reply in replies]
+        assert [len(reply.slates) for reply in replies] == [int(number != spoilt) for number in range(3)]
         for number, (ask, outcome) in enumerate(zip(asks, outcomes, strict=True)):
             if number == spoilt:
                 assert isinstance(outcome, Refusal)

@@ -1,58 +1,78 @@
-"""From requests to answers: what the threads compute, and how it is written.
-
-An answer is made from one ``Served``, taken once: a reload in the middle does not reach it.
-"""
+"""From requests to answers: what the processes compute, and how it is written."""
 
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from setwise.errors import SetwiseError
-from setwise.serving.admission import Job, Kind, Outcome
-from setwise.serving.artifacts import Artifacts, Served
-from setwise.serving.metrics import Metrics
-from setwise.serving.refusals import from_error, late
+from setwise.serving.artifacts import Served
+from setwise.serving.refusals import Refusal, from_error, late
 from setwise.serving.schemas import RANKERS, Answer, Ask, Chosen, Explained, Info, Items, Range, Rivaling
 from setwise.serving.settings import Settings
 from setwise.slate import Slate
 from setwise.users import User
 
+Outcome = bytes | Refusal  # the body of an answer, or why there is none
+Kind = tuple[Any, ...]
+
 LEAST_MS = 1.0  # of a budget: what is nearly late is still computed, quickly
 
 
-@dataclass(frozen=True, eq=False)
-class One:
+class One(msgspec.Struct, tag=True):
     """A slate is asked for."""
 
     ask: Ask
 
 
-@dataclass(frozen=True, eq=False)
-class Many:
+class Many(msgspec.Struct, tag=True):
     """Many slates are asked for at once."""
 
     asks: list[Ask]
 
 
-@dataclass(frozen=True, eq=False)
-class Why:
+class Why(msgspec.Struct, tag=True):
     """A slate is asked for, and its reasons."""
 
     ask: Ask
 
 
-@dataclass(frozen=True, eq=False)
-class Find:
+class Find(msgspec.Struct, tag=True):
     """Items are looked for: by words, or by ids."""
 
     query: str
     limit: int
     ids: list[str] | None
+
+
+Task = One | Many | Why | Find
+
+
+class Order(msgspec.Struct):
+    """A task, when it came and until when it is to be done, by the clock that all processes of a machine share."""
+
+    task: Task
+    arrived: float
+    deadline: float
+
+    def left_ms(self) -> float:
+        """Milliseconds until the deadline."""
+        return 1000 * (self.deadline - time.monotonic())
+
+    def waited_ms(self) -> float:
+        """Milliseconds since it came."""
+        return 1000 * (time.monotonic() - self.arrived)
+
+
+class Reply(msgspec.Struct, tag=True):
+    """What became of an order; and, for those who count, of each slate its milliseconds by phase and its gap."""
+
+    outcome: Outcome
+    slates: list[tuple[dict[str, float], float | None]] = []
 
 
 def kind(ask: Ask) -> Kind:
@@ -62,63 +82,62 @@ def kind(ask: Ask) -> Kind:
 
 
 class Desk:
-    """Answers jobs, one or several of a kind at a time."""
+    """Answers orders, one or several of a kind at a time."""
 
-    def __init__(self, artifacts: Artifacts, settings: Settings, metrics: Metrics) -> None:
-        self._artifacts, self._settings, self._metrics = artifacts, settings, metrics
+    def __init__(self, served: Served, settings: Settings) -> None:
+        self._served, self._settings = served, settings
+        self._made: list[Answer] = []  # the slates of the reply under way
 
-    def work(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
-        """The outcome of each job, as soon as there is one; it is counted when it is on its way."""
-        for job, outcome in self._outcomes(jobs):
-            yield job, outcome
-            for made in job.made:
-                self._metrics.slate(made.timings, made.gap)
+    def replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
+        """The reply to each order, in their order, as soon as there is one."""
+        self._made = []
+        for outcome in self._outcomes(orders):
+            made, self._made = self._made, []
+            yield Reply(outcome, [(answer.timings, answer.gap) for answer in made])
 
-    def _outcomes(self, jobs: Sequence[Job]) -> Iterator[tuple[Job, Outcome]]:
-        served = self._artifacts.current
-        if len(jobs) > 1:
-            asks = [job.task.ask for job in jobs]
-            waited = [job.waited_ms() for job in jobs]
-            slates = self._slates(served, asks, min(job.left_ms() for job in jobs))
-            for job, slate, queued in zip(jobs, slates, waited, strict=True):
-                yield job, self._written(served, slate, job, queued)
-        else:
-            yield jobs[0], self._alone(served, jobs[0])
+    def _outcomes(self, orders: Sequence[Order]) -> Iterator[Outcome]:
+        if len(orders) == 1:
+            yield self._alone(orders[0])
+            return
+        asks = [order.task.ask for order in orders]  # type: ignore[union-attr]
+        waited = [order.waited_ms() for order in orders]
+        slates = self._slates(asks, min(order.left_ms() for order in orders))
+        for order, slate, queued in zip(orders, slates, waited, strict=True):
+            yield self._written(slate, order, queued)
 
-    def _alone(self, served: Served, job: Job) -> Outcome:
-        task, queued = job.task, job.waited_ms()
+    def _alone(self, order: Order) -> Outcome:
+        task, queued = order.task, order.waited_ms()
         try:
             if isinstance(task, One):
-                slate = self._slate(served, task.ask, job.left_ms())
-                return self._written(served, slate, job, queued)
+                return self._written(self._slate(task.ask, order.left_ms()), order, queued)
             if isinstance(task, Why):
-                return self._explained(served, task.ask, job, queued)
+                return self._explained(task.ask, order, queued)
             if isinstance(task, Many):
-                return self._batch(served, task.asks, job, queued)
-            return msgspec.json.encode(_found(served, task))
+                return self._batch(task.asks, order, queued)
+            return msgspec.json.encode(_found(self._served, task))
         except SetwiseError as error:
             return from_error(error)
 
     # --- slates ---
 
-    def _slate(self, served: Served, ask: Ask, left_ms: float) -> Slate:
+    def _slate(self, ask: Ask, left_ms: float) -> Slate:
         budget = self._budget(ask, left_ms)
-        return served.recommender.recommend(**_asker(ask), **_wishes(ask), budget_ms=budget)
+        return self._served.recommender.recommend(**_asker(ask), **_wishes(ask), budget_ms=budget)
 
-    def _slates(self, served: Served, asks: Sequence[Ask], left_ms: float) -> list[Slate | SetwiseError]:
+    def _slates(self, asks: Sequence[Ask], left_ms: float) -> list[Slate | SetwiseError]:
         """The slates of requests of one kind, by one pass over the catalogue; where one is refused, each alone."""
         budget = self._budget(asks[0], left_ms / len(asks))
         try:
             askers = [_asker(ask) for ask in asks]
             names = {"history": "histories", "user": "users"}
             users: dict[str, Any] = {names[name]: [one[name] for one in askers] for name in askers[0]}
-            return [*served.recommender.recommend_many(**users, threads=1, **_wishes(asks[0]), budget_ms=budget)]
+            return [*self._served.recommender.recommend_many(**users, threads=1, **_wishes(asks[0]), budget_ms=budget)]
         except SetwiseError:
-            return [self._tried(served, ask, left_ms / len(asks)) for ask in asks]
+            return [self._tried(ask, left_ms / len(asks)) for ask in asks]
 
-    def _tried(self, served: Served, ask: Ask, left_ms: float) -> Slate | SetwiseError:
+    def _tried(self, ask: Ask, left_ms: float) -> Slate | SetwiseError:
         try:
-            return self._slate(served, ask, left_ms)
+            return self._slate(ask, left_ms)
         except SetwiseError as error:
             return error
 
@@ -129,15 +148,15 @@ class Desk:
 
     # --- answers ---
 
-    def _written(self, served: Served, slate: Slate | SetwiseError, job: Job, queued: float) -> Outcome:
+    def _written(self, slate: Slate | SetwiseError, order: Order, queued: float) -> Outcome:
         if isinstance(slate, SetwiseError):
             return from_error(slate)
-        return msgspec.json.encode(self._answer(served, slate, job, queued))
+        return msgspec.json.encode(self._answer(slate, order, queued))
 
-    def _answer(self, served: Served, slate: Slate, job: Job, queued: float) -> Answer:
-        timings = {"queue": queued, **slate.timings, "total": job.waited_ms()}
+    def _answer(self, slate: Slate, order: Order, queued: float) -> Answer:
+        timings = {"queue": queued, **slate.timings, "total": order.waited_ms()}
         certified = math.isfinite(slate.upper_bound)
-        shelf, rows = served.shelf, slate.indices.tolist()
+        shelf, rows = self._served.shelf, slate.indices.tolist()
         pairs = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
         answer = Answer(
             items=[Chosen(one, reward, shelf.attributes(row)) for one, reward, row in pairs],
@@ -146,21 +165,21 @@ class Desk:
             gap=slate.gap if certified else None,
             proven=slate.proven,
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
-            version=served.version,
+            version=self._served.version,
         )
-        job.made.append(answer)
+        self._made.append(answer)
         return answer
 
-    def _explained(self, served: Served, ask: Ask, job: Job, queued: float) -> bytes:
-        slate = self._slate(served, ask, job.left_ms())
-        why = served.recommender.explain(slate)
+    def _explained(self, ask: Ask, order: Order, queued: float) -> bytes:
+        slate = self._slate(ask, order.left_ms())
+        why = self._served.recommender.explain(slate)
         rivals = [
-            Rivaling(one.ranker, [served.shelf.item(row) for row in one.indices], one.value, one.milliseconds)
+            Rivaling(one.ranker, [self._served.shelf.item(row) for row in one.indices], one.value, one.milliseconds)
             for one in why.rivals
         ]
         return msgspec.json.encode(
             Explained(
-                slate=self._answer(served, slate, job, queued),
+                slate=self._answer(slate, order, queued),
                 attention=why.attention.tolist(),
                 sink=None if why.sink is None else why.sink.tolist(),
                 rewards=why.rewards.tolist(),
@@ -172,7 +191,7 @@ class Desk:
             )
         )
 
-    def _batch(self, served: Served, asks: list[Ask], job: Job, queued: float) -> bytes:
+    def _batch(self, asks: list[Ask], order: Order, queued: float) -> bytes:
         """Requests of one kind in one pass each; those that the deadline leaves no time for are refused."""
         kinds: dict[Kind, list[int]] = {}
         for number, ask in enumerate(asks):
@@ -181,31 +200,30 @@ class Desk:
         undone = len(asks)
         for numbers in kinds.values():
             for part in _parts(numbers, self._settings.micro_batch):
-                self._fill(served, asks, part, answers, job, queued, share=len(part) / undone)
+                self._fill(asks, part, answers, order, queued, share=len(part) / undone)
                 undone -= len(part)
-        return msgspec.json.encode({"answers": answers, "version": served.version})
+        return msgspec.json.encode({"answers": answers, "version": self._served.version})
 
     def _fill(
         self,
-        served: Served,
         asks: list[Ask],
         part: Sequence[int],
         answers: list[Any],
-        job: Job,
+        order: Order,
         queued: float,
         share: float,
     ) -> None:
         """Answer a part of a batch, in its share of the time that is left."""
-        left = job.left_ms()
+        left = order.left_ms()
         if left <= 0:
             refusal = late(self._settings.deadline_ms).plain()
             for number in part:
                 answers[number] = refusal
             return
-        for number, slate in zip(part, self._slates(served, [asks[i] for i in part], left * share), strict=True):
+        for number, slate in zip(part, self._slates([asks[i] for i in part], left * share), strict=True):
             failed = isinstance(slate, SetwiseError)
             answers[number] = (
-                from_error(slate).plain() if failed else self._answer(served, slate, job, queued)  # type: ignore[arg-type]
+                from_error(slate).plain() if failed else self._answer(slate, order, queued)  # type: ignore[arg-type]
             )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -13,14 +13,14 @@ from litestar.exceptions import HTTPException
 
 from setwise.serving import openapi, page
 from setwise.serving.admission import Admission
-from setwise.serving.answers import Desk, Find, Many, One, Why, info, kind
-from setwise.serving.artifacts import Artifacts
+from setwise.serving.answers import Find, Many, One, Why
 from setwise.serving.bodies import whole
 from setwise.serving.door import Door
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import CONTENT_TYPE, Metrics
 from setwise.serving.plain import JSON, Plain
-from setwise.serving.refusals import Refusal, accident
+from setwise.serving.refusals import Refusal, accident, not_ready
+from setwise.serving.reloads import Reloads
 from setwise.serving.schemas import Reloaded, State, ask, batch
 from setwise.serving.settings import Settings
 
@@ -33,7 +33,7 @@ class Front:
     """What the routes stand before."""
 
     settings: Settings
-    artifacts: Artifacts
+    reloads: Reloads
     admission: Admission
     metrics: Metrics
     files: dict[str, page.File]
@@ -70,7 +70,7 @@ async def recommend(request: Asked) -> Said:
 
 async def _slate(front: Front, scope: Any, receive: Any) -> bytes:
     asked = ask(await _body(front, scope, receive), front.settings)
-    return await front.admission.submit(kind(asked), One(asked))
+    return await front.admission.submit(One(asked))
 
 
 @post("/v1/recommend/batch", status_code=200)
@@ -78,7 +78,7 @@ async def recommend_batch(request: Asked) -> Said:
     """Many slates at once."""
     front = _front(request)
     asked = batch(await _body(front, request.scope, request.receive), front.settings)
-    return _json(await front.admission.submit(None, Many(asked)))
+    return _json(await front.admission.submit(Many(asked)))
 
 
 @post("/v1/explain", status_code=200)
@@ -86,7 +86,7 @@ async def explain(request: Asked) -> Said:
     """A slate, and who lends whom what in it."""
     front = _front(request)
     asked = ask(await _body(front, request.scope, request.receive), front.settings, explained=True)
-    return _json(await front.admission.submit(None, Why(asked)))
+    return _json(await front.admission.submit(Why(asked)))
 
 
 # --- what there is ---
@@ -104,20 +104,19 @@ async def items(request: Asked) -> Said:
             422, "invalid", f"q must have at most {LONGEST_QUERY} characters, got {len(query)}; use fewer words."
         )
     find = Find(query, int(limit), None if ids is None else ids.split(",")[:MOST_FOUND])
-    return _json(await _front(request).admission.submit(None, find))
+    return _json(await _front(request).admission.submit(find))
 
 
 @get("/v1/info")
 async def information(request: Asked) -> Said:
     """What is served."""
-    front = _front(request)
-    return _json(msgspec.json.encode(info(front.artifacts.current, front.settings)))
+    return _json(msgspec.json.encode(_front(request).admission.crew.info))
 
 
 @post("/admin/reload", status_code=200)
 async def reload(request: Asked) -> Said:
     """Serve what the folder holds now; on any doubt, what is served stays."""
-    old, new = await asyncio.to_thread(_front(request).artifacts.reload)
+    old, new = await _front(request).reloads.reload()
     return _json(msgspec.json.encode(Reloaded(new.version, old.version)))
 
 
@@ -131,8 +130,10 @@ async def healthy() -> Said:
 
 
 @get("/readyz")
-async def ready() -> Said:
-    """An artifact is loaded: without one the service does not start."""
+async def ready(request: Asked) -> Said:
+    """Somebody is there to compute."""
+    if not _front(request).admission.crew.workers:
+        raise not_ready()
     return _json(msgspec.json.encode(State("ready")))
 
 
@@ -219,9 +220,10 @@ def application(front: Front, key: str | None) -> Door:
     return Door(routes, {("POST", "/v1/recommend"): Plain(partial(_slate, front))}, key, front.metrics)
 
 
-def front(artifacts: Artifacts, settings: Settings, metrics: Metrics, guarded: bool) -> Front:
-    """Everything the routes need, with its threads running."""
-    admission = Admission(settings, Desk(artifacts, settings, metrics).work, metrics)
-    metrics.watch(lambda: admission.waiting, lambda: artifacts.current.recommender.index.catalog.n_items)
+async def front(folder: Path, settings: Settings, metrics: Metrics, guarded: bool) -> Front:
+    """Everything the routes need, with its processes running."""
+    reloads = Reloads(folder, settings, metrics)
+    admission = await reloads.start()
+    metrics.watch(lambda: admission.waiting, lambda: admission.crew.info.items)
     document = msgspec.json.encode(openapi.document(settings, guarded))
-    return Front(settings, artifacts, admission, metrics, page.files(), document)
+    return Front(settings, reloads, admission, metrics, page.files(), document)

@@ -27,7 +27,7 @@ class Metrics:
         self._sheds = Counter("setwise_sheds", "Requests turned away: queue full, or deadline passed.", ["why"], **to)
         self._together = Histogram("setwise_micro_batch", "Requests computed together.", buckets=_SIZES, **to)
         self._reloads = Counter("setwise_reloads", "Reloads by outcome.", ["outcome"], **to)
-        self._queue = Gauge("setwise_queue_length", "Requests that wait for a thread.", **to)
+        self._queue = Gauge("setwise_queue_length", "Requests that wait to be computed.", **to)
         self._items = Gauge("setwise_items", "Items of the catalogue that is served.", **to)
         self._of_route = cache(self._requests.labels)  # to look a label up is half of what a count costs
         self._of_phase = cache(phases.labels)

@@ -61,6 +61,11 @@ def busy(seconds: int) -> Refusal:
     return Refusal(503, "busy", message, {"Retry-After": str(seconds)})
 
 
+def not_ready() -> Refusal:
+    """Every process that computes has died, and none has taken its place yet."""
+    return Refusal(503, "not_ready", "Nobody is there to compute; try again in 1 second.", {"Retry-After": "1"})
+
+
 def late(milliseconds: int) -> Refusal:
     """The deadline passed."""
     return Refusal(504, "deadline", f"The request waited {milliseconds} ms, its whole deadline; try again later.")

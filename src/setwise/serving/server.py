@@ -2,44 +2,41 @@
 
 from __future__ import annotations
 
-import ctypes
+import asyncio
 import gc
 import ipaddress
 import signal
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import uvicorn
+import uvloop
 
 from setwise.errors import InvalidInput
 from setwise.serving.app import application, front
-from setwise.serving.artifacts import Artifacts
 from setwise.serving.logs import configured, log
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal
+from setwise.serving.reloads import Reloads
 from setwise.serving.settings import Settings
 
-SWITCH_S = 0.0005  # how long a computing thread may keep the event loop from answering
 KEEP_S = 75  # an idle connection is kept: longer than most proxies do, so that they close first
 LEAST_KEY = 16  # characters
-# glibc's numbers of two limits: how much free memory a thread gives back, and how large a block is mapped by itself.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES, LARGEST_BLOCK = 1 << 28, 1 << 25  # 32 MiB is the most that glibc allows
 
 
 def serve(folder: Path, host: str, port: int, key: str | None, settings: Settings) -> None:
     """Serve the artifact in ``folder`` until a signal ends it."""
     refuse_open_doors(host, key)
     configured()
-    sys.setswitchinterval(SWITCH_S)
-    _keep_memory()
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(_served(folder, host, port, key, settings))
+
+
+async def _served(folder: Path, host: str, port: int, key: str | None, settings: Settings) -> None:
     metrics = Metrics()
-    artifacts = Artifacts(folder, metrics)
-    behind = front(artifacts, settings, metrics, key is not None)
+    behind = await front(folder, settings, metrics, key is not None)
     config = uvicorn.Config(
         application(behind, key),
         host,
@@ -52,23 +49,17 @@ def serve(folder: Path, host: str, port: int, key: str | None, settings: Setting
         lifespan="off",
         ws="none",
     )
-    with _spared_from_collection():
-        Server(config, artifacts).run()
-    behind.admission.close()
+    try:
+        with _spared_from_collection():
+            await Server(config, behind.reloads).serve()
+    finally:
+        await behind.reloads.end()
     log().info("ended", answered=metrics.total())
-
-
-def _keep_memory() -> None:
-    """Let threads keep what requests have freed: else every certificate waits 2 ms for its pages to be mapped again."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # glibc alone has it
-    if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-        mallopt(M_MMAP_THRESHOLD, LARGEST_BLOCK)
 
 
 @contextmanager
 def _spared_from_collection() -> Iterator[None]:
-    """What is loaded stays: else a full garbage collection walks through it all, and nobody is answered for 80 ms."""
+    """What is loaded stays: else a full garbage collection walks through it all, and nobody is answered meanwhile."""
     gc.collect()
     gc.freeze()
     try:
@@ -98,14 +89,16 @@ def is_loopback(host: str) -> bool:
 class Server(uvicorn.Server):
     """uvicorn, with our signals: SIGHUP reloads, SIGTERM and SIGINT drain and end with status 0."""
 
-    def __init__(self, config: uvicorn.Config, artifacts: Artifacts) -> None:
+    def __init__(self, config: uvicorn.Config, reloads: Reloads) -> None:
         super().__init__(config)
-        self._artifacts = artifacts
+        self._reloads = reloads
+        self._reloading: asyncio.Task[None] | None = None  # kept, for the loop does not
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        loop = asyncio.get_running_loop()
         ours: dict[int, Any] = dict.fromkeys((signal.SIGTERM, signal.SIGINT), self.handle_exit)
-        ours[signal.SIGHUP] = lambda *_: threading.Thread(target=self._reload, name="setwise-reload").start()
+        ours[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
         others = {number: signal.signal(number, handler) for number, handler in ours.items()}
         try:
             yield
@@ -114,13 +107,17 @@ class Server(uvicorn.Server):
                 signal.signal(number, handler)
 
     def _reload(self) -> None:
+        self._reloading = asyncio.get_running_loop().create_task(self._reloaded())
+
+    async def _reloaded(self) -> None:
         try:
-            self._artifacts.reload()
+            await self._reloads.reload()
         except Refusal:
             return  # said in the log where it happened
 
     async def startup(self, sockets: Any = None) -> None:
         await super().startup(sockets)
+        version = self._reloads.admission.crew.info.version
         for listening in self.servers[0].sockets:
             host, port = listening.getsockname()[:2]
-            log().info("serving", host=host, port=port, version=self._artifacts.current.version)
+            log().info("serving", host=host, port=port, version=version)

@@ -34,12 +34,12 @@ class Settings:
     history: int = _setting(1000, 1, 100_000, "The most ids in a history.")
     exclude: int = _setting(10_000, 1, 1_000_000, "The most ids in a list of exclusions.")
     batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")
-    queue: int = _setting(64, 1, 100_000, "Requests that wait for a thread; the next one is answered 503.")
+    queue: int = _setting(64, 1, 100_000, "Requests that wait to be computed; the next one is answered 503.")
     deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request that still waits is answered 504.")
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
-    threads: int = _setting(0, 0, 256, "Requests computed at once; 0 for one a core.")
+    workers: int = _setting(0, 0, 256, "Processes that compute, one request or group each; 0 for one a core.")
     micro_batch: int = _setting(4, 1, 256, "Waiting requests of one kind that share a retrieval pass.")
-    awake_ms: int = _setting(2, 0, 1000, "Milliseconds that a thread looks out for the next request before it sleeps.")
+    awake_ms: int = _setting(2, 0, 1000, "Milliseconds that a process looks out for the next request before it sleeps.")
 
     def __post_init__(self) -> None:
         for row in table():
@@ -48,9 +48,9 @@ class Settings:
                 raise InvalidInput(row.name, f"at most {row.most}", number, "choose a smaller one")
 
     @property
-    def workers(self) -> int:
-        """How many threads that makes."""
-        return self.threads or len(os.sched_getaffinity(0))
+    def crew(self) -> int:
+        """How many processes that makes."""
+        return self.workers or len(os.sched_getaffinity(0))
 
 
 @dataclass(frozen=True)
