@@ -16,6 +16,7 @@ import uvloop
 
 from setwise.errors import InvalidInput
 from setwise.serving.app import application, front
+from setwise.serving.joined import OnePiece
 from setwise.serving.logs import configured, log
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal
@@ -47,6 +48,7 @@ async def _served(folder: Path, host: str, port: int, key: str | None, settings:
         proxy_headers=False,  # who asks, and from where, changes nothing
         timeout_keep_alive=KEEP_S,
         lifespan="off",
+        http=OnePiece,
         ws="none",
     )
     try:
