@@ -22,6 +22,7 @@ import setwise as sw
 from setwise.datasets import World
 from setwise.encoder import Encoder
 from setwise.serving.app import application, front
+from setwise.serving.joined import OnePiece
 from setwise.serving.metrics import Metrics
 from setwise.serving.settings import Settings
 
@@ -96,7 +97,8 @@ class Here:
 
     async def _serve(self, folder: Path, key: str | None) -> None:
         self.front = await front(folder, self.settings, self.metrics, key is not None)
-        config = uvicorn.Config(application(self.front, key), port=0, log_config=None, lifespan="off", ws="none")
+        served = application(self.front, key)
+        config = uvicorn.Config(served, port=0, log_config=None, lifespan="off", http=OnePiece, ws="none")
         self._server = uvicorn.Server(config)
         await self._server.serve()
         await self.front.reloads.end()

@@ -135,7 +135,11 @@ class Worker(asyncio.Protocol):
         self._jobs.popleft().tell(message.outcome)
         if not self._jobs:
             self.when_free(self, (time.monotonic() - self._began) / self._count)
-        for timings, gap in message.slates:  # counted when the answer is on its way
+        # counted in the loop's next turn, when the answer is on its way
+        asyncio.get_running_loop().call_soon(self._count_slates, message.slates)
+
+    def _count_slates(self, slates: Sequence[tuple[dict[str, float], float | None]]) -> None:
+        for timings, gap in slates:
             self._metrics.slate(timings, gap)
 
 
