@@ -60,18 +60,21 @@ class Office:
 
     def __init__(self, **limits: int) -> None:
         self.settings = Settings(**{"workers": 1, "queue": 4, "deadline_ms": 5000, "micro_batch": 3} | limits)
-        self.metrics, self.lost = Metrics(), []
+        self.metrics, self.short = Metrics(), 0
 
     async def open(self) -> Office:
         crew, self.ends = await self.crew()
-        self.queue = Admission(self.settings, self.metrics, crew)
+        self.queue = Admission(self.settings, self.metrics, crew, self.miss)
         return self
+
+    def miss(self) -> None:
+        self.short += 1
 
     async def crew(self) -> tuple[Crew, list[End]]:
         workers, ends = [], []
         for _ in range(self.settings.crew):
             ours, theirs = socket.socketpair()
-            workers.append(Worker(self.metrics, self.lost.append))
+            workers.append(Worker(self.metrics))
             workers[-1]._ready.set_result(None)
             await workers[-1].connect(ours)
             ends.append(End(theirs))
@@ -235,7 +238,7 @@ async def test_another_crew_takes_over(office: Office) -> None:
     old["busy"].answers("busy")
     assert await busy == b"busy"
     assert await old["busy"].hears_the_end()
-    assert office.lost == []
+    assert office.short == 0
 
 
 @scenario(workers=2)
@@ -249,9 +252,30 @@ async def test_a_worker_that_dies(office: Office) -> None:
     with pytest.raises(Refusal, match="The service failed here") as refusal:
         await first
     assert refusal.value.status == 500
-    (dead,) = office.lost
-    office.queue.lose(dead)
-    assert dead not in office.queue.crew.workers
+    assert office.short == 1
+    assert len(office.queue.crew.workers) == 1
     office.ends[0].answers("second")
     office.ends[0].answers(*await office.ends[0].takes())
     assert [await second, await waits] == [b"second", b"waits"]
+
+
+@scenario(workers=2)
+async def test_a_worker_that_dies_at_rest(office: Office) -> None:
+    office.ends[1].hangs_up()
+    while office.short < 1:
+        await asyncio.sleep(0.001)
+    asked = office.looks("one")
+    office.ends[0].answers(*await office.ends[0].takes())
+    assert await asked == b"one"
+
+
+@scenario(workers=2)
+async def test_one_of_the_old_crew_that_dies_is_not_missed(office: Office) -> None:
+    busy = office.looks("busy")
+    await office.ends[1].takes()
+    crew, _ = await office.crew()
+    office.queue.replace(crew)
+    office.ends[1].hangs_up()
+    with pytest.raises(Refusal, match="The service failed here"):
+        await busy
+    assert office.short == 0

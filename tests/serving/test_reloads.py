@@ -138,7 +138,7 @@ def test_an_error_names_the_folder_of_the_operator(tmp_path: Path) -> None:
     catalog = sw.Catalog(np.eye(3), np.eye(3), np.eye(3))
     catalog.save(tmp_path / "only a catalogue")
     with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as refusal:
-        asyncio.run(Crew.hired(tmp_path / "only a catalogue", Settings(workers=2), Metrics(), print))
+        asyncio.run(Crew.hired(tmp_path / "only a catalogue", Settings(workers=2), Metrics()))
     assert "setwise-" not in str(refusal.value)
 
 

@@ -12,6 +12,7 @@ import asyncio
 import math
 import time
 from collections import deque
+from collections.abc import Callable
 
 from setwise.serving.answers import Task
 from setwise.serving.crew import Crew, Job, Worker
@@ -25,8 +26,8 @@ _REMEMBERED = 0.1  # of the mean time of a request, how much the latest one coun
 class Admission:
     """The queue, and the crew that it waits for. All of it is the event loop's: nothing here is locked."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, crew: Crew) -> None:
-        self._settings, self._metrics = settings, metrics
+    def __init__(self, settings: Settings, metrics: Metrics, crew: Crew, when_short: Callable[[], None]) -> None:
+        self._settings, self._metrics, self._when_short = settings, metrics, when_short
         self._waiting: deque[Job] = deque()
         self._mean_s = 0.0  # seconds of a process for one request
         self._greet(crew)
@@ -80,7 +81,7 @@ class Admission:
     def _greet(self, crew: Crew) -> None:
         self.crew, self._idle = crew, [*crew.workers]
         for worker in crew.workers:
-            worker.when_free = self._take_back
+            worker.when_free, worker.when_lost = self._take_back, self._lose
 
     def _hand_out(self) -> None:
         """Give what waits to those who are free: the last that worked first, as its caches know the catalogue."""
@@ -98,11 +99,13 @@ class Admission:
         else:
             worker.dismiss()
 
-    def lose(self, worker: Worker) -> None:
+    def _lose(self, worker: Worker) -> None:
         """Forget a worker that has died."""
-        for those in (self._idle, self.crew.workers):
-            if worker in those:
-                those.remove(worker)
+        if worker in self._idle:
+            self._idle.remove(worker)
+        if worker in self.crew.workers:
+            self.crew.workers.remove(worker)
+            self._when_short()
 
     def _grouped(self) -> list[Job]:
         """The oldest job and its share of those of its kind."""

@@ -20,6 +20,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import cast
 
 import msgspec
 
@@ -37,6 +38,7 @@ PATIENCE_S = 10.0  # for a worker that was told to go
 _PROCESSES = multiprocessing.get_context("forkserver")
 _PROCESSES.set_forkserver_preload([work.__module__])
 _HEARD: msgspec.msgpack.Decoder[Reply | Fit | Unfit] = msgspec.msgpack.Decoder(Reply | Fit | Unfit)
+_ENDED = Unfit("the process that opened it ended", "look into the log, and try again")
 _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's connections have it
 
 
@@ -64,13 +66,15 @@ class Worker(asyncio.Protocol):
     """A process that computes: hired, given jobs one group at a time, dismissed."""
 
     when_free: Callable[[Worker, float], None]  # by seconds a job
+    when_lost: Callable[[Worker], None]
 
-    def __init__(self, metrics: Metrics, when_lost: Callable[[Worker], None]) -> None:
-        self._metrics, self._when_lost = metrics, when_lost
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._jobs: deque[Job] = deque()
         self._began, self._count = 0.0, 0
         self._heard = bytearray()
-        self._dismissed = False
+        self._line: asyncio.Transport | None = None
+        self._dismissed = self.dead = False
         self._ready: asyncio.Future[Fit | Unfit] = asyncio.get_running_loop().create_future()
 
     async def hire(self, artifact: Path, version: str, settings: Settings) -> Fit | Unfit:
@@ -84,19 +88,21 @@ class Worker(asyncio.Protocol):
 
     async def connect(self, line: socket.socket) -> None:
         """Talk to whoever is at the other end of ``line``."""
-        self._line, _ = await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=line)
+        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=line)
 
     def give(self, jobs: Sequence[Job]) -> None:
         """Have jobs of one kind computed."""
         self._jobs.extend(jobs)
         self._began, self._count = time.monotonic(), len(jobs)
         message = msgspec.json.encode([Order(job.task, job.arrived, job.deadline) for job in jobs])
+        assert self._line is not None
         self._line.write(_LENGTH.pack(len(message)) + message)
 
     def dismiss(self) -> None:
         """Let the process end: it does when it finds nobody at the other end of the line."""
         self._dismissed = True
-        self._line.close()
+        if self._line is not None:
+            self._line.close()
 
     async def gone(self) -> None:
         """Dismiss the process and wait until it has ended, but not for ever."""
@@ -106,6 +112,10 @@ class Worker(asyncio.Protocol):
             self._process.kill()
 
     # --- what asyncio calls ---
+
+    def connection_made(self, line: asyncio.BaseTransport) -> None:
+        """The line is open."""
+        self._line = cast(asyncio.Transport, line)  # uvloop's is one by its methods only
 
     def data_received(self, data: bytes) -> None:
         """Part of a message, or several."""
@@ -120,11 +130,12 @@ class Worker(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         """The process has ended, as it was told or by an accident."""
+        self.dead = True
         if not self._ready.done():
-            self._ready.set_result(Unfit("the process that opened it ended", "look into the log, and try again"))
-        elif not self._dismissed:
+            self._ready.set_result(_ENDED)
+        if not self._dismissed and hasattr(self, "when_lost"):  # it had been put to work
             log().error("a computing process ended")
-            self._when_lost(self)
+            self.when_lost(self)
         for job in self._jobs:
             job.tell(accident())
 
@@ -151,9 +162,7 @@ class Crew:
     workers: list[Worker]
 
     @classmethod
-    async def hired(
-        cls, folder: Path, settings: Settings, metrics: Metrics, when_lost: Callable[[Worker], None]
-    ) -> Crew:
+    async def hired(cls, folder: Path, settings: Settings, metrics: Metrics) -> Crew:
         """A crew for what ``folder`` holds now.
 
         The first worker comes alone: what it must compile, the others find in the cache, and a bad artifact takes one
@@ -161,21 +170,26 @@ class Crew:
         """
         workers: list[Worker] = []
 
-        async def found(artifact: Path, version: str) -> Fit | Unfit:
-            workers.append(Worker(metrics, when_lost))
-            return await workers[-1].hire(artifact, version, settings)
-
-        with tempfile.TemporaryDirectory(prefix="setwise-") as private:
-            artifact = Path(private) / "artifact"
-            version = await asyncio.to_thread(copied, folder, artifact)
-            reports = [await found(artifact, version)]
-            if isinstance(reports[0], Fit):
-                reports += await asyncio.gather(*(found(artifact, version) for _ in range(1, settings.crew)))
-        for report in reports:
+        async def found(artifact: Path, version: str) -> Info:
+            worker = Worker(metrics)
+            workers.append(worker)
+            report = await worker.hire(artifact, version, settings)
             if isinstance(report, Unfit):
-                await asyncio.gather(*(worker.gone() for worker in workers))
                 raise DamagedArtifact(folder, report.reason, report.todo)
-            info = report.info
+            return report.info
+
+        try:
+            with tempfile.TemporaryDirectory(prefix="setwise-") as private:
+                artifact = Path(private) / "artifact"
+                version = await asyncio.to_thread(copied, folder, artifact)
+                info = await found(artifact, version)
+                await asyncio.gather(*(found(artifact, version) for _ in range(1, settings.crew)))
+            if any(worker.dead for worker in workers):
+                raise DamagedArtifact(folder, _ENDED.reason, _ENDED.todo)
+        except BaseException:
+            for worker in workers:
+                worker.dismiss()
+            raise
         return cls(info, workers)
 
     async def gone(self) -> None:

@@ -6,7 +6,7 @@ import asyncio
 from pathlib import Path
 
 from setwise.serving.admission import Admission
-from setwise.serving.crew import Crew, Worker
+from setwise.serving.crew import Crew
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal, bad_artifact
@@ -26,7 +26,7 @@ class Reloads:
 
     async def start(self) -> Admission:
         """Hire the first crew: the queue that it works for."""
-        self.admission = Admission(self._settings, self._metrics, await self._hired())
+        self.admission = Admission(self._settings, self._metrics, await self._hired(), self._short)
         return self.admission
 
     async def reload(self) -> tuple[Info, Info]:
@@ -49,12 +49,11 @@ class Reloads:
             raise bad_artifact(error) from None
 
     async def _hired(self) -> Crew:
-        return await Crew.hired(self._folder, self._settings, self._metrics, self._lost)
+        return await Crew.hired(self._folder, self._settings, self._metrics)
 
     # --- workers that die: by a lack of memory, or by a fault in compiled code ---
 
-    def _lost(self, worker: Worker) -> None:
-        self.admission.lose(worker)
+    def _short(self) -> None:
         if self._mending is None or self._mending.done():
             self._mending = asyncio.get_running_loop().create_task(self._mend())
 
