@@ -106,7 +106,7 @@ class Watch:
 
 def _watch(core: int, line: Any) -> None:
     os.sched_setaffinity(0, {core})
-    with contextlib.suppress(PermissionError):
+    with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     longest, last = 0.0, time.perf_counter()
     while not line.poll():

@@ -101,11 +101,11 @@ def test_a_worker_that_cannot_open_says_why(tmp_path: Path, monkeypatch: pytest.
 
 def test_the_loop_has_its_process_for_itself(folder: Path) -> None:
     """Workers are others' children, less urgent, and deaf to signals that are meant for the service."""
-    with running(folder, "--workers", "2", "--nice", "7") as service:
+    with running(folder, "--workers", "2") as service:
         crew = workers(service)
         assert len(crew) == 2
         for pid in crew:
-            assert os.getpriority(os.PRIO_PROCESS, pid) == 7 + os.getpriority(os.PRIO_PROCESS, 0)
+            assert os.getpriority(os.PRIO_PROCESS, pid) == worker.NICE + os.getpriority(os.PRIO_PROCESS, 0)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(pid, number)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]

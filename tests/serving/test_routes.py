@@ -125,8 +125,8 @@ def test_what_the_library_cannot_do_is_no_fault_of_the_request() -> None:
 
 def test_a_batch_keeps_its_deadline(folder) -> None:
     """What the deadline leaves no time for is refused, by itself."""
-    with here(folder, deadline_ms=60, budget_ms=50, micro_batch=1) as service:
-        asks = [{"history": [f"song-{i}"], "k": 6} for i in range(200)]
+    with here(folder, deadline_ms=150, budget_ms=50, micro_batch=1) as service:
+        asks = [{"history": [f"song-{i}"], "k": 6} for i in range(256)]  # of more than a millisecond each
         answers = post(service, "/v1/recommend/batch", {"requests": asks})["answers"]
         codes = [answer.get("error", {}).get("code") for answer in answers]
         assert codes[0] is None

@@ -38,7 +38,6 @@ class Settings:
     deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request that still waits is answered 504.")
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
     workers: int = _setting(0, 0, 256, "Processes that compute, one request or group each; 0 for one a core.")
-    nice: int = _setting(19, 0, 19, "How far they stand back for others on their cores, as Unix counts it.")
     micro_batch: int = _setting(4, 1, 256, "Waiting requests of one kind that share a retrieval pass.")
     awake_ms: int = _setting(2, 0, 1000, "Milliseconds that a process looks out for the next request before it sleeps.")
 

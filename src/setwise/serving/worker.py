@@ -23,6 +23,7 @@ from setwise.serving.refusals import accident
 from setwise.serving.schemas import Info
 from setwise.serving.settings import Settings
 
+NICE = 5  # the event loop goes first where cores are scarce: turning away must stay quick while all compute
 # glibc's numbers of two limits: how much free memory a process gives back, and how large a block is mapped by itself.
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
 KEPT_BYTES, LARGEST_BLOCK = 1 << 28, 1 << 25  # 32 MiB is the most that glibc allows
@@ -50,7 +51,7 @@ def work(line: socket.socket, artifact: Path, version: str, settings: Settings) 
     """What the process does, all its life."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)  # sent to all of us, they are for the one that serves
-    os.nice(settings.nice)
+    os.nice(NICE)
     configured()
     keep_memory()
     try:
