@@ -22,7 +22,7 @@ ROUTES: tuple[Route, ...] = (  # method, path, what it is, body, answer, refusal
     ("get", "/v1/info", "What is served.", None, schemas.Info, ()),
     ("post", "/admin/reload", "Serve what the folder holds now.", None, schemas.Reloaded, (409, 422)),
     ("get", "/healthz", "Whether the process lives.", None, schemas.State, ()),
-    ("get", "/readyz", "Whether it takes requests.", None, schemas.State, ()),
+    ("get", "/readyz", "Whether it takes requests.", None, schemas.State, (503,)),
 )
 _WAITING = ("/v1/recommend", "/v1/recommend/batch", "/v1/explain", "/v1/items")  # those that go through the queue
 _REASONS = {
@@ -33,7 +33,7 @@ _REASONS = {
     409: "A reload is under way.",
     413: "The body is too large.",
     422: "Something in the request cannot be.",
-    503: "The queue is full: see Retry-After.",
+    503: "The queue is full, or nobody is there to compute: see Retry-After.",
     504: "The deadline passed while the request waited.",
 }
 _QUERY = (
