@@ -279,3 +279,13 @@ async def test_one_of_the_old_crew_that_dies_is_not_missed(office: Office) -> No
     with pytest.raises(Refusal, match="The service failed here"):
         await busy
     assert office.short == 0
+
+
+@scenario()
+async def test_a_worker_dismissed_before_its_line_is_open(office: Office) -> None:
+    """One of a crew is unfit while another still starts: nobody may be left behind."""
+    ours, theirs = socket.socketpair()
+    worker = Worker(office.metrics)
+    worker.dismiss()
+    await worker.connect(ours)
+    assert await End(theirs).hears_the_end()

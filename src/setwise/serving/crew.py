@@ -116,6 +116,8 @@ class Worker(asyncio.Protocol):
     def connection_made(self, line: asyncio.BaseTransport) -> None:
         """The line is open."""
         self._line = cast(asyncio.Transport, line)  # uvloop's is one by its methods only
+        if self._dismissed:  # before it came: another of its crew was unfit
+            line.close()
 
     def data_received(self, data: bytes) -> None:
         """Part of a message, or several."""
