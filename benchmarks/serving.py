@@ -3,14 +3,15 @@
     python benchmarks/serving.py                      10^5 items, k = 10, 64 cells, certificate on
 
 First in this process: the whole ``recommend`` against its phases (retrieve, rank, certify) measured alone, for the same
-users in turn. Then over HTTP on one kept-alive connection: the same requests, twenty to the service, twenty to a
-recommender in this process, and so on, so that what the neighbours of this machine do hits both. (One by one in turn,
-each would find the caches full of the other's catalogue, as nobody does who serves.) ``fast`` requests (top-k, no
-certificate) show the cost of the way most plainly: there is little else.
+users in turn. Then over HTTP on one kept-alive connection: the same requests, twenty to the service, twenty to a process
+that has loaded the same artifact and calls ``recommend``, and so on, so that what the neighbours of this machine do hits
+both. (One by one in turn, each would find the caches full of the other's catalogue, as nobody does who serves.) Both
+start anew six times: a process keeps for long the core and the memory that it happened to get, and of one machine these
+differ by more than what is measured here. ``fast`` requests (top-k, no certificate) show the cost of the way most
+plainly: there is little else.
 
 Beside the difference of the medians stands what is left of both when the phases that each request itself reports are
-taken off: the way alone, whatever the speed of the core that computed was. Cores of one machine, and a core from one
-second to the next, can differ by more than what is measured here. Raw rows go to benchmarks/rows/serving.csv.
+taken off: the way alone, whatever the speed of the core that computed was. Raw rows go to benchmarks/rows/serving.csv.
 """
 
 from __future__ import annotations
@@ -21,14 +22,17 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import argparse
+import contextlib
 import csv
 import json
+import multiprocessing
 import socket
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import numpy as np
@@ -40,6 +44,7 @@ from setwise.request import Request, wished
 
 K, CELLS, BUDGET_MS = 10, 64, 100
 BLOCK = 20  # requests one way before the other has its turn
+ROUNDS = 6  # of new processes
 NONE = np.zeros(0, np.intp)
 KINDS = {"certified": {}, "fast": {"ranker": "knn", "certify": False}}
 
@@ -71,46 +76,78 @@ def in_process(recommender: sw.Recommender, users: np.ndarray, turns: int) -> li
         alone = phases(recommender, user, None)
         whole = milliseconds(lambda: recommender.recommend(user, k=K))  # noqa: B023
         if turn >= 0:
-            rows += [_row("phases", "certified", turn, alone), _row("recommend", "certified", turn, whole)]
+            rows += [_row("phases", "certified", 0, alone), _row("recommend", "certified", 0, whole)]
     return rows
 
 
-def over_http(recommender: sw.Recommender, folder: Path, users: np.ndarray, turns: int) -> list[dict]:
-    command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", "--budget-ms", str(BUDGET_MS)]
+def both_ways(artifact: Path, users: np.ndarray, turns: int) -> list[dict]:
+    """``turns`` requests of each kind, over HTTP and in process by turns, in equal shares for each round."""
+    rows, share = [], -(-turns // (ROUNDS * BLOCK)) * BLOCK
+    for number in range(ROUNDS):
+        with service(artifact) as client, elsewhere(artifact) as line:
+            for kind, wishes in KINDS.items():
+                for start in range(-BLOCK, share, BLOCK):  # the first block warms up
+                    asked = [users[(number * share + turn) % len(users)] for turn in range(start, start + BLOCK)]
+                    far = [over(client, user, wishes) for user in asked]
+                    line.send((asked, wishes))
+                    for way, took in (("http", far), ("in process", line.recv())):
+                        rows += [_row(way, kind, number, *one) for one in took if start >= 0]
+    return rows
+
+
+@contextlib.contextmanager
+def service(artifact: Path) -> Iterator[socket.socket]:
+    command = [sys.executable, "-m", "setwise", "serve", str(artifact), "--port", "0", "--budget-ms", str(BUDGET_MS)]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     try:
         port = json.loads(process.stderr.readline())["port"]
-        client = socket.create_connection(("127.0.0.1", port))
-        client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        rows = []
-        for kind, wishes in KINDS.items():
-            for start in range(-BLOCK, turns, BLOCK):  # the first block warms up
-                for way in ("http", "in process"):
-                    for turn in range(start, start + BLOCK):
-                        took = _asked(way, client, recommender, users[turn % len(users)], wishes)
-                        rows += [_row(way, kind, turn, *took)] if turn >= 0 else []
-        return rows
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            yield client
     finally:
         process.terminate()
         process.wait()
 
 
-def _asked(
-    way: str, client: socket.socket, recommender: sw.Recommender, user: np.ndarray, wishes: dict
-) -> tuple[float, float]:
+@contextlib.contextmanager
+def elsewhere(artifact: Path) -> Iterator[Connection]:
+    """The line to a process that asks its own recommender."""
+    line, theirs = multiprocessing.Pipe()
+    process = multiprocessing.get_context("spawn").Process(target=recommending, args=(artifact, theirs), daemon=True)
+    process.start()
+    try:
+        yield line
+    finally:
+        line.send(None)
+        process.join()
+
+
+def recommending(artifact: Path, line: Connection) -> None:
+    recommender = sw.Recommender.load(artifact)
+    while (task := line.recv()) is not None:
+        users, wishes = task
+        line.send([here(recommender, user, wishes) for user in users])
+
+
+def here(recommender: sw.Recommender, user: np.ndarray, wishes: dict) -> tuple[float, float]:
     """Milliseconds of one request, and of the phases that it says it had."""
     start = time.perf_counter()
-    if way == "in process":
-        timings = recommender.recommend(user, k=K, budget_ms=BUDGET_MS, **wishes).timings
-        took = 1000 * (time.perf_counter() - start)
-    else:
-        body = json.dumps({"vector": user.tolist(), "k": K, **wishes}).encode()
-        head = f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
-        start = time.perf_counter()
-        got = _over(client, head.encode() + body)
-        took = 1000 * (time.perf_counter() - start)
-        timings = json.loads(got.partition(b"\r\n\r\n")[2])["timings"]
-    return took, sum(timings[phase] for phase in ("retrieve", "rank", "certify"))
+    slate = recommender.recommend(user, k=K, budget_ms=BUDGET_MS, **wishes)
+    return 1000 * (time.perf_counter() - start), _phases(slate.timings)
+
+
+def over(client: socket.socket, user: np.ndarray, wishes: dict) -> tuple[float, float]:
+    """The same of one request over HTTP."""
+    body = json.dumps({"vector": user.tolist(), "k": K, **wishes}).encode()
+    sent = f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    start = time.perf_counter()
+    got = _over(client, sent)
+    took = 1000 * (time.perf_counter() - start)
+    return took, _phases(json.loads(got.partition(b"\r\n\r\n")[2])["timings"])
+
+
+def _phases(timings: dict) -> float:
+    return sum(timings[phase] for phase in ("retrieve", "rank", "certify"))
 
 
 def _over(client: socket.socket, sent: bytes) -> bytes:
@@ -129,14 +166,12 @@ def _length(got: bytes) -> int:
     return len(head) + 4 + int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
 
 
-def _row(way: str, kind: str, turn: int, ms: float, phases_ms: float = 0.0) -> dict:
-    return {"way": way, "kind": kind, "turn": turn, "ms": round(ms, 4), "phases_ms": round(phases_ms, 4)}
+def _row(way: str, kind: str, round_: int, ms: float, phases_ms: float = 0.0) -> dict:
+    return {"way": way, "kind": kind, "round": round_, "ms": round(ms, 4), "phases_ms": round(phases_ms, 4)}
 
 
-def of(rows: list[dict], way: str, kind: str = "certified", less_phases: bool = False) -> np.ndarray:
-    return np.array(
-        [row["ms"] - less_phases * row["phases_ms"] for row in rows if (row["way"], row["kind"]) == (way, kind)]
-    )
+def of(rows: list[dict], way: str, kind: str = "certified", column: str = "ms") -> np.ndarray:
+    return np.array([row[column] for row in rows if (row["way"], row["kind"]) == (way, kind)])
 
 
 def report(rows: list[dict]) -> None:
@@ -148,12 +183,16 @@ def report(rows: list[dict]) -> None:
     for kind in KINDS:
         far, near = of(rows, "http", kind), of(rows, "in process", kind)
         print(
-            f"{kind}: http p50 {np.median(far):.2f} ms (p99 {np.quantile(far, 0.99):.2f}), in process p50 {np.median(near):.2f} ms "
-            f"(p99 {np.quantile(near, 0.99):.2f}): {np.median(far) - np.median(near):+.2f} ms (wanted: at most 1)"
+            f"{kind}: http p50 {np.median(far):.2f} ms (p99 {np.quantile(far, 0.99):.2f}), in process p50 "
+            f"{np.median(near):.2f} ms (p99 {np.quantile(near, 0.99):.2f}): "
+            f"{np.median(far) - np.median(near):+.2f} ms (wanted: at most 1)"
         )
-        far, near = of(rows, "http", kind, True), of(rows, "in process", kind, True)
+        rounds = of(rows, "http", kind, "round"), of(rows, "in process", kind, "round")
+        each = [np.median(far[rounds[0] == one]) - np.median(near[rounds[1] == one]) for one in range(ROUNDS)]
+        print("  by rounds:", " ".join(f"{one:+.2f}" for one in each))
+        far, near = far - of(rows, "http", kind, "phases_ms"), near - of(rows, "in process", kind, "phases_ms")
         print(
-            f"  of that, outside the phases: {np.median(far):.2f} and {np.median(near):.2f} ms, "
+            f"  outside the phases: {np.median(far):.2f} and {np.median(near):.2f} ms, "
             f"{np.median(far) - np.median(near):+.2f} ms"
         )
 
@@ -169,9 +208,9 @@ def main() -> None:
     rows = in_process(recommender, users, options.turns)
     with tempfile.TemporaryDirectory() as folder:
         recommender.save(Path(folder) / "artifact")
-        rows += over_http(recommender, Path(folder) / "artifact", users, options.turns)
+        rows += both_ways(Path(folder) / "artifact", users, options.turns)
     with options.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, ("way", "kind", "turn", "ms", "phases_ms"))
+        writer = csv.DictWriter(file, ("way", "kind", "round", "ms", "phases_ms"))
         writer.writeheader()
         writer.writerows(rows)
     report(rows)
