@@ -4,9 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 from services import Here, here, world_recommender
 
 import setwise as sw
+
+
+@pytest.fixture(autouse=True)
+def _own_log() -> None:
+    """A test that served by the command line leaves a log that writes to what it had for standard error."""
+    structlog.reset_defaults()
 
 
 @pytest.fixture(scope="session")

@@ -22,9 +22,9 @@ import setwise as sw
 from setwise.datasets import World
 from setwise.encoder import Encoder
 from setwise.serving.app import application, front
-from setwise.serving.joined import OnePiece
 from setwise.serving.metrics import Metrics
 from setwise.serving.settings import Settings
+from setwise.serving.straight import Straight
 
 
 def world_recommender(n: int = 300, seed: int = 0, heads: int = 2, cells: int = 8, **options: Any) -> sw.Recommender:
@@ -98,7 +98,7 @@ class Here:
     async def _serve(self, folder: Path, key: str | None) -> None:
         self.front = await front(folder, self.settings, self.metrics, key is not None)
         served = application(self.front, key)
-        config = uvicorn.Config(served, port=0, log_config=None, lifespan="off", http=OnePiece, ws="none")
+        config = uvicorn.Config(served, port=0, log_config=None, lifespan="off", http=Straight, ws="none")
         self._server = uvicorn.Server(config)
         await self._server.serve()
         await self.front.reloads.end()

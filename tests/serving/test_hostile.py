@@ -265,7 +265,7 @@ def test_the_key(folder) -> None:
 
 def test_accidents_are_not_shown(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with here(folder) as service:
-        monkeypatch.setattr(service.front.admission, "submit", None)
+        monkeypatch.setattr(service.front.admission, "enter", None)
         assert refused(service.client.get("/v1/items"), 500) == "The service failed here; the operator's log says more."
         refused(service.client.post("/v1/recommend", json={"history": []}), 500)
         assert service.client.get("/healthz").status_code == 200

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import time
@@ -15,7 +14,6 @@ import setwise as sw
 from setwise.errors import MalformedFile, TooLarge
 from setwise.serving.answers import Desk, One, Order
 from setwise.serving.artifacts import Served
-from setwise.serving.plain import Plain
 from setwise.serving.refusals import Refusal, from_error
 from setwise.serving.schemas import Ask
 from setwise.serving.settings import Settings
@@ -227,19 +225,6 @@ def test_other_addresses_and_methods(service: Here) -> None:
     refused(service.client.get("/v1/recommend"), 405)
 
 
-def test_the_straight_way_and_the_frameworks_say_the_same(service: Here) -> None:
-    """A slash at the end takes the request past the door's own way: the same answer, headers and refusals."""
-    for body in ({"history": ["song-1"], "k": 3}, {"history": ["song-1"], "k": 0}, {"history": ["nobody"]}, [1], {}):
-        straight, around = (service.client.post(path, json=body) for path in ("/v1/recommend", "/v1/recommend/"))
-        assert straight.status_code == around.status_code
-        assert set(straight.headers) == set(around.headers)
-        assert straight.headers["content-type"] == around.headers["content-type"]
-        if straight.status_code == 200:
-            assert straight.json()["items"] == around.json()["items"]
-        else:
-            assert straight.content == around.content
-
-
 def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
     """An index alone can be served: numbers for ids, vectors for users."""
     catalog, user = random_catalog(0, n=40)
@@ -261,18 +246,3 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
         assert [item["id"] for item in service.client.get("/v1/items?q=7").json()["items"]] == [7]
         assert [item["id"] for item in service.client.get("/v1/items?ids=7,x,-1,39").json()["items"]] == [7, 39]
         assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}
-
-
-def test_an_accident_on_the_straight_way_is_told_without_details() -> None:
-    sent = []
-
-    async def fails(scope, receive) -> bytes:
-        raise ValueError("/a/path that nobody may see")
-
-    async def send(message) -> None:
-        sent.append(message)
-
-    asyncio.run(Plain(fails)({}, None, send))
-    assert sent[0]["status"] == 500
-    assert b"operator's log" in sent[1]["body"]
-    assert b"path" not in sent[1]["body"]

@@ -14,12 +14,13 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from setwise.serving.answers import Task
+from setwise.serving.answers import Outcome, Task
 from setwise.serving.crew import Crew, Job, Worker
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal, busy, late
 from setwise.serving.settings import Settings
 
+Tell = Callable[[Outcome], None]  # how to answer the one who asked
 _REMEMBERED = 0.1  # of the mean time of a request, how much the latest one counts
 
 
@@ -30,6 +31,7 @@ class Admission:
         self._settings, self._metrics, self._when_short = settings, metrics, when_short
         self._waiting: deque[Job] = deque()
         self._mean_s = 0.0  # seconds of a process for one request
+        self._alarm: asyncio.TimerHandle | None = None  # at the deadline of one that waits
         self._greet(crew)
 
     @property
@@ -46,27 +48,40 @@ class Admission:
 
     async def submit(self, task: Task) -> bytes:
         """Have ``task`` computed: the body of the answer."""
-        self.refuse_when_full()
-        loop, now = asyncio.get_running_loop(), time.monotonic()
-        deadline_s = self._settings.deadline_ms / 1000
-        job = Job(task, now, now + deadline_s, loop.create_future())
-        self._waiting.append(job)
-        self._hand_out()
-        alarm = loop.call_later(deadline_s, self._expire, job)
-        try:
-            outcome = await job.answer
-        finally:
-            alarm.cancel()
+        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+        def tell(outcome: Outcome) -> None:
+            if not answer.done():  # else nobody waits for it any more
+                answer.set_result(outcome)
+
+        self.enter(task, tell)
+        outcome = await answer
         if isinstance(outcome, Refusal):
             raise outcome
         return outcome
 
-    def _expire(self, job: Job) -> None:
+    def enter(self, task: Task, tell: Tell) -> None:
+        """The same for one who waits in another way, and is told once."""
+        self.refuse_when_full()
+        now = time.monotonic()
+        self._waiting.append(Job(task, now, now + self._settings.deadline_ms / 1000, tell))
+        self._hand_out()
+        if self._waiting and self._alarm is None:
+            self._set_alarm()
+
+    def _set_alarm(self) -> None:
+        """All wait equally long at most, so the first in the queue is the first to be late."""
+        left_s = self._waiting[0].deadline - time.monotonic()
+        self._alarm = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._expire)
+
+    def _expire(self) -> None:
         """The deadline: whoever still waits has waited in vain; who is being computed will be answered."""
-        if job in self._waiting:
-            self._waiting.remove(job)
+        self._alarm = None
+        while self._waiting and self._waiting[0].deadline <= time.monotonic():
             self._metrics.shed("deadline")
-            job.tell(late(self._settings.deadline_ms))
+            self._waiting.popleft().tell(late(self._settings.deadline_ms))
+        if self._waiting:
+            self._set_alarm()
 
     # --- the crew ---
 

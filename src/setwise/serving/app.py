@@ -12,14 +12,13 @@ from litestar import Litestar, Request, Response, get, post
 from litestar.exceptions import HTTPException
 
 from setwise.serving import openapi, page
-from setwise.serving.admission import Admission
+from setwise.serving.admission import Admission, Tell
 from setwise.serving.answers import Find, Many, One, Why
 from setwise.serving.bodies import whole
 from setwise.serving.door import Door
 from setwise.serving.logs import log, where_it_failed
 from setwise.serving.metrics import CONTENT_TYPE, Metrics
-from setwise.serving.plain import JSON, Plain
-from setwise.serving.refusals import Refusal, accident, not_ready
+from setwise.serving.refusals import JSON, Refusal, accident, not_ready
 from setwise.serving.reloads import Reloads
 from setwise.serving.schemas import Reloaded, State, ask, batch
 from setwise.serving.settings import Settings
@@ -49,10 +48,10 @@ def _front(request: Asked) -> Front:
     return front
 
 
-async def _body(front: Front, scope: Any, receive: Any) -> bytes:
+async def _body(front: Front, request: Asked) -> bytes:
     """The body; nothing of it is read while the queue is full."""
     front.admission.refuse_when_full()
-    return await whole(scope, receive, front.settings)
+    return await whole(request.scope, request.receive, front.settings)
 
 
 def _json(body: bytes) -> Said:
@@ -64,20 +63,23 @@ def _json(body: bytes) -> Said:
 
 @post("/v1/recommend", status_code=200)
 async def recommend(request: Asked) -> Said:
-    """The best slate for a user: for methods and spellings of the address other than the one that the door knows."""
-    return _json(await _slate(_front(request), request.scope, request.receive))
+    """The best slate for a user, asked for in pieces."""
+    front = _front(request)
+    asked = ask(await _body(front, request), front.settings)
+    return _json(await front.admission.submit(One(asked)))
 
 
-async def _slate(front: Front, scope: Any, receive: Any) -> bytes:
-    asked = ask(await _body(front, scope, receive), front.settings)
-    return await front.admission.submit(One(asked))
+def _straight(front: Front, body: bytes, tell: Tell) -> None:
+    """The same, asked for in one piece."""
+    front.admission.refuse_when_full()
+    front.admission.enter(One(ask(body, front.settings)), tell)
 
 
 @post("/v1/recommend/batch", status_code=200)
 async def recommend_batch(request: Asked) -> Said:
     """Many slates at once."""
     front = _front(request)
-    asked = batch(await _body(front, request.scope, request.receive), front.settings)
+    asked = batch(await _body(front, request), front.settings)
     return _json(await front.admission.submit(Many(asked)))
 
 
@@ -85,7 +87,7 @@ async def recommend_batch(request: Asked) -> Said:
 async def explain(request: Asked) -> Said:
     """A slate, and who lends whom what in it."""
     front = _front(request)
-    asked = ask(await _body(front, request.scope, request.receive), front.settings, explained=True)
+    asked = ask(await _body(front, request), front.settings, explained=True)
     return _json(await front.admission.submit(Why(asked)))
 
 
@@ -217,7 +219,7 @@ def application(front: Front, key: str | None) -> Door:
         exception_handlers={Refusal: _refused, HTTPException: _by_litestar, Exception: _by_accident},
     )
     routes.state["front"] = front
-    return Door(routes, {("POST", "/v1/recommend"): Plain(partial(_slate, front))}, key, front.metrics)
+    return Door(routes, partial(_straight, front), front.settings.body_bytes, key, front.metrics)
 
 
 async def front(folder: Path, settings: Settings, metrics: Metrics, guarded: bool) -> Front:

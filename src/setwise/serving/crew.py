@@ -49,17 +49,12 @@ class Job:
     task: Task
     arrived: float
     deadline: float
-    answer: asyncio.Future[Outcome]
+    tell: Callable[[Outcome], None]
 
     @cached_property
     def kind(self) -> Kind | None:
         """Jobs of one kind may be computed together; None: alone. Asked for only when somebody waits."""
         return kind(self.task.ask) if isinstance(self.task, One) else None
-
-    def tell(self, outcome: Outcome) -> None:
-        """Answer the one who asked, unless gone."""
-        if not self.answer.done():
-            self.answer.set_result(outcome)
 
 
 class Worker(asyncio.Protocol):

@@ -2,7 +2,7 @@
 
 In: the API key, where one is set, for /v1 and /admin; no requests that another site's page makes a browser send. Out:
 headers that keep a browser from loading or running anything of other origins, and a count by route and status. Behind
-it are the routes of the framework, and those that do without.
+it are the routes of the framework, and the straight way to a slate.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from setwise.serving import openapi
+from setwise.serving.admission import Tell
 from setwise.serving.bodies import dropped
 from setwise.serving.metrics import Metrics
-from setwise.serving.plain import refused
-from setwise.serving.refusals import Refusal
+from setwise.serving.refusals import JSON, Refusal
 
 GUARDED = ("/v1/", "/admin/")
 ROUTES = frozenset({"/", "/metrics", "/docs", "/docs/openapi.json", *(path for _, path, *_ in openapi.ROUTES)})
@@ -29,26 +29,42 @@ HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-_RAW = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+RAW_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class Door:
-    """Stands before the application, and before the routes that go ``straight``, by method and path."""
+    """Stands before the application, and before ``slate``, which goes straight: a body, and whom to tell."""
 
     def __init__(
-        self, application: Any, straight: dict[tuple[str, str], Any], key: str | None, metrics: Metrics
+        self,
+        application: Any,
+        slate: Callable[[bytes, Tell], None],
+        longest_body: int,
+        key: str | None,
+        metrics: Metrics,
     ) -> None:
-        self._application, self._straight, self._metrics = application, straight, metrics
+        self._application, self._slate, self.longest_body, self._metrics = application, slate, longest_body, metrics
         self._key = None if key is None else f"Bearer {key}".encode()
+
+    def slate(self, scope: Any, body: bytes, tell: Tell) -> None:
+        """Let a request for one slate in, or raise a refusal."""
+        refusal = self._refused(scope["path"], dict(scope["headers"]))
+        if refusal is not None:
+            raise refusal
+        self._slate(body, tell)
+
+    def count(self, path: str, status: int) -> None:
+        """Count an answer, in the loop's next turn: when it is on its way."""
+        asyncio.get_running_loop().call_soon(self._metrics.answered, _route(path), status)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path, headers = scope["path"], dict(scope["headers"])
         sent = self._marked(path, receive, send)
         refusal = self._refused(path, headers)
         if refusal is None:
-            await self._straight.get((scope["method"], path), self._application)(scope, receive, sent)
+            await self._application(scope, receive, sent)
         else:
-            await refused(refusal, sent)
+            await _say(refusal, sent)
 
     def _marked(self, path: str, receive: Any, send: Any) -> Callable[[Any], Awaitable[None]]:
         """``send``, with our headers and a count; and what is left of too long a body is read before the end."""
@@ -58,9 +74,8 @@ class Door:
             nonlocal too_long
             if message["type"] == "http.response.start":
                 too_long = message["status"] == 413
-                message = message | {"headers": [*message["headers"], *_RAW]}
-                # counted in the loop's next turn, when the answer is on its way
-                asyncio.get_running_loop().call_soon(self._metrics.answered, _route(path), message["status"])
+                message = message | {"headers": [*message["headers"], *RAW_HEADERS]}
+                self.count(path, message["status"])
             elif too_long and not message.get("more_body", False):
                 await send(message | {"more_body": True})
                 await dropped(receive)
@@ -79,6 +94,13 @@ class Door:
         todo = "send the header Authorization: Bearer KEY"
         message = f"The API key must be the one the service was started with, got none or another; {todo}."
         return Refusal(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+
+async def _say(refusal: Refusal, send: Any) -> None:
+    body = refusal.body()
+    headers = [(b"content-type", JSON.encode()), (b"content-length", b"%d" % len(body)), *refusal.raw_headers()]
+    await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
 
 
 def _is_foreign(headers: dict[bytes, bytes]) -> bool:

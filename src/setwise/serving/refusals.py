@@ -13,6 +13,7 @@ import msgspec
 
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, TooLarge, UnknownId
 
+JSON = "application/json"
 LONGEST = 400  # characters of a sentence: what came may be a megabyte
 _CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
 
@@ -37,6 +38,10 @@ class Refusal(Exception):
     def body(self) -> bytes:
         """The body, encoded."""
         return msgspec.json.encode(self.plain())
+
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """Its headers, as a server has them."""
+        return [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
 
 
 _CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that fits

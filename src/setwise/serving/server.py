@@ -16,12 +16,12 @@ import uvloop
 
 from setwise.errors import InvalidInput
 from setwise.serving.app import application, front
-from setwise.serving.joined import OnePiece
 from setwise.serving.logs import configured, log
 from setwise.serving.metrics import Metrics
 from setwise.serving.refusals import Refusal
 from setwise.serving.reloads import Reloads
 from setwise.serving.settings import Settings
+from setwise.serving.straight import Straight
 
 KEEP_S = 75  # an idle connection is kept: longer than most proxies do, so that they close first
 LEAST_KEY = 16  # characters
@@ -48,7 +48,7 @@ async def _served(folder: Path, host: str, port: int, key: str | None, settings:
         proxy_headers=False,  # who asks, and from where, changes nothing
         timeout_keep_alive=KEEP_S,
         lifespan="off",
-        http=OnePiece,
+        http=Straight,
         ws="none",
     )
     try:
