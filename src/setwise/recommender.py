@@ -31,6 +31,7 @@ from setwise.encoder import Encoder
 from setwise.errors import InvalidInput, UnknownId
 from setwise.explanation import Explanation, explained
 from setwise.ids import IdChoice, Ids
+from setwise.memory import keep_some
 from setwise.ranking import RANKERS, warm_up
 from setwise.request import Request, retrieve_together, score_together, wished
 from setwise.retrieval import Index
@@ -143,6 +144,7 @@ class Recommender:
         self._change = threading.Lock()
         self._snapshot = self._taken(certify, cells)
         warm_up()
+        keep_some()
         followers(index.catalog, _nobody(index.catalog), 0, NOTHING, 1)  # compiled, or loaded: no request waits for it
 
     @classmethod

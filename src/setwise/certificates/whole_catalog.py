@@ -212,7 +212,9 @@ def scores(
     score_items(catalog.value, asked, pad, shown, cells.place, score, total)
     if catalog.heads > 1:
         total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
-    bases = [objective.base_scores(catalog, user, cells.rows) + pad for user, (_, pad) in zip(users, pads, strict=True)]
+    bases = [objective.base_scores(catalog, user, cells.rows) for user in users]
+    for base, (_, padding) in zip(bases, pads, strict=True):
+        base += padding
     return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
 
 
@@ -252,7 +254,7 @@ def _order(items: Scored, listed: int) -> Order:
     first = np.empty(listed, np.int64)
     lowest = list_first(total, first, np.empty(listed))
     first = first[np.lexsort((first, -total[first]))]
-    rank = np.full(len(total), -1)
+    rank = np.full(len(total), -1, np.int16)
     rank[first] = np.arange(listed)
     edge = total[first]
     order = Order(rank, edge, np.array([(edge[-1] - lowest) / _BINS]), np.empty((listed + _BINS + 1, len(items.score))))

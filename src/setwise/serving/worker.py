@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
@@ -16,6 +14,7 @@ from pathlib import Path
 import msgspec
 
 from setwise.errors import DamagedArtifact
+from setwise.memory import keep_much
 from setwise.serving.answers import Desk, Order, Reply, info
 from setwise.serving.artifacts import Served
 from setwise.serving.logs import configured, log, where_it_failed
@@ -24,9 +23,6 @@ from setwise.serving.schemas import Info
 from setwise.serving.settings import Settings
 
 NICE = 5  # the event loop goes first where cores are scarce: turning away must stay quick while all compute
-# glibc's numbers of two limits: how much free memory a process gives back, and how large a block is mapped by itself.
-M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3
-KEPT_BYTES, LARGEST_BLOCK = 1 << 28, 1 << 25  # 32 MiB is the most that glibc allows
 
 
 class Fit(msgspec.Struct, tag=True):
@@ -53,7 +49,7 @@ def work(line: socket.socket, artifact: Path, version: str, settings: Settings) 
         signal.signal(number, signal.SIG_IGN)  # sent to all of us, they are for the one that serves
     os.nice(NICE)
     configured()
-    keep_memory()
+    keep_much()
     try:
         serve(Connection(line.detach()), artifact, version, settings)
     except (EOFError, OSError):  # nobody is there any more
@@ -102,11 +98,3 @@ def _unfit(error: Exception) -> Unfit:
     if isinstance(error, DamagedArtifact):
         return Unfit(error.reason, error.todo)
     return Unfit("something in it is not as a recommender has it", "save it again")
-
-
-def keep_memory() -> None:
-    """Keep what requests have freed: else every certificate waits 2 ms for its pages to be mapped again."""
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None  # glibc alone has it
-    if mallopt is not None:
-        mallopt(M_TRIM_THRESHOLD, KEPT_BYTES)
-        mallopt(M_MMAP_THRESHOLD, LARGEST_BLOCK)
