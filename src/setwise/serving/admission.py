@@ -102,8 +102,8 @@ class Admission:
         """Give what waits to those who are free: the last that worked first, as its caches know the catalogue."""
         while self._waiting and self._idle:
             worker, jobs = self._idle.pop(), self._grouped()
-            self._metrics.together(len(jobs))
             worker.give(jobs)
+            asyncio.get_running_loop().call_soon(self._metrics.together, len(jobs))
 
     def _take_back(self, worker: Worker, seconds: float) -> None:
         """A worker is free; it took so long for each of its jobs."""

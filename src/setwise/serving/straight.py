@@ -9,6 +9,7 @@ one, goes the way of all others, and gets the same answer there.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from functools import partial
 from typing import Any, cast
 
@@ -21,7 +22,13 @@ from setwise.serving.refusals import JSON, Refusal, accident
 
 QUICK_S = 0.05  # between a head and the end of its body, which some send by themselves
 ROUTE = ("POST", "/v1/recommend")
-_ALWAYS = [(b"content-type", JSON.encode()), *RAW_HEADERS]
+
+
+def _lines(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
+
+
+_ALWAYS = _lines([(b"content-type", JSON.encode()), *RAW_HEADERS])
 
 
 class Straight(HttpToolsProtocol):
@@ -112,6 +119,5 @@ def _packet(cycle: RequestResponseCycle, outcome: Outcome) -> bytes:
         status, body, own = 200, outcome, []
     if not cycle.keep_alive:
         own.append((b"connection", b"close"))
-    headers = [*cycle.default_headers, *_ALWAYS, *own, (b"content-length", b"%d" % len(body))]
-    lines = b"".join([b"%b: %b\r\n" % header for header in headers])
-    return b"".join((STATUS_LINE[status], lines, b"\r\n", body))
+    lines = _lines([*cycle.default_headers, *own, (b"content-length", b"%d" % len(body))])
+    return b"".join((STATUS_LINE[status], _ALWAYS, lines, b"\r\n", body))
