@@ -19,7 +19,7 @@ SOURCE = ROOT / "src" / "setwise"
 BELOW: dict[str, set[str]] = {}
 ORDER = [
     {"errors"},
-    {"checks", "progress"},
+    {"checks", "progress", "memory"},
     {"rewards", "attributes", "users", "storage"},
     {"ids"},
     {"catalog"},

@@ -94,6 +94,17 @@ def test_a_batch_has_an_answer_a_request(service: Here, recommender: sw.Recommen
             assert answer["version"] == body["version"]
 
 
+def test_an_answer_is_announced_when_only_words_are_missing(folder) -> None:
+    told: list[str] = []
+    desk = Desk(Served.opened(folder, "v"), Settings(), soon=lambda: told.append("soon"))
+    now = time.monotonic()
+    for history, heard in ((["song-1"], ["soon", "answer"]), (["nobody"], ["answer"])):
+        told.clear()
+        for _ in desk.replies([Order(One(Ask(history=history, k=2)), now, now + 30)]):
+            told.append("answer")
+        assert told == heard
+
+
 def test_company_in_one_pass(folder, recommender: sw.Recommender) -> None:
     """A process that takes several requests answers each as alone; one that is refused is refused alone."""
     desk = Desk(Served.opened(folder, "v"), Settings())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -82,10 +82,10 @@ def kind(ask: Ask) -> Kind:
 
 
 class Desk:
-    """Answers orders, one or several of a kind at a time."""
+    """Answers orders, one or several of a kind at a time; ``soon`` is called when only words are missing."""
 
-    def __init__(self, served: Served, settings: Settings) -> None:
-        self._served, self._settings = served, settings
+    def __init__(self, served: Served, settings: Settings, soon: Callable[[], None] = lambda: None) -> None:
+        self._served, self._settings, self._soon = served, settings, soon
         self._made: list[Answer] = []  # the slates of the reply under way
 
     def replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
@@ -109,7 +109,9 @@ class Desk:
         task, queued = order.task, order.waited_ms()
         try:
             if isinstance(task, One):
-                return self._written(self._slate(task.ask, order.left_ms()), order, queued)
+                slate = self._slate(task.ask, order.left_ms())
+                self._soon()
+                return self._written(slate, order, queued)
             if isinstance(task, Why):
                 return self._explained(task.ask, order, queued)
             if isinstance(task, Many):

@@ -121,9 +121,10 @@ class Worker(asyncio.Protocol):
             end = _LENGTH.size + _LENGTH.unpack_from(self._heard)[0]
             if len(self._heard) < end:
                 return
-            message = _HEARD.decode(self._heard[_LENGTH.size : end])
+            message = bytes(self._heard[_LENGTH.size : end])
             del self._heard[:end]
-            self._understand(message)
+            if message:  # an empty one only says that another comes soon
+                self._understand(_HEARD.decode(message))
 
     def connection_lost(self, error: Exception | None) -> None:
         """The process has ended, as it was told or by an accident."""

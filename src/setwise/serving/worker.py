@@ -65,7 +65,8 @@ def serve(line: Connection, artifact: Path, version: str, settings: Settings) ->
         line.send_bytes(said(_unfit(error)))
         return
     line.send_bytes(said(Fit(info(served, settings))))
-    desk = Desk(served, settings)
+    # An empty message wakes the event loop while the answer is put into words.
+    desk = Desk(served, settings, soon=lambda: line.send_bytes(b""))
     # What is loaded stays: else a full garbage collection walks through it all, and nobody is answered for 80 ms.
     gc.collect()
     gc.freeze()
