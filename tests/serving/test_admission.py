@@ -184,6 +184,22 @@ async def test_a_deadline_that_passes_in_the_queue(office: Office) -> None:
     assert b'setwise_sheds_total{why="deadline"} 1.0' in office.metrics.text()
 
 
+@scenario(deadline_ms=60)
+async def test_deadlines_one_after_the_other(office: Office) -> None:
+    (end,) = office.ends
+    taken = office.looks("taken")
+    await end.takes()
+    late = [office.looks("first")]
+    await asyncio.sleep(0.03)
+    late.append(office.looks("second"))
+    refusals = await asyncio.gather(*late, return_exceptions=True)
+    assert [refusal.status for refusal in refusals] == [504, 504]
+    assert office.queue.waiting == 0
+    end.answers("taken")
+    assert await taken == b"taken"
+    assert b'setwise_sheds_total{why="deadline"} 2.0' in office.metrics.text()
+
+
 @scenario()
 async def test_one_who_has_gone_is_not_told(office: Office) -> None:
     (end,) = office.ends

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import socket
 import time
@@ -90,8 +91,9 @@ def answered(desk: Desk, orders: Sequence[Order]) -> Iterator[Reply]:
 
 def _look_out(line: Connection, seconds: float) -> None:
     """Stay awake for a while: a core that has slept finds its caches given to others and its clock turned down."""
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end and not line.poll():
+    orders, end = select.poll(), time.perf_counter() + seconds
+    orders.register(line, select.POLLIN)
+    while time.perf_counter() < end and not orders.poll(0):
         pass
 
 
