@@ -63,14 +63,14 @@ def _json(body: bytes) -> Said:
 
 @post("/v1/recommend", status_code=200)
 async def recommend(request: Asked) -> Said:
-    """The best slate for a user, asked for in pieces."""
+    """The best slate for a user, for requests that do not go straight."""
     front = _front(request)
     asked = ask(await _body(front, request), front.settings)
     return _json(await front.admission.submit(One(asked)))
 
 
 def _straight(front: Front, body: bytes, tell: Tell) -> None:
-    """The same, asked for in one piece."""
+    """The same for those that do: the body is here."""
     front.admission.refuse_when_full()
     front.admission.enter(One(ask(body, front.settings)), tell)
 
