@@ -103,15 +103,15 @@ class Desk:
         waited = [order.waited_ms() for order in orders]
         slates = self._slates(asks, min(order.left_ms() for order in orders))
         for order, slate, queued in zip(orders, slates, waited, strict=True):
-            yield self._written(slate, order, queued)
+            yield self._written(slate, queued, order.waited_ms())
 
     def _alone(self, order: Order) -> Outcome:
         task, queued = order.task, order.waited_ms()
         try:
             if isinstance(task, One):
-                slate = self._slate(task.ask, order.left_ms())
+                slate, total = self._slate(task.ask, order.left_ms()), order.waited_ms()
                 self._soon()
-                return self._written(slate, order, queued)
+                return self._written(slate, queued, total)
             if isinstance(task, Why):
                 return self._explained(task.ask, order, queued)
             if isinstance(task, Many):
@@ -150,13 +150,13 @@ class Desk:
 
     # --- answers ---
 
-    def _written(self, slate: Slate | SetwiseError, order: Order, queued: float) -> Outcome:
+    def _written(self, slate: Slate | SetwiseError, queued: float, total: float) -> Outcome:
         if isinstance(slate, SetwiseError):
             return from_error(slate)
-        return msgspec.json.encode(self._answer(slate, order, queued))
+        return msgspec.json.encode(self._answer(slate, queued, total))
 
-    def _answer(self, slate: Slate, order: Order, queued: float) -> Answer:
-        timings = {"queue": queued, **slate.timings, "total": order.waited_ms()}
+    def _answer(self, slate: Slate, queued: float, total: float) -> Answer:
+        timings = {"queue": queued, **slate.timings, "total": total}
         certified = math.isfinite(slate.upper_bound)
         shelf, rows = self._served.shelf, slate.indices.tolist()
         pairs = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
@@ -181,7 +181,7 @@ class Desk:
         ]
         return msgspec.json.encode(
             Explained(
-                slate=self._answer(slate, order, queued),
+                slate=self._answer(slate, queued, order.waited_ms()),
                 attention=why.attention.tolist(),
                 sink=None if why.sink is None else why.sink.tolist(),
                 rewards=why.rewards.tolist(),
@@ -225,7 +225,7 @@ class Desk:
         for number, slate in zip(part, self._slates([asks[i] for i in part], left * share), strict=True):
             failed = isinstance(slate, SetwiseError)
             answers[number] = (
-                from_error(slate).plain() if failed else self._answer(slate, order, queued)  # type: ignore[arg-type]
+                from_error(slate).plain() if failed else self._answer(slate, queued, order.waited_ms())  # type: ignore[arg-type]
             )
 
 
