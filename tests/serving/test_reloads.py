@@ -156,7 +156,7 @@ def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.Monk
 
     recommenders = [world_recommender(n=n) for n in (50, 60)]
     recommenders[0].save(tmp_path / "world")
-    real, saves = artifacts.shutil.copyfile, []
+    real, saves = artifacts._copy, []
 
     def meddling(source: Path, target: Path) -> None:
         if late:
@@ -167,7 +167,7 @@ def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.Monk
         if not late:
             real(source, target)
 
-    monkeypatch.setattr(artifacts.shutil, "copyfile", meddling)
+    monkeypatch.setattr(artifacts, "_copy", meddling)
     late, most = False, 1
     assert _items(artifacts.copied(tmp_path / "world", tmp_path / "first"), tmp_path / "first") == 60
     late, most = True, 2

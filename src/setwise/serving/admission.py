@@ -103,7 +103,7 @@ class Admission:
         while self._waiting and self._idle:
             worker, jobs = self._idle.pop(), self._grouped()
             worker.give(jobs)
-            asyncio.get_running_loop().call_soon(self._metrics.together, len(jobs))
+            self._metrics.together(len(jobs))
 
     def _take_back(self, worker: Worker, seconds: float) -> None:
         """A worker is free; it took so long for each of its jobs."""

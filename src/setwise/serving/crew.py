@@ -144,11 +144,7 @@ class Worker(asyncio.Protocol):
         self._jobs.popleft().tell(message.outcome)
         if not self._jobs:
             self.when_free(self, (time.monotonic() - self._began) / self._count)
-        # counted in the loop's next turn, when the answer is on its way
-        asyncio.get_running_loop().call_soon(self._count_slates, message.slates)
-
-    def _count_slates(self, slates: Sequence[tuple[dict[str, float], float | None]]) -> None:
-        for timings, gap in slates:
+        for timings, gap in message.slates:
             self._metrics.slate(timings, gap)
 
 

@@ -7,7 +7,6 @@ it are the routes of the framework, and the straight way to a slate.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -54,8 +53,8 @@ class Door:
         self._slate(body, tell)
 
     def count(self, path: str, status: int) -> None:
-        """Count an answer, in the loop's next turn: when it is on its way."""
-        asyncio.get_running_loop().call_soon(self._metrics.answered, _route(path), status)
+        """Count an answer."""
+        self._metrics.answered(_route(path), status)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         path, headers = scope["path"], dict(scope["headers"])
