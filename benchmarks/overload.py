@@ -11,7 +11,7 @@ within 20 ms with 503 and Retry-After, no probe failed, normal again within 5 s.
 Service and client share this machine's cores, and what the client takes of them the service lacks. The client collects
 no garbage while it measures: its rows are many, and each full collection would be 70 to 200 ms in which it reads no
 answer. The last line says what the machine itself did during the flood: how long, on each core, a process that sleeps
-2 ms at a time was kept from running, at real-time priority where that is permitted. Raw rows go to
+20 ms at a time was kept from running, at real-time priority where that is permitted. Raw rows go to
 benchmarks/rows/overload.csv.gz.
 """
 
@@ -34,6 +34,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,37 @@ from retrieval import trained
 
 TIMES = 5  # the capacity that is offered
 EVERY_S = 0.1  # a probe of each kind
+LOOK_S = 0.02  # at the machine: every 2 ms took 3.5 % of each core
 Row = dict[str, object]
 
 
+class Line(asyncio.Protocol):
+    """A kept-alive connection: one request, then its answer."""
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport, self._got, self._tell = transport, b"", None
+
+    def ask(self, request: bytes, tell: Callable[[bytes], None]) -> None:
+        self._tell = tell
+        self._transport.write(request)
+
+    def data_received(self, data: bytes) -> None:
+        self._got += data
+        head, end, body = self._got.partition(b"\r\n\r\n")
+        if end and len(body) >= int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]):
+            self._answer(head)
+
+    def connection_lost(self, _: Exception | None) -> None:
+        if self._tell is not None:
+            self._answer(b"")
+
+    def _answer(self, head: bytes) -> None:
+        tell, self._got, self._tell = self._tell, b"", None
+        tell(head)
+
+
 class Client:
-    """Raw HTTP over kept-alive connections: as little work as can be, for the service has the same cores."""
+    """Raw HTTP without tasks or streams: as little work as can be, for the service has the same cores."""
 
     def __init__(self, port: int, bodies: list[bytes]) -> None:
         self._port, self._idle = port, []
@@ -57,34 +84,40 @@ class Client:
         self._requests = [head.format(len(body)).encode() + body for body in bodies]
         self.rows: list[Row] = []
 
-    async def ask(self, phase: str, number: int) -> Row:
-        return await self._exchange(phase, "recommend", self._requests[number % len(self._requests)])
+    def ask(self, phase: str, number: int) -> asyncio.Future[Row]:
+        return self._exchange(phase, "recommend", self._requests[number % len(self._requests)])
 
-    async def probe(self, phase: str, path: str) -> Row:
-        return await self._exchange(phase, path, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+    def probe(self, phase: str, path: str) -> asyncio.Future[Row]:
+        return self._exchange(phase, path, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
 
-    async def _exchange(self, phase: str, what: str, request: bytes) -> Row:
-        reader, writer = self._idle.pop() if self._idle else await asyncio.open_connection("127.0.0.1", self._port)
-        start = time.perf_counter()
-        try:
-            writer.write(request)
-            head = await reader.readuntil(b"\r\n\r\n")
-            await reader.readexactly(int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0]))
-            status, told = int(head[9:12]), b"retry-after" in head.lower()
-            self._idle.append((reader, writer))
-        except (OSError, asyncio.IncompleteReadError):
-            status, told = 0, False
-        now = time.perf_counter()
-        row: Row = {
-            "phase": phase,
-            "what": what,
-            "at_s": round(now, 4),
-            "status": status,
-            "told": told,
-            "ms": round(1000 * (now - start), 3),
-        }
-        self.rows.append(row)
-        return row
+    def _exchange(self, phase: str, what: str, request: bytes) -> asyncio.Future[Row]:
+        loop = asyncio.get_running_loop()
+        if not self._idle:
+            return loop.create_task(self._first(phase, what, request))
+        line, answered, start = self._idle.pop(), loop.create_future(), time.perf_counter()
+
+        def tell(head: bytes) -> None:
+            now = time.perf_counter()
+            row: Row = {
+                "phase": phase,
+                "what": what,
+                "at_s": round(now, 4),
+                "status": int(head[9:12] or 0),
+                "told": b"retry-after" in head.lower(),
+                "ms": round(1000 * (now - start), 3),
+            }
+            self.rows.append(row)
+            if head:
+                self._idle.append(line)
+            answered.set_result(row)
+
+        line.ask(request, tell)
+        return answered
+
+    async def _first(self, phase: str, what: str, request: bytes) -> Row:
+        _, line = await asyncio.get_running_loop().create_connection(Line, "127.0.0.1", self._port)
+        self._idle.append(line)
+        return await self._exchange(phase, what, request)
 
 
 class Watch:
@@ -109,10 +142,9 @@ def _watch(core: int, line: Any) -> None:
     with contextlib.suppress(OSError):
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
     longest, last = 0.0, time.perf_counter()
-    while not line.poll():
-        time.sleep(0.002)
+    while not line.poll(LOOK_S):
         now = time.perf_counter()
-        longest, last = max(longest, 1000 * (now - last) - 2), now
+        longest, last = max(longest, 1000 * (now - last - LOOK_S)), now
     line.send(longest)
 
 
@@ -135,13 +167,13 @@ async def capacity(client: Client, seconds: float, people: int) -> float:
 async def flood(client: Client, seconds: float, rate: float) -> float:
     """Requests at this rate, whatever becomes of them; answers a second."""
     start = time.perf_counter()
-    asked: set[asyncio.Task] = set()
+    asked: list[asyncio.Future[Row]] = []
     probing = asyncio.create_task(probes(client, "overload"))
     for number in range(int(rate * seconds)):
         wait = start + number / rate - time.perf_counter()
         if wait > 0:
             await asyncio.sleep(wait)
-        asked.add(asyncio.create_task(client.ask("overload", number)))
+        asked.append(client.ask("overload", number))
     end = time.perf_counter()
     probing.cancel()
     rows = await asyncio.gather(*asked)  # counted afterwards: to count takes 100 ms in which no answer would be read
