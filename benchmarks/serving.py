@@ -4,15 +4,14 @@
 
 First in this process: the whole ``recommend`` against its phases (retrieve, rank, certify) measured alone, for the same
 users in turn. Then over HTTP on one kept-alive connection. What HTTP adds is told of the same requests: the time until
-the answer is read, beside the time that ``recommend`` took within the process that serves, as the answer reports it (and
-within that the word to the event loop that an answer comes soon, some 0.05 ms, which is HTTP's and not counted as such).
+the answer is read, beside the time that ``recommend`` took within the process that serves, as the answer reports it.
 ``fast`` requests (top-k, no certificate) show the cost of the way most plainly: there is little else.
 
 A second line compares with a process of its own that has loaded the same artifact and gets the same requests, twenty by
-turns, both processes started anew six times: whether the service computes more slowly than others do. It takes many
-rounds to tell, for a core has two speeds, here and on the GPU machine (17 and 25 ms for the same request), for a second
-or so each, as the machine's other tenants work or rest. Two processes are on two cores, and their medians differ by up
-to 7 ms either way. Raw rows go to benchmarks/rows/serving.csv.
+turns, both processes started anew six times: whether the service computes more slowly than others do. Where a core is
+shared with a machine's other tenants it takes many rounds to tell: the GPU machine's have two speeds (15 and 22 ms for
+the same request) for seconds each, and the medians of two processes differ by up to 7 ms either way. Raw rows go to
+benchmarks/rows/serving.csv.
 """
 
 from __future__ import annotations
