@@ -29,8 +29,10 @@ class Oracle(SortedVectors):
 
 
 def _best(score: Floats32, count: int) -> NDArray[np.intp]:
-    """The places of the ``count`` largest, in descending order."""
+    """The places of the ``count`` largest, in descending order; of equal ones the first."""
     if count < len(score):
-        chosen = np.argpartition(-score, count)[:count]
+        least = np.partition(score, -count)[-count]
+        above, equal = np.flatnonzero(score > least), np.flatnonzero(score == least)
+        chosen = np.concatenate([above, equal[: count - len(above)]])
         return chosen[np.argsort(-score[chosen], kind="stable")]
     return np.argsort(-score, kind="stable")
