@@ -8,9 +8,9 @@ the answer is read, beside the time that ``recommend`` took within the process t
 ``fast`` requests (top-k, no certificate) show the cost of the way most plainly: there is little else.
 
 A second line compares with a process of its own that has loaded the same artifact and gets the same requests, twenty by
-turns, both processes started anew six times: whether the service computes more slowly than others do. Where a core is
-shared with a machine's other tenants it takes many rounds to tell: the GPU machine's have two speeds (15 and 22 ms for
-the same request) for seconds each, and the medians of two processes differ by up to 7 ms either way. Raw rows go to
+turns, both processes started anew six times: whether the service computes more slowly than others do. On the GPU
+machine that takes more rounds than these: a process there has one of two speeds (15 and 22 ms for the same request) for
+seconds, and the medians of two processes differ by up to 7 ms either way. Raw rows go to
 benchmarks/rows/serving.csv.
 """
 
