@@ -21,7 +21,7 @@ lint: $(READY)
 	$(BIN)/mypy
 
 test: lint
-	$(BIN)/python tests/serving/page_browser.py
+	$(BIN)/python tests/service/page_browser.py
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
 
 bench: $(READY)

@@ -31,8 +31,8 @@ import numpy as np
 from families import FAMILIES, Family, Problem, trained_families
 
 import setwise as sw
-from setwise.certificates.upper_bound import upper_bound
-from setwise.constraints import Constraints
+from setwise.bounds.candidates.upper_bound import upper_bound
+from setwise.model.constraints import Constraints
 from setwise.ranking.exact import exact
 
 FIELDS = ("family", "m", "k", "heads", "instance", "call", "nodes", "ms", "value", "bound", "proven")

@@ -22,8 +22,9 @@ from collections.abc import Callable
 import numpy as np
 
 import setwise as sw
-from setwise.constraints import Constraints
-from setwise.ranking import swap_kernels, swap_search
+from setwise.model.constraints import Constraints
+from setwise.ranking import swap as swap_search
+from setwise.ranking import swap_kernels
 
 
 def random_instance(seed: int, m: int, heads: int = 1) -> sw.Instance:

@@ -19,8 +19,8 @@ from pathlib import Path
 import numpy as np
 
 import setwise as sw
-from setwise.constraints import Constraints
-from setwise.ranking.phase_two import phase_two
+from setwise.model.constraints import Constraints
+from setwise.ranking.phase_two.algorithm import phase_two
 
 FIELDS = (
     "family", "m", "k", "rank", "epsilon", "lam", "lam_prime", "seed", "optimum", "value", "promised", "programs",

@@ -26,7 +26,6 @@ import argparse
 import contextlib
 import copy
 import csv
-import inspect
 import math
 import statistics
 import time
@@ -76,7 +75,7 @@ class Method(NamedTuple):
 def methods(rankers: Iterable[str]) -> list[Method]:
     result = []
     for ranker in rankers:
-        options = inspect.signature(RANKERS[ranker]).parameters
+        options = RANKERS[ranker].options
         if "solutions" in options:
             result += [Method(ranker, f"{n}", {"solutions": n}) for n in SOLUTIONS]
         else:

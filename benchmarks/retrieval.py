@@ -30,8 +30,8 @@ from pathlib import Path
 import numpy as np
 
 import setwise as sw
+from setwise.retrieval.backends.protocol import BACKENDS, Hits
 from setwise.retrieval.clusters import clusters
-from setwise.retrieval.neighbors import BACKENDS, Hits
 
 D, K = 64, 10
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)

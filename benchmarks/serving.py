@@ -40,8 +40,8 @@ import numpy as np
 
 import setwise as sw
 from retrieval import trained
-from setwise.recommender import CANDIDATES
-from setwise.request import Request, wished
+from setwise.recommend.pipeline import Request, wished
+from setwise.recommend.recommender import CANDIDATES
 
 K, CELLS, BUDGET_MS = 10, 64, 100
 BLOCK = 20  # requests one way before the other has its turn

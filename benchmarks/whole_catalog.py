@@ -26,8 +26,8 @@ import numpy as np
 from candidates import opened
 
 import setwise as sw
-from setwise.certificates.cell_bounds import CellBounds
-from setwise.certificates.whole_catalog import whole_catalog_bound
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.datasets.synthetic import World
 
 FIELDS = (

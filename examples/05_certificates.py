@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import setwise as sw
-from setwise.certificates.verify import verify
+from setwise.verification.verify import verify
 
 
 def main() -> None:

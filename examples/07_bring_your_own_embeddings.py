@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 import setwise as sw
-from setwise.encoder import Encoder
+from setwise.model.encoder import Encoder
 
 
 def main() -> None:

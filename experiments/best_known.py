@@ -15,10 +15,10 @@ from catalogues import Trained
 from numpy.typing import NDArray
 
 import setwise as sw
-from setwise import objective
-from setwise.certificates.cell_bounds import CellBounds
-from setwise.certificates.whole_catalog import whole_catalog_bound
-from setwise.rewards import evaluate
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
+from setwise.model import objective
+from setwise.model.rewards import evaluate
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -30,7 +30,8 @@ import torch
 from numpy.typing import NDArray
 
 import setwise as sw
-from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.model.ragged import Ragged
 from setwise.storage import artifact
 from setwise.training.embeddings import word2vec
 from setwise.training.export import exported

@@ -28,7 +28,8 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
-from setwise.datasets import Ragged, Sessions, Slates, World, parted
+from setwise.datasets import Sessions, Slates, World, parted
+from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
 from setwise.training.baselines import PureEmbedding
 from setwise.training.embeddings import spectral, unit

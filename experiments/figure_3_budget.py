@@ -43,7 +43,7 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
-from setwise.certificates.cell_bounds import CellBounds
+from setwise.bounds.catalog.cells import CellBounds
 from setwise.ranking import warm_up
 
 Floats = NDArray[np.float64]

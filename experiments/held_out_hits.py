@@ -22,7 +22,8 @@ from kept_rows import KeptRows, Row
 from rich.console import Console
 from rich.table import Table
 
-from setwise.datasets import Ragged, Sessions, parted, read_table
+from setwise.datasets import Sessions, parted, read_table
+from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
 from setwise.training.embeddings import unit, word2vec
 from setwise.training.examples import Cuts, own_slates

@@ -22,8 +22,9 @@ import torch
 from numpy.typing import NDArray
 from representation import Network, arguments
 
-from setwise.datasets.sessions import Ragged, Slates, parted
+from setwise.datasets.sessions import Slates, parted
 from setwise.datasets.trivago import CLICKOUT
+from setwise.model.ragged import Ragged
 from setwise.training.fit import Schedule, train
 
 PLACES, DECILES = 25, 10

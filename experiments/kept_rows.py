@@ -16,8 +16,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from setwise._progress import Progress
 from setwise.errors import InvalidInput
-from setwise.progress import Progress
 
 Row = dict[str, Any]
 

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
-from setwise.certificates.cell_bounds import CellBounds
+from setwise.bounds.catalog.cells import CellBounds
 
 CANDIDATES = (320, 640, 1280)
 SOLUTIONS = (100, 1000)

@@ -8,7 +8,7 @@ import numpy as np
 from typer.testing import CliRunner
 
 from setwise import cli
-from setwise.encoder import Encoder
+from setwise.model.encoder import Encoder
 from setwise.training import SimpleTransformer
 from worlds import random_catalog
 

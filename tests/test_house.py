@@ -15,53 +15,45 @@ import setwise as sw
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "setwise"
 
-# Each room and the rooms it may know: the direction of house.md. A file at the top level is a room of its own.
-BELOW: dict[str, set[str]] = {}
+# Packages from the bottom up: each may import those above it in this list and itself.
 ORDER = [
     {"errors"},
-    {"checks", "progress", "memory"},
-    {"rewards", "attributes", "users", "storage"},
-    {"ids"},
-    {"catalog"},
-    {"objective"},
-    {"instance", "many_slates"},
-    {"constraints", "reward_kernels"},
+    {"_types", "_validation", "_progress"},
+    {"storage", "kernels"},
+    {"model"},
+    {"verification"},
     {"retrieval"},
-    {"certificates"},
+    {"bounds"},
     {"ranking"},
     {"preferences", "hardness", "datasets"},
-    {"encoder"},
+    {"recommend"},
     {"training"},
-    {"slate"},
-    {"request", "rerank"},
-    {"explanation"},
-    {"recommender"},
-    {"serving"},
+    {"service"},
     {"cli"},
 ]
-for level, rooms in enumerate(ORDER):
-    for room in rooms:
-        BELOW[room] = set().union(*ORDER[:level]) | {room}
-BELOW["rewards"] -= {"storage"}
+BELOW: dict[str, set[str]] = {
+    package: set().union(*ORDER[:level]) | {package} for level, packages in enumerate(ORDER) for package in packages
+}
+BELOW["verification"] -= {"kernels"}
 
 HEAVY = {
     "numba": {
-        "reward_kernels.py",
-        "certificates/cell_heap.py",
-        "certificates/cell_kernels.py",
-        "certificates/cell_order.py",
-        "certificates/cell_search.py",
-        "certificates/kernels.py",
-        "certificates/pair_kernels.py",
-        "certificates/tree_kernels.py",
+        "kernels/rewards.py",
+        "bounds/catalog/frontier.py",
+        "bounds/catalog/group_bounds.py",
+        "bounds/catalog/score_order.py",
+        "bounds/catalog/search.py",
+        "bounds/candidates/item_bounds.py",
+        "bounds/candidates/pair_bounds.py",
+        "bounds/candidates/best_first.py",
         "ranking/kernels.py",
         "ranking/swap_kernels.py",
-        "retrieval/company_kernels.py",
+        "retrieval/partner_kernels.py",
         "retrieval/kernels.py",
-        "retrieval/tiles.py",
+        "retrieval/int8_tiles.py",
     },
     "highspy": {"ranking/linear_program.py"},
-    "llvmlite": {"retrieval/tiles.py"},
+    "llvmlite": {"retrieval/int8_tiles.py"},
     "faiss": {"retrieval/backends/faiss.py"},
     "duckdb": {"retrieval/backends/duckdb.py"},
     "psycopg": {"retrieval/backends/pgvector.py"},

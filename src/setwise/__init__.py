@@ -9,17 +9,12 @@ setwise.set_value(catalog, user, rows)                            F(S), by the j
 setwise.rank(setwise.Instance.from_catalog(catalog, user, rows), k=10)   Phase Two alone
 """
 
-from setwise.catalog import Catalog, Positions, Sink
-from setwise.certificates.upper_bound import upper_bound
+from setwise.bounds.candidates.upper_bound import upper_bound
 from setwise.errors import SetwiseError
-from setwise.explanation import Explanation
-from setwise.instance import Instance
-from setwise.objective import attention, item_rewards, set_value
-from setwise.ranking import Ranking, rank, rank_many
-from setwise.recommender import Recommender
-from setwise.rerank import rerank
-from setwise.retrieval import Index
-from setwise.rewards import (
+from setwise.model.catalog import Catalog, Positions, Sink
+from setwise.model.instance import Instance
+from setwise.model.objective import attention, item_rewards, set_value
+from setwise.model.rewards import (
     Constant,
     Exp,
     LeakyReLU,
@@ -30,8 +25,13 @@ from setwise.rewards import (
     Softplus,
     Tanh,
 )
-from setwise.slate import Slate
-from setwise.users import User
+from setwise.model.users import User
+from setwise.ranking import Ranking, rank, rank_many
+from setwise.recommend.explanation import Explanation
+from setwise.recommend.recommender import Recommender
+from setwise.recommend.rerank import rerank
+from setwise.recommend.slate import Slate
+from setwise.retrieval import Index
 
 __version__ = "0.1.0"
 

@@ -15,7 +15,7 @@ from setwise import cli
 from setwise.cli.demo import METHODS
 from setwise.datasets import World
 from setwise.errors import InvalidInput
-from setwise.recommender import Recommender
+from setwise.recommend.recommender import Recommender
 
 
 def run(*arguments: str):

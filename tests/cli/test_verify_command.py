@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from setwise import cli
-from setwise.certificates.slate_file import read_slate, write_slate
+from setwise.verification.slate_file import read_slate, write_slate
 from worlds import random_catalog
 
 

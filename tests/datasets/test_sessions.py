@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.datasets.sessions import Ragged, Sessions, Slates, parted
+from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
+from setwise.model.ragged import Ragged
 
 LISTS = st.lists(st.lists(st.integers(0, 6), max_size=8), max_size=8)
 

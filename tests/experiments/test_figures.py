@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.certificates.cell_bounds import CellBounds
+from setwise.bounds.catalog.cells import CellBounds
 from setwise.datasets import World
 from setwise.errors import InvalidInput
 

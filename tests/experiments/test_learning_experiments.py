@@ -8,7 +8,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from setwise.datasets import Ragged, Sessions, World
+from setwise.datasets import Sessions, World
+from setwise.model.ragged import Ragged
 from setwise.training.examples import Cuts
 
 ROOT = Path(__file__).parents[2]

@@ -10,7 +10,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from setwise.datasets.sessions import Ragged, Sessions
+from setwise.datasets.sessions import Sessions
+from setwise.model.ragged import Ragged
 
 ROOT = Path(__file__).parents[2]
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 
 import setwise as sw
-from setwise.rewards import evaluate
+from setwise.model.rewards import evaluate
 
 
 def all_sets(n: int, largest: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.errors import InvalidInput, MissingDependency, UnknownId
-from setwise.ids import Ids
+from setwise.model.ids import Ids
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.halo_mnl import MNL, HaloMNL
 from setwise.preferences.likelihood import Likelihood

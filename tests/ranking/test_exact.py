@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.constraints import Constraints
 from setwise.errors import InvalidInput
+from setwise.model.constraints import Constraints
 from setwise.ranking.exact import exact
 from small_instances import small_instance
 from worlds import random_instance

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.constraints import Constraints
 from setwise.errors import TooLarge
+from setwise.model.constraints import Constraints
+from setwise.model.rewards import RewardTable
 from setwise.ranking import exhaustive, kernels
-from setwise.rewards import RewardTable
 from worlds import REWARDS, random_instance
 
 TABLE = RewardTable.of(REWARDS)

@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
-from setwise.constraints import Constraints
+from setwise.model.constraints import Constraints
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.linear_program import LinearProgram
-from setwise.ranking.paper import CandidateSolutions, Guess
-from setwise.ranking.partial import Growing
+from setwise.ranking.lp_search import CandidateSolutions, Guess
+from setwise.ranking.partial_set import Growing
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.thresholds import Thresholds, _anchors, thresholds
 from worlds import random_catalog, random_instance

@@ -7,7 +7,7 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.oracle import Oracle
+from setwise.retrieval.backends.brute_force import Oracle
 from setwise.retrieval.cover import cover, delta_for, sensitivity
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.pure_embedding import guaranteed, item_vectors, user_vector

@@ -11,7 +11,7 @@ import pytest
 import setwise as sw
 from setwise.datasets import World
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
-from setwise.retrieval.neighbors import BACKENDS
+from setwise.retrieval.backends.protocol import BACKENDS
 from setwise.retrieval.partition import Partition
 from worlds import random_catalog
 

@@ -7,8 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-from setwise.datasets.sessions import Ragged, Slates
+from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.model.ragged import Ragged
 from setwise.training import baselines
 from setwise.training.baselines import FEATURES, MODELS, FlatModel
 

@@ -8,9 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tiny_networks import ITEMS, random_network
 
-from setwise.datasets.sessions import Ragged, Slates
+from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic
 from setwise.training.calibration import LEAST_SCALE, calibrated, fitted_logistic, reliability
 from setwise.training.export import exported
 from setwise.training.network import Shape

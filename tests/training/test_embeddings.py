@@ -8,8 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from setwise.datasets.sessions import Ragged, Sessions
+from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.model.ragged import Ragged
 from setwise.training import embeddings
 from setwise.training.embeddings import unit, word2vec
 

@@ -14,8 +14,9 @@ import pytest
 import torch
 from tiny_networks import ITEMS, grouped_sessions, liked_slates, log_loss, random_network, random_slates
 
-from setwise.datasets.sessions import Ragged, Slates
+from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
 from setwise.training.fit import HISTORY, Rectangles, Report, Schedule, hash_of, train
 from setwise.training.network import Shape, SimpleNetwork

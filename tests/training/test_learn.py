@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from tiny_networks import grouped_sessions, liked_slates, log_loss
 
-from setwise.datasets import Ragged, Sessions, Slates, World
+from setwise.datasets import Sessions, Slates, World
 from setwise.errors import DamagedArtifact, InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic
 from setwise.training import SimpleTransformer, learn
 from setwise.training.examples import Cuts, own_slates
 from setwise.training.fit import Schedule

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.datasets.sessions import Ragged, Sessions
+from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput
+from setwise.model.ragged import Ragged
 from setwise.training.negatives import KINDS, continuations, fakes, true_and_fake
 
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from tiny_networks import ITEMS, random_network, random_slates
 
 import setwise as sw
-from setwise.datasets.sessions import Ragged
 from setwise.errors import InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic
 from setwise.training.export import exported
 from setwise.training.fit import Rectangles
 from setwise.training.network import READINGS, Shape, SimpleNetwork

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tiny_networks import ITEMS, grouped_sessions, random_network
 
-from setwise.datasets.sessions import Ragged, Sessions
+from setwise.datasets.sessions import Sessions
+from setwise.model.ragged import Ragged
 from setwise.training.examples import Cuts, own_slates, singles
 from setwise.training.export import exported
 from setwise.training.network import Shape

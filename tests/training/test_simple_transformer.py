@@ -11,8 +11,9 @@ import pytest
 from tiny_networks import ITEMS, random_network, random_slates
 
 import setwise as sw
-from setwise.datasets.sessions import Ragged, Slates
+from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, UnknownId
+from setwise.model.ragged import Ragged
 from setwise.training import Encoder, SimpleTransformer
 from setwise.training.export import exported
 from setwise.training.network import READINGS, Shape

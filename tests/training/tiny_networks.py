@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.model.ragged import Ragged
 from setwise.training.network import Shape, SimpleNetwork
 
 ITEMS = 30

@@ -16,10 +16,10 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from setwise.progress import Progress
-from setwise.recommender import Recommender
-from setwise.slate import Slate
-from setwise.users import User
+from setwise._progress import Progress
+from setwise.model.users import User
+from setwise.recommend.recommender import Recommender
+from setwise.recommend.slate import Slate
 
 HISTORY = 10  # items of a made-up history
 WARM = 5  # requests before the clock runs

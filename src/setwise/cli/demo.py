@@ -16,11 +16,11 @@ from rich.table import Table
 
 from setwise.datasets import World
 from setwise.errors import InvalidInput
-from setwise.explanation import Explanation
-from setwise.objective import set_value
-from setwise.recommender import Recommender
+from setwise.model.objective import set_value
+from setwise.recommend.explanation import Explanation
+from setwise.recommend.recommender import Recommender
+from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
-from setwise.slate import Slate
 
 if TYPE_CHECKING:
     from setwise.training import SimpleTransformer

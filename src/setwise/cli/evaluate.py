@@ -15,13 +15,14 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from setwise.catalog import Catalog
+from setwise._progress import Progress
 from setwise.cli import columns
-from setwise.datasets import Ragged, Sessions, Slates, read
+from setwise.datasets import Sessions, Slates, read
 from setwise.errors import InvalidInput, UnknownId
-from setwise.progress import Progress
-from setwise.recommender import Recommender
-from setwise.slate import Slate
+from setwise.model.catalog import Catalog
+from setwise.model.ragged import Ragged
+from setwise.recommend.recommender import Recommender
+from setwise.recommend.slate import Slate
 from setwise.training.calibration import reliability
 from setwise.training.examples import Cuts
 

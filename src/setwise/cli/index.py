@@ -14,13 +14,13 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from setwise.catalog import Catalog, Sink
-from setwise.checks import real_number
-from setwise.encoder import Encoder
+from setwise._validation import real_number
 from setwise.errors import DamagedArtifact, InvalidInput
-from setwise.recommender import Recommender
+from setwise.model.catalog import Catalog, Sink
+from setwise.model.encoder import Encoder
+from setwise.model.rewards import Logistic
+from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
-from setwise.rewards import Logistic
 from setwise.storage import artifact
 from setwise.training import SimpleTransformer
 

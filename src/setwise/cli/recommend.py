@@ -14,13 +14,13 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from setwise.catalog import Catalog
-from setwise.cli import wishes
+from setwise.cli import query_options as wishes
 from setwise.errors import InvalidInput
-from setwise.explanation import Explanation
+from setwise.model.catalog import Catalog
 from setwise.ranking import RANKERS
-from setwise.recommender import Recommender
-from setwise.slate import Slate
+from setwise.recommend.explanation import Explanation
+from setwise.recommend.recommender import Recommender
+from setwise.recommend.slate import Slate
 
 SHOWN = 4  # attributes of an item in a table
 Rows = NDArray[np.intp]

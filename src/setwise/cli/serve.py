@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from setwise.errors import MissingDependency
-from setwise.serving.settings import PREFIX, Settings, table
+from setwise.service.settings import PREFIX, Settings, table
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -52,7 +52,7 @@ def serve(
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # requests are computed side by side, not each on all cores
     try:
-        from setwise.serving.server import serve as run
+        from setwise.service.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "serving", "serve") from None
     run(folder, host, port, api_key or None, Settings(**limits))

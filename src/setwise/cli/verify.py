@@ -11,12 +11,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from setwise.catalog import Catalog
-from setwise.certificates.verify import NODES, Verification
-from setwise.certificates.verify import verify as verified
-from setwise.recommender import Recommender
+from setwise.model.catalog import Catalog
+from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.storage import artifact
+from setwise.verification.verify import NODES, Verification
+from setwise.verification.verify import verify as verified
 
 
 def verify(

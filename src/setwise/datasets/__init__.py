@@ -2,7 +2,7 @@
 
 from setwise.datasets.read import read
 from setwise.datasets.sequences import read_recbole, read_sequences
-from setwise.datasets.sessions import Ragged, Sessions, Slates, parted
+from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.datasets.spotify_mpd import Playlist, Track, playlists, read_mpd
 from setwise.datasets.synthetic import World
 from setwise.datasets.tables import read_table, table_columns, with_attributes
@@ -12,6 +12,7 @@ from setwise.datasets.trivago import (
     read_trivago_impressions,
     read_trivago_sessions,
 )
+from setwise.model.ragged import Ragged
 
 __all__ = [
     "Playlist",

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import frozen
+from setwise._validation import frozen
 from setwise.datasets.clock import Clock
 from setwise.datasets.numbering import Numbering, as_rows, grouped, windows
-from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import Skipped, real
 from setwise.errors import InvalidInput, MalformedFile
+from setwise.model.ragged import Ragged
 
 _TRUTH = {"true": 1.0, "false": 0.0}
 

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.datasets.sessions import Ragged
 from setwise.errors import MalformedFile
+from setwise.model.ragged import Ragged
 
 Rows = NDArray[np.int64]
 Numbers = Sequence[int] | Rows

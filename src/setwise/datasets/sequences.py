@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise.checks import frozen
+from setwise._validation import frozen
 from setwise.datasets.clock import Clock
 from setwise.datasets.numbering import Numbering, grouped
 from setwise.datasets.sessions import Sessions

@@ -24,9 +24,10 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
 from setwise.datasets.numbering import Numbering, as_rows
-from setwise.datasets.sessions import Ragged, Sessions
+from setwise.datasets.sessions import Sessions
 from setwise.datasets.text_files import DAMAGE, Source, bar, file_at, refuse_json, unpacked
 from setwise.errors import InvalidInput, MalformedFile
+from setwise.model.ragged import Ragged
 
 AnyPath = TypeVar("AnyPath", Path, PurePosixPath)
 

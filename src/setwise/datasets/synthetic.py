@@ -26,13 +26,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog, Sink
-from setwise.checks import real_number, whole_number
-from setwise.datasets.sessions import Ragged, Slates
+from setwise._validation import real_number, whole_number
+from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
-from setwise.many_slates import many_arguments
-from setwise.rewards import Logistic
-from setwise.users import User
+from setwise.model.batch_objective import many_arguments
+from setwise.model.catalog import Catalog, Sink
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic
+from setwise.model.users import User
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -21,8 +21,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
+from setwise._progress import Progress
 from setwise.errors import InvalidInput, MalformedFile
-from setwise.progress import Progress
 
 Source = str | os.PathLike[str]
 Skipped = Counter[str]  # how many records were left out, by reason

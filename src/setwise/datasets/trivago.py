@@ -20,11 +20,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import frozen
+from setwise._validation import frozen
 from setwise.datasets.numbering import Numbering, as_rows, windows
-from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import Skipped, Source, cell_rows, file_at, places, tell
 from setwise.errors import MalformedFile
+from setwise.model.ragged import Ragged
 
 COLUMNS = ("user_id", "session_id", "timestamp", "step", "action_type", "reference", "impressions", "prices")
 CLICKOUT = "clickout item"

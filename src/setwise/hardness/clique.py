@@ -46,13 +46,13 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import index_array, real_number, whole_number
+from setwise._validation import index_array, real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.hardness.graph import Graph
 from setwise.hardness.reduction import Reduction
 from setwise.hardness.unit_vectors import near_orthogonal
-from setwise.rewards import Constant, PiecewiseLinear
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import Constant, PiecewiseLinear
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

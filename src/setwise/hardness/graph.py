@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import require_shape
+from setwise._validation import require_shape
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.hardness.tokens import read_lines, whole
 from setwise.hardness.whole_numbers import whole_array

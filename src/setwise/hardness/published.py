@@ -45,7 +45,7 @@ from setwise.hardness.quadratic_knapsack import (
     solution_to_quadratic_knapsack,
 )
 from setwise.hardness.tokens import read_lines, real, whole
-from setwise.instance import Instance
+from setwise.model.instance import Instance
 
 Folder = str | os.PathLike[str]
 

@@ -28,13 +28,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import index_array, real_number, whole_number
+from setwise._validation import index_array, real_number, whole_number
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.hardness.knapsack import capacity_reward, refuse_capacity
 from setwise.hardness.tokens import read_lines, refused_at, whole, wholes
 from setwise.hardness.whole_numbers import require_small_sums, whole_array
-from setwise.instance import Instance
-from setwise.rewards import Linear
+from setwise.model.instance import Instance
+from setwise.model.rewards import Linear
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]

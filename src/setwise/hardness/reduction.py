@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog
-from setwise.instance import Instance
+from setwise.model.catalog import Catalog
+from setwise.model.instance import Instance
 
 
 @dataclass(frozen=True, eq=False)

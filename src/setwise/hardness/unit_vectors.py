@@ -13,7 +13,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_number, whole_number
+from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import Shape, numbers, require_shape
+from setwise._validation import Shape, numbers, require_shape
 from setwise.errors import InvalidInput
 
 LARGEST = 2**53  # above it float64 skips whole numbers

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import whole_number
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.preferences.attention_sum import UNIT, largest_sums
 from setwise.ranking import Ranking, rank

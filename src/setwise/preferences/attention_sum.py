@@ -34,11 +34,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog, Sink
-from setwise.checks import LARGEST
+from setwise._validation import LARGEST
 from setwise.errors import InvalidInput
-from setwise.ids import IdChoice
-from setwise.rewards import Reward
+from setwise.model.catalog import Catalog, Sink
+from setwise.model.ids import IdChoice
+from setwise.model.rewards import Reward
 
 Floats = NDArray[np.float64]
 

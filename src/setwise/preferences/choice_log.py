@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import require_shape, whole_number
+from setwise._validation import require_shape, whole_number
 from setwise.errors import InvalidInput
-from setwise.ids import IdChoice, Ids
+from setwise.model.ids import IdChoice, Ids
 
 Sets = Sequence[Collection[Any]]  # of ids
 

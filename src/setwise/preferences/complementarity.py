@@ -15,13 +15,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import index_array, real_array
-from setwise.ids import IdChoice
+from setwise._validation import index_array, real_array
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice
+from setwise.model.rewards import Linear
+from setwise.model.users import User
 from setwise.preferences.attention_sum import AttentionSum, require_reachable
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size
-from setwise.rewards import Linear
-from setwise.users import User
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_array
+from setwise._validation import real_array
 from setwise.errors import InvalidInput
-from setwise.ids import Ids
+from setwise.model.ids import Ids
 
 Floats = NDArray[np.float64]
 

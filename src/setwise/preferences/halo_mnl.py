@@ -20,11 +20,13 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import LARGEST, index_array, real_array, real_number
+from setwise._validation import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
-from setwise.ids import IdChoice, Ids
-from setwise.instance import Instance
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice, Ids
+from setwise.model.instance import Instance
+from setwise.model.rewards import Constant, Exp
+from setwise.model.users import User
 from setwise.preferences import frames
 from setwise.preferences.assortment import Assortment, best_assortment
 from setwise.preferences.attention_sum import (
@@ -40,9 +42,7 @@ from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.complementarity import Complementarity
 from setwise.preferences.likelihood import Fit, Likelihood, Score, maximise
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size, shares
-from setwise.rewards import Constant, Exp
 from setwise.storage import artifact
-from setwise.users import User
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_number
+from setwise._validation import real_number
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.preferences.choice_log import ChoiceLog
 

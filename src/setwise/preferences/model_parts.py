@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.checks import real_array, real_number, whole_number
+from setwise._validation import real_array, real_number, whole_number
 from setwise.errors import InvalidInput
 
 Floats = NDArray[np.float64]

@@ -37,14 +37,14 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog, Positions, Sink
-from setwise.checks import LARGEST, index_array, real_array, real_number
+from setwise._validation import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
-from setwise.ids import IdChoice
+from setwise.model.catalog import Catalog, Positions, Sink
+from setwise.model.ids import IdChoice
+from setwise.model.rewards import Exp
+from setwise.model.users import User
 from setwise.preferences.attention_sum import TINIEST, UNIT, growth, require_reachable
 from setwise.preferences.model_parts import draw, positive, require_items
-from setwise.rewards import Exp
-from setwise.users import User
 
 Floats = NDArray[np.float64]
 

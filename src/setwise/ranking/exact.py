@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import time
 
-from setwise.certificates.branch_and_bound import UNLIMITED, BranchAndBound
-from setwise.checks import milliseconds, whole_number
-from setwise.constraints import Constraints
-from setwise.instance import Instance
-from setwise.ranking.ranking import Ranking
-from setwise.ranking.swap_search import swap
+from setwise._validation import milliseconds, whole_number
+from setwise.bounds.candidates.branch_and_bound import UNLIMITED, BranchAndBound
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.ranking.ranker import Ranker, Ranking
+from setwise.ranking.swap import swap
 
 START_ROUNDS = 20  # the start may evaluate so many times k·m sets: some ten neighbourhoods of swaps
 START_SHARE = 0.25  # and take so much of the budget
@@ -81,3 +81,6 @@ def _answer(instance: Instance, search: BranchAndBound, start: Ranking) -> Ranki
     indices = search.best if len(search.best) else start.indices
     value = instance.value(indices)
     return Ranking(indices, value, max(search.bound, value), search.proven, max(1, search.nodes))
+
+
+EXACT = Ranker("exact", exact, "branch and bound")

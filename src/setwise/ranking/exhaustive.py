@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 
-from setwise.constraints import Constraints
 from setwise.errors import TooLarge
-from setwise.instance import Instance
-from setwise.ranking.ranking import Ranking
-from setwise.rewards import RewardTable
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.model.rewards import RewardTable
+from setwise.ranking.ranker import Ranker, Ranking
 
 MOST_SETS = 50_000_000
 
@@ -52,3 +52,6 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     value = instance.value(indices)
     # Beyond the largest double values cannot be told apart, and nothing is proven.
     return Ranking(indices, value, value if tame else math.inf, bool(tame), int(visited))
+
+
+EXHAUSTIVE = Ranker("exhaustive", exhaustive, "exhaustive search")

@@ -5,10 +5,10 @@ F is not monotone in S, so the run goes on to k items and the best set seen on t
 
 from __future__ import annotations
 
-from setwise.constraints import Constraints
-from setwise.instance import Instance
-from setwise.ranking.partial import Growing, best_of
-from setwise.ranking.ranking import Ranking
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.ranking.partial_set import Growing, best_of
+from setwise.ranking.ranker import Ranker, Ranking
 
 
 def greedy(instance: Instance, constraints: Constraints) -> Ranking:
@@ -18,3 +18,6 @@ def greedy(instance: Instance, constraints: Constraints) -> Ranking:
     best = best_of(passed)
     evaluations = bool(len(start.chosen)) + sum(len(partial.ranked) for partial in passed)
     return Ranking(best.chosen, best.value, evaluations=evaluations)
+
+
+GREEDY = Ranker("greedy", greedy, "greedy", interactive=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.reward_kernels import FAST, ONE, logistic_32, reward_value
+from setwise.kernels.rewards import FAST, ONE, logistic_32, reward_value
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from setwise.constraints import Constraints
-from setwise.instance import Instance
-from setwise.ranking.ranking import Ranking
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.ranking.ranker import Ranker, Ranking
 
 
 def knn(instance: Instance, constraints: Constraints) -> Ranking:
@@ -23,3 +23,6 @@ def knn(instance: Instance, constraints: Constraints) -> Ranking:
         chosen.append(allowed[np.argmax(instance.total_score[allowed])])
     indices = np.array(chosen, np.intp)
     return Ranking(indices, instance.value(indices), evaluations=1)
+
+
+KNN = Ranker("knn", knn, "top-k by score", uses_attention=False, interactive=True)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.instance import FLOOR, Instance
+from setwise.model.instance import FLOOR, Instance
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]

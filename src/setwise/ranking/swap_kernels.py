@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from setwise.kernels.rewards import LOGISTIC, add_rewards, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,
     averages_with_each,
@@ -27,7 +28,6 @@ from setwise.ranking.kernels import (
     newcomer_averages,
     sums_without,
 )
-from setwise.reward_kernels import LOGISTIC, add_rewards, table_value
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

@@ -33,13 +33,13 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import whole_number
-from setwise.constraints import Constraints
-from setwise.instance import Instance
-from setwise.ranking.paper import CLUSTERS, SOLUTIONS, AuxiliaryProblems, CandidateSolutions, Guess, Search
-from setwise.ranking.partial import Sums
-from setwise.ranking.ranking import Ranking
-from setwise.rewards import evaluate
+from setwise._validation import whole_number
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.model.rewards import evaluate
+from setwise.ranking.lp_search import CLUSTERS, SOLUTIONS, AuxiliaryProblems, CandidateSolutions, Guess, Search
+from setwise.ranking.partial_set import Sums
+from setwise.ranking.ranker import Ranker, Ranking
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
@@ -99,3 +99,6 @@ def _promise(instance: Instance, constraints: Constraints) -> Floats:
     with np.errstate(invalid="ignore"):
         promise: Floats = own + np.maximum(followers, 0.0).sum(axis=1)
     return np.nan_to_num(promise, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+
+
+THRESHOLDS = Ranker("thresholds", thresholds, "Phase Two by thresholds")

@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import whole_number
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
 from setwise.retrieval.partition import Partition
 
 Floats32 = NDArray[np.float32]

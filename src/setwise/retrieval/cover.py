@@ -42,13 +42,13 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise import objective
-from setwise.catalog import Catalog
-from setwise.checks import real_number, whole_number
+from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
+from setwise.model import objective
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.pure_embedding import guaranteed
-from setwise.users import User
 
 Floats = NDArray[np.float64]
 

@@ -24,18 +24,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import whole_number
+from setwise._progress import Progress
+from setwise._validation import whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
-from setwise.ids import IdChoice
-from setwise.progress import Progress
-from setwise.retrieval.backends.oracle import Oracle
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice
+from setwise.model.users import User
+from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.protocol import Neighbors, item_vectors, resolved
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
-from setwise.retrieval.neighbors import Neighbors, item_vectors, resolved
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.state import Found, State, alone, excluded, hidden, questions, together
+from setwise.retrieval.snapshot import Found, State, alone, excluded, hidden, questions, together
 from setwise.storage import artifact
-from setwise.users import User
 
 Rows = NDArray[np.intp]
 

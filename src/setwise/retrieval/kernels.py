@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from setwise.retrieval.tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
+from setwise.retrieval.int8_tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
 
 Floats32 = NDArray[np.float32]
 

@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import require_shape
+from setwise._validation import require_shape
 from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
 
 Floats32 = NDArray[np.float32]
 

@@ -25,13 +25,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise import objective
-from setwise.catalog import Catalog
-from setwise.checks import whole_number
-from setwise.retrieval import neighbors
-from setwise.retrieval.neighbors import Neighbors, item_vectors, user_vector
-from setwise.rewards import Reward, evaluate
-from setwise.users import User
+from setwise._validation import whole_number
+from setwise.model import objective
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import Reward, evaluate
+from setwise.model.users import User
+from setwise.retrieval.backends import protocol as neighbors
+from setwise.retrieval.backends.protocol import Neighbors, item_vectors, user_vector
 
 Floats = NDArray[np.float64]
 

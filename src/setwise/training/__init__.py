@@ -1,6 +1,6 @@
 """Learning: from sessions or slates to a calibrated simple transformer (extra ``[train]``: torch, gensim)."""
 
-from setwise.encoder import Encoder
+from setwise.model.encoder import Encoder
 from setwise.training.simple_transformer import SimpleTransformer
 
 __all__ = ["Encoder", "SimpleTransformer"]

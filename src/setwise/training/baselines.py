@@ -30,9 +30,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from setwise.checks import whole_number
-from setwise.datasets.sessions import Ragged, Slates
+from setwise._validation import whole_number
+from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.model.ragged import Ragged
 from setwise.training.embeddings import unit
 from setwise.training.network import CORRECTION_DECAY, Items, Reader, Shape
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import whole_number
+from setwise._validation import whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.rewards import Logistic
 
 if TYPE_CHECKING:
     from setwise.training.simple_transformer import SimpleTransformer

@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import frozen, whole_number
+from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 

@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import frozen
-from setwise.datasets.sessions import Ragged, Sessions, Slates
+from setwise._validation import frozen
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.model.ragged import Ragged
 from setwise.training.showing import shown_slates
 from setwise.training.simple_transformer import SimpleTransformer
 

@@ -10,9 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from setwise.catalog import Catalog, Sink
-from setwise.encoder import Encoder
-from setwise.rewards import Logistic
+from setwise.model.catalog import Catalog, Sink
+from setwise.model.encoder import Encoder
+from setwise.model.rewards import Logistic
 from setwise.training.network import SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
 

@@ -21,11 +21,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from setwise.checks import real_number, whole_number
+from setwise._progress import Progress
+from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Slates
-from setwise.encoder import HISTORY
 from setwise.errors import InvalidInput
-from setwise.progress import Progress
+from setwise.model.encoder import HISTORY
 from setwise.storage import artifact
 from setwise.training.losses import LOSSES, Loss
 

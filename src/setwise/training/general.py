@@ -21,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from setwise.checks import whole_number
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.training.network import CORRECTION_DECAY, Items
 

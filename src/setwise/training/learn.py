@@ -23,11 +23,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog
-from setwise.checks import numbers, real_array, whole_number
+from setwise._validation import numbers, real_array, whole_number
 from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import Logistic
 from setwise.storage import artifact
 from setwise.training.calibration import calibrated, fitted_logistic, log_loss
 from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec

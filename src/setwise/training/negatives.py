@@ -21,9 +21,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import frozen, whole_number
-from setwise.datasets.sessions import Ragged, Rows, Sessions, Slates
+from setwise._validation import frozen, whole_number
+from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput
+from setwise.model.ragged import Ragged, Rows
 
 KINDS = ("uniform", "popular", "hard")
 

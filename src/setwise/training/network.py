@@ -29,9 +29,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from setwise.checks import whole_number
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
-from setwise.rewards import Logistic
+from setwise.model.rewards import Logistic
 
 READINGS = ("turned", "direction", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse

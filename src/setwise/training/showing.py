@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog
 from setwise.errors import InvalidInput
-from setwise.instance import Instance
-from setwise.ranking import rank_many
-from setwise.users import User
+from setwise.model.catalog import Catalog
+from setwise.model.instance import Instance
+from setwise.model.users import User
+from setwise.ranking import DEFAULT, rank_many, ranker_named
 
 Rows = NDArray[np.intp]
 
@@ -31,12 +31,12 @@ def shown_slates(
     users: Sequence[User],
     exclude: Sequence[NDArray[np.int64]],
     k: int = 10,
-    ranker: str = "swap",
+    ranker: str = DEFAULT.name,
     threads: int | None = None,
 ) -> list[Rows]:
     """What would be shown to each user: rows of the catalogue, none of ``exclude``."""
     result: list[Rows] = []
-    options: dict[str, Any] = {"evaluations": EVALUATIONS} if ranker == "swap" else {}
+    options: dict[str, Any] = {"evaluations": EVALUATIONS} if ranker_named(ranker).takes_evaluations else {}
     for start in range(0, len(users), _TOGETHER):
         some, barred = users[start : start + _TOGETHER], exclude[start : start + _TOGETHER]
         instances = [

@@ -17,15 +17,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.catalog import Catalog
-from setwise.datasets.sessions import Ragged, Sessions, Slates
-from setwise.encoder import Encoder
+from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput, MissingDependency
-from setwise.ids import IdChoice
-from setwise.many_slates import many_arguments
-from setwise.rewards import Logistic, evaluate
+from setwise.model.batch_objective import many_arguments
+from setwise.model.catalog import Catalog
+from setwise.model.encoder import Encoder
+from setwise.model.ids import IdChoice
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic, evaluate
+from setwise.model.users import User
 from setwise.storage import artifact
-from setwise.users import User
 
 if TYPE_CHECKING:
     from setwise.training.calibration import Reliability

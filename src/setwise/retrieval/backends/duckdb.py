@@ -6,8 +6,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise.retrieval.backends.protocol import Floats32, Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
-from setwise.retrieval.neighbors import Floats32, Hits
 
 # max(…, k) orders pairs by score, then by lowest row: the same answer whichever of DuckDB's threads comes first.
 QUERY = """

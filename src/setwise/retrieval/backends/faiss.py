@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.errors import InvalidInput
+from setwise.retrieval.backends.protocol import Floats32, Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
-from setwise.retrieval.neighbors import Floats32, Hits
 
 
 class Faiss(SortedVectors):

@@ -48,9 +48,9 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_number, whole_number
+from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
-from setwise.retrieval.neighbors import Floats32, Hits, by_cell
+from setwise.retrieval.backends.protocol import Floats32, Hits, by_cell
 
 Floats = NDArray[np.float64]
 Array = NDArray[Any]

@@ -25,8 +25,8 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.retrieval.backends.protocol import Floats32, Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
-from setwise.retrieval.neighbors import Floats32, Hits
 
 WIDEST = 16_000  # dimensions of pgvector's type
 CONNECTIONS = 4  # of one backend; more threads than that wait for one another

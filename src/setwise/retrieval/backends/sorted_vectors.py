@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.retrieval.neighbors import Floats32, by_cell
+from setwise.retrieval.backends.protocol import Floats32, by_cell
 
 
 class SortedVectors:

@@ -25,11 +25,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.checks import real_array, real_number
+from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
+from setwise.retrieval.backends.protocol import Floats32, Hits, by_cell
 from setwise.retrieval.backends.scan import asked, tiled
-from setwise.retrieval.neighbors import Floats32, Hits, by_cell
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.int64]

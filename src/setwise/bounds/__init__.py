@@ -1,0 +1,1 @@
+"""Upper bounds: numbers that F(S) of no feasible set exceeds."""

@@ -1,0 +1,1 @@
+"""Upper bounds over the candidates of an instance, by branch and bound."""

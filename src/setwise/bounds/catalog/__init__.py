@@ -1,0 +1,1 @@
+"""Upper bounds over a whole catalogue, from cells computed offline."""

@@ -1,0 +1,210 @@
+"""Fine cells for certificates: what of the catalogue can be said without looking at its items one by one. Offline.
+
+For a cell c, in every head: the centre and radius of its queries and of its keys (so that q_i · k_j of its items i lies
+within q̄_c · k_j ± r_c ‖k_j‖ for any item j, and likewise for keys), and the least and largest q_i · k_i of its items
+with themselves. For an item its reach: a logit that it exceeds with no item of the catalogue, found from the cells of
+keys, max_c (q_i · k̄_c + ‖q_i‖ r_c). ``CellBounds`` keeps these beside the catalogue; nothing in it depends on a user.
+
+Any partition will do for a valid certificate; the finer, the tighter. ``build`` makes its own by k-means; ``of`` takes
+one that is there, such as an index's, at the cost of one pass over the items.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._validation import whole_number
+from setwise.bounds.catalog.group_bounds import Groups, Table
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import RewardTable
+from setwise.retrieval.backends.protocol import by_cell
+from setwise.retrieval.clusters import clusters
+from setwise.retrieval.partition import Partition
+from setwise.storage import artifact
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+
+_CHUNK = 1 << 16
+_LOGITS = 1 << 22  # logits held at a time
+
+
+def default_cells(n_items: int) -> int:
+    """The rule for the number of fine cells: one an item up to 2048; beyond, 32 items for each, 1024 to 4096 cells."""
+    return n_items if n_items <= 2048 else min(4096, max(1024, n_items // 32))
+
+
+@dataclass(frozen=True, eq=False)
+class CellBounds:
+    """A catalogue, its fine cells, and the limits of their logits."""
+
+    catalog: Catalog
+    partition: Partition
+    self_low: Floats  # (C, H): the least q_i · k_i of the cell's items
+    self_high: Floats  # (C, H): the largest
+    reach: NDArray[np.float32]  # (n, H): q_i · k_j is no larger for any j
+    norms: Floats  # (4, H): the largest ‖q_i‖, ‖k_i‖, ‖v_i‖ in each head, and ‖base_i‖ in every column
+    rows: NDArray[np.int64]  # (n,) the items by cell: those of cell c are rows[start[c] : start[c + 1]]
+    start: NDArray[np.int64]  # (C + 1,)
+    place: NDArray[np.int64]  # (n,) where each item is in ``rows``
+    table: Table
+    cell_groups: Groups  # cells and items by column, as the compiled search takes them
+    item_groups: Groups
+
+    @classmethod
+    def build(cls, catalog: Catalog, cells: int | None = None, seed: int = 0) -> Self:
+        """Cut the catalogue into fine cells and measure them."""
+        _refuse_positions(catalog)
+        wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
+        if wanted < len(catalog):
+            return cls.of(catalog, clusters(catalog, wanted, seed))
+        alone = np.argsort(np.argsort(catalog.reward_class, kind="stable"))  # one class after the other
+        return cls.of(catalog, Partition.of(catalog, alone, len(catalog)))
+
+    @classmethod
+    def of(cls, catalog: Catalog, partition: Partition) -> Self:
+        """Measure the cells of a partition of this catalogue."""
+        _refuse_positions(catalog)
+        if not partition.fits(catalog):
+            raise InvalidInput("partition", "one of this catalogue", "another", "measure it by Partition.of")
+        low = np.full((partition.n_cells, catalog.heads), np.inf)
+        high = np.full((partition.n_cells, catalog.heads), -np.inf)
+        for start in range(0, len(catalog), _CHUNK):
+            part, cell_of = slice(start, start + _CHUNK), partition.cell_of[start : start + _CHUNK]
+            own = np.einsum("ihd,ihd->ih", catalog.query[part], catalog.key[part], dtype=np.float64)
+            np.minimum.at(low, cell_of, own)
+            np.maximum.at(high, cell_of, own)
+        return cls._ready(catalog, partition, low, high, _reach(catalog, partition), _norms(catalog))
+
+    @classmethod
+    def _ready(
+        cls,
+        catalog: Catalog,
+        partition: Partition,
+        low: Floats,
+        high: Floats,
+        reach: NDArray[np.float32],
+        norms: Floats,
+    ) -> Self:
+        rows, start = by_cell(partition.cell_of, partition.n_cells)
+        table = RewardTable.of(catalog.rewards)
+        return cls(
+            catalog,
+            partition,
+            low,
+            high,
+            reach,
+            norms,
+            rows,
+            start,
+            np.argsort(rows),
+            Table(table.code, table.parameter, table.first_knot, table.knot),
+            _cell_groups(catalog, partition, low, high, norms, _largest(reach[rows], start)),
+            _item_groups(catalog, rows, reach),
+        )
+
+    def to_arrays(self) -> dict[str, Array]:
+        """What must be saved beside the catalogue to have these bounds again."""
+        own: dict[str, Array] = {"self_low": self.self_low, "self_high": self.self_high, "reach": self.reach}
+        own["norms"] = self.norms
+        return own | {f"partition.{name}": array for name, array in vars(self.partition).items()}
+
+    @classmethod
+    def from_arrays(cls, catalog: Catalog, arrays: Mapping[str, Array]) -> Self:
+        """The bounds that ``to_arrays`` took apart, for the same catalogue; nothing large is copied."""
+        partition = Partition(**artifact.under("partition.", arrays))
+        low, high = np.asarray(arrays["self_low"]), np.asarray(arrays["self_high"])
+        if not partition.fits(catalog) or low.shape != (partition.n_cells, catalog.heads) or high.shape != low.shape:
+            raise InvalidInput("arrays", "those of this catalogue's cells", "others", "build the bounds again")
+        return cls._ready(catalog, partition, low, high, np.asarray(arrays["reach"]), np.asarray(arrays["norms"]))
+
+
+def _refuse_positions(catalog: Catalog) -> None:
+    if catalog.positions is not None:
+        raise InvalidInput(
+            "catalog", "without positional encodings", "some", "certify the candidates of a slate instead"
+        )
+
+
+def _cell_groups(
+    catalog: Catalog, partition: Partition, low: Floats, high: Floats, norms: Floats, reach: Array
+) -> Groups:
+    query, query_radius = _finite(partition.query_centre, partition.query_radius, norms[0])
+    key, key_radius = _finite(partition.key_centre, partition.key_radius, norms[1])
+    return Groups(
+        _columns(query, catalog.query.dtype),
+        _columns(key, catalog.query.dtype),
+        _columns(query_radius, np.float64),
+        _columns(key_radius, np.float64),
+        _columns(low, np.float64),
+        _columns(high, np.float64),
+        _columns(reach, np.float32),
+        partition.reward_class.astype(np.int64).clip(0),  # −1 for a cell that never had an item, which none looks at
+    )
+
+
+def _finite(centre: Array, radius: Array, norm: Floats) -> tuple[Array, Array]:
+    """Centres and radii; a cell too far out for float32 gets the ball that holds all items."""
+    good = np.isfinite(centre).all(axis=2) & np.isfinite(radius)
+    return np.where(good[:, :, None], centre, 0.0), np.where(good, radius, norm)
+
+
+def _item_groups(catalog: Catalog, rows: NDArray[np.int64], reach: Array) -> Groups:
+    none = np.zeros((catalog.heads, 0))
+    return Groups(
+        _columns(catalog.query[rows], catalog.query.dtype),
+        _columns(catalog.key[rows], catalog.query.dtype),
+        none,
+        none,
+        none,
+        none,
+        _columns(reach[rows], np.float32),
+        catalog.reward_class[rows].astype(np.int64),
+    )
+
+
+def _columns(array: Array, dtype: Any) -> Array:
+    """(G, H, …) as (H, …, G), one column a group."""
+    # Writable, as numba compiles anew for arrays that are not, such as those mapped from a file.
+    return np.require(np.moveaxis(array, 0, -1), dtype, ["C", "W"])
+
+
+def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:
+    """For each item and head no less than the largest logit with any item of the catalogue: (n, H)."""
+    key, radius = _finite(partition.key_centre, partition.key_radius, _norms(catalog)[1])
+    key, radius = key[partition.sizes > 0], radius[partition.sizes > 0]
+    reach = np.empty((len(catalog), catalog.heads), np.float32)
+    size = max(1, _LOGITS // len(key))
+    for start in range(0, len(catalog), size):
+        part = slice(start, start + size)
+        for h in range(catalog.heads):
+            query = catalog.query[part, h].astype(np.float64)
+            logit = query @ key[:, h].T.astype(np.float64) + np.linalg.norm(query, axis=1)[:, None] * radius[:, h]
+            largest = logit.max(axis=1)
+            with np.errstate(over="ignore"):  # beyond float32, an item reaches for everything
+                reach[part, h] = np.nextafter((largest + 1e-7 * np.abs(logit).max(axis=1)).astype(np.float32), np.inf)
+    return reach
+
+
+def _largest(values: Array, start: NDArray[np.int64]) -> Array:
+    """The largest of each cell's values, which stand by cell: (C, H); some number for an empty cell."""
+    return np.maximum.reduceat(values, np.minimum(start[:-1], len(values) - 1), axis=0)
+
+
+def _norms(catalog: Catalog) -> Floats:
+    """The largest norms of queries, keys and values, head by head, and of the base term: (4, H)."""
+    largest = np.zeros((4, catalog.heads))
+    for start in range(0, len(catalog), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        for row, array in zip(largest, (catalog.query, catalog.key, catalog.value), strict=False):
+            np.maximum(row, np.linalg.norm(array[part].astype(np.float64), axis=2).max(axis=0), out=row)
+        if catalog.base is not None:
+            length = np.linalg.norm(catalog.base[part].astype(np.float64), axis=1).max()
+            largest[3] = np.maximum(largest[3], length)
+    return largest

@@ -1,0 +1,95 @@
+"""Ids and wishes as they are typed: ``--history a,b --where price=..200 --at-most artist=2``.
+
+What a text means is decided by the catalogue: ids are whole numbers where its ids are, a condition is a range or a
+number where the column holds numbers, and a text otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from setwise.errors import InvalidInput
+from setwise.model.attributes import Categorical, Strings
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+
+
+def split(texts: Iterable[str]) -> list[str]:
+    """``a,b`` and ``c`` as a, b, c."""
+    return [one.strip() for text in texts for one in text.split(",") if one.strip()]
+
+
+def ids(catalog: Catalog, texts: Iterable[str]) -> list[Any]:
+    """The texts as ids of this catalogue."""
+    if isinstance(catalog.ids.values, Strings):
+        return list(texts)
+    return [_number("id", one, int) for one in texts]
+
+
+def lines(path: Path) -> list[str]:
+    """The lines of a file that are not empty: ids that hold commas come this way."""
+    return [line for line in _text(path).splitlines() if line.strip()]
+
+
+def user(path: Path) -> User:
+    """A user from a JSON file: {"heads": [[…]], "base": […]}, or the vector or matrix of heads alone."""
+    text = _text(path)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InvalidInput("--user-json", "a file of JSON", path.name, "write the user as JSON") from None
+    parts = content if isinstance(content, dict) else {"heads": content}
+    if "heads" not in parts or not parts.keys() <= {"heads", "base"}:
+        raise InvalidInput("--user-json", "about heads, and base where there is one", list(parts), "name them so")
+    return User(parts["heads"], parts.get("base"))
+
+
+def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
+    """Conditions by attribute; one that is given more than once is a choice of values."""
+    given: dict[str, list[str]] = {}
+    for text in texts:
+        name, value = _pair("--where", text, "city=Rome or price=..200")
+        given.setdefault(name, []).append(value)
+    return {name: _condition(catalog, name, values) for name, values in given.items()}
+
+
+def at_most(texts: Iterable[str]) -> dict[str, int]:
+    """Limits by attribute."""
+    pairs = (_pair("--at-most", text, "artist=2") for text in texts)
+    return {name: _number(f"--at-most {name}", value, int) for name, value in pairs}
+
+
+def _condition(catalog: Catalog, name: str, values: list[str]) -> Any:
+    column = catalog.attributes[name]
+    if isinstance(column, Categorical):
+        return values
+    if len(values) == 1 and ".." in values[0]:
+        ends = values[0].split("..", 1)
+        return tuple(_number(f"--where {name}", end, float) if end.strip() else None for end in ends)
+    return [_number(f"--where {name}", value, float) for value in values]
+
+
+def _pair(option: str, text: str, example: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not (equals and name.strip() and value.strip()):
+        raise InvalidInput(option, f"like {example}", repr(text), "write an attribute, =, and what is wished")
+    return name.strip(), value.strip()
+
+
+def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+    try:
+        return kind(text)
+    except ValueError:
+        must = "a whole number" if kind is int else "a number, or a range such as 50..200"
+        raise InvalidInput(name, must, repr(text), "check its spelling") from None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise InvalidInput("file", "one that can be read", f"{path} ({reason})", "check the path") from None

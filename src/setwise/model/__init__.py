@@ -1,0 +1,1 @@
+"""What a set is worth: items, users, rewards, the objective and its constraints."""

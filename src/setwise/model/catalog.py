@@ -1,0 +1,329 @@
+"""Catalog: the items, as a simple transformer sees them.
+
+    query, key   (n, H, d_kq)   whom item i attends to in head h, and who attends to it
+    value        (n, H, d_v)    what it lends to those who do; its score for a user is s_i^h = v_i^h · u^h
+    base         (n, d_0)       the self term (residual connection): base_i · u⁰, whatever the company
+    sink         per head       an item that everyone attends to and nobody sees (the paper's dummy row)
+    positions    per place      encodings added to query, key and value in an ordered slate
+    reward       f_i            one function, or τ functions and the class of each item
+
+Arrays are held in float32 unless ``dtype=numpy.float64`` asks otherwise (constructions that must be exact do). What the
+caller could still change is copied; read-only arrays, such as those mapped from a file by ``Catalog.load``, are not.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise._validation import frozen, index_array, numbers, real_array
+from setwise.errors import InvalidInput
+from setwise.model import rewards as reward_families
+from setwise.model.attributes import Attributes, Categorical, Strings
+from setwise.model.ids import IdChoice, Ids
+from setwise.model.rewards import Logistic, RewardChoice, reward_classes
+from setwise.model.users import User
+from setwise.storage import artifact
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Sink:
+    """An item that everyone attends to and nobody sees: key (H, d_kq), value (H, d_v)."""
+
+    key: Array
+    value: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Positions:
+    """Encodings of P places, added to an item's own: query, key (P, H, d_kq) and value (P, H, d_v)."""
+
+    query: Array
+    key: Array
+    value: Array
+
+
+class Catalog:
+    """n items with their queries, keys, values and rewards; immutable.
+
+    query, key   (n, d) or (n, heads, d)          value       (n, d_v) or (n, heads, d_v)
+    reward       one reward function, or a pair ([functions], number of each item's function)
+    base         (n, d_0): what an item is worth whatever its company; users then come as ``User(heads, base)``
+    sink         a ``Sink``: what items attend to when nobody fits
+    ids          n distinct int or str; row numbers unless given
+    attributes   {name: column} or a data frame: what ``where`` and ``at_most`` are about
+    positions    ``Positions``: encodings of places, for ordered slates
+    dtype        numpy.float32, or numpy.float64 where every digit counts
+    """
+
+    def __init__(
+        self,
+        query: ArrayLike,
+        key: ArrayLike,
+        value: ArrayLike,
+        reward: RewardChoice = Logistic(scale=1.0, bias=0.0),  # noqa: B008  # a frozen value
+        base: ArrayLike | None = None,
+        sink: Sink | None = None,
+        ids: IdChoice | Ids | None = None,
+        attributes: Any = None,
+        positions: Positions | None = None,
+        dtype: type[np.float32] | type[np.float64] = np.float32,
+    ) -> None:
+        if dtype not in (np.float32, np.float64):
+            raise InvalidInput("dtype", "numpy.float32 or numpy.float64", repr(dtype), "leave it out for float32")
+        self._fill_arrays(query, key, value, base, sink, positions, dtype)
+        self.rewards, self.reward_class = reward_classes(reward, self.n_items)
+        self.ids = Ids.of(ids, self.n_items)
+        self.attributes = Attributes.of(attributes, self.n_items)
+
+    def _fill_arrays(
+        self,
+        query: ArrayLike,
+        key: ArrayLike,
+        value: ArrayLike,
+        base: ArrayLike | None,
+        sink: Sink | None,
+        positions: Positions | None,
+        dtype: type[Any],
+    ) -> None:
+        self.query: Array = _headed("query", query, ("n", "heads", "d_kq"), dtype)
+        n, heads, d_kq = self.query.shape
+        if n == 0 or heads == 0 or d_kq == 0:
+            todo = "pass at least one item"
+            raise InvalidInput(
+                "query", "an array with an item, a head and a dimension", f"shape {self.query.shape}", todo
+            )
+        self.key: Array = _headed("key", key, (n, heads, d_kq), dtype)
+        self.value: Array = _headed("value", value, (n, heads, "d_v"), dtype)
+        d_v = self.value.shape[2]
+        self.base: Array | None = None if base is None else real_array("base", base, (n, "d_0"), dtype)
+        for name, part, kind in (("sink", sink, Sink), ("positions", positions, Positions)):
+            if part is not None and not isinstance(part, kind):
+                todo = f"pass setwise.{kind.__name__}(...) or leave it out"
+                raise InvalidInput(name, f"a setwise.{kind.__name__}", type(part).__name__, todo)
+        self.sink: Sink | None = sink and Sink(
+            _small("sink key", sink.key, (heads, d_kq), dtype), _small("sink value", sink.value, (heads, d_v), dtype)
+        )
+        self.positions: Positions | None = positions and _positions(positions, heads, d_kq, d_v, dtype)
+
+    # --- sizes ---
+
+    @property
+    def n_items(self) -> int:
+        """The number of items, n."""
+        return int(self.query.shape[0])
+
+    @property
+    def heads(self) -> int:
+        """The number of attention heads, H."""
+        return int(self.query.shape[1])
+
+    def __len__(self) -> int:
+        return self.n_items
+
+    def __repr__(self) -> str:
+        extras = [name for name in ("base", "sink", "positions") if getattr(self, name) is not None]
+        return (
+            f"Catalog({self.n_items} items, {self.heads} heads, d_kq={self.query.shape[2]}, d_v={self.value.shape[2]}, "
+            f"{len(self.rewards)} reward functions{''.join(', ' + extra for extra in extras)})"
+        )
+
+    # --- users and ids ---
+
+    def user(self, user: ArrayLike | User) -> User:
+        """``user`` as a ``User`` that fits this catalogue: from (d_v,) with one head, (H, d_v), or a ``User``."""
+        result = user if isinstance(user, User) else User(user)
+        wanted = (self.heads, self.value.shape[2])
+        if result.heads.shape != wanted:
+            todo = "check that user and catalogue come from one model"
+            raise InvalidInput(
+                "user", f"an array of shape (heads, d_v) = {wanted}", f"shape {result.heads.shape}", todo
+            )
+        have = None if result.base is None else result.base.size
+        want = None if self.base is None else self.base.shape[1]
+        if have != want:
+            must = "absent, as the catalogue has no base" if want is None else f"a vector of length {want}"
+            got = "none" if have is None else f"length {have}"
+            raise InvalidInput("user base", must, got, "pass setwise.User(heads=..., base=...) that fits the catalogue")
+        return result
+
+    def rows_of(self, ids: IdChoice) -> NDArray[np.intp]:
+        """The row numbers of these ids, in their order."""
+        return self.ids.rows_of(ids)
+
+    def items(self, rows: ArrayLike) -> NDArray[np.intp]:
+        """``rows`` checked: distinct row numbers of this catalogue."""
+        return index_array("items", rows, self.n_items, "the catalogue")
+
+    # --- other catalogues ---
+
+    def taken(self, rows: ArrayLike) -> Catalog:
+        """The catalogue of these rows alone, in their order."""
+        chosen = self.items(rows)
+        return Catalog(
+            frozen(self.query[chosen]),
+            frozen(self.key[chosen]),
+            frozen(self.value[chosen]),
+            (self.rewards, self.reward_class[chosen]),
+            None if self.base is None else frozen(self.base[chosen]),
+            self.sink,
+            self.ids[chosen],
+            {name: column[chosen] for name, column in self.attributes.items()},
+            self.positions,
+            self.query.dtype.type,
+        )
+
+    def joined(self, others: Catalog) -> Catalog:
+        """The items of both, those of ``others`` last; it must come from the same model and have the same columns."""
+        for name in ("query", "value", "base"):
+            mine, theirs = getattr(self, name), getattr(others, name)
+            shapes = [None if part is None else part.shape[1:] for part in (mine, theirs)]
+            if shapes[0] != shapes[1]:
+                raise InvalidInput(
+                    f"{name} of the new items", f"of shape {shapes[0]} each", f"{shapes[1]}", "use one model"
+                )
+        for name in ("sink", "positions"):
+            if not _same(getattr(self, name), getattr(others, name)):
+                raise InvalidInput(f"{name} of the new items", "that of the catalogue", "another", "use one model")
+        return Catalog(
+            frozen(np.concatenate([self.query, others.query])),
+            frozen(np.concatenate([self.key, others.key])),
+            frozen(np.concatenate([self.value, others.value])),
+            (
+                [*self.rewards, *others.rewards],
+                np.concatenate([self.reward_class, others.reward_class + len(self.rewards)]),
+            ),
+            None if self.base is None or others.base is None else frozen(np.concatenate([self.base, others.base])),
+            self.sink,
+            self.ids.joined(others.ids),
+            self.attributes.joined(others.attributes),
+            self.positions,
+            self.query.dtype.type,
+        )
+
+    # --- files ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the catalogue to the folder ``path``; an older one there is replaced in one step, or not at all."""
+        artifact.write(path, "catalog", *self.packed())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Catalog:
+        """Open a saved catalogue: digests are checked, then every array is a view of the mapped file."""
+        saved = artifact.read(path, "catalog")
+        return cls.unpacked(saved.arrays, saved.meta)
+
+    @cached_property
+    def digest(self) -> str:
+        """A sha256 of all that values, ids and filters depend on: certificates name the catalogue by it.
+
+        The copy that was saved and loaded has the same; what only speeds up the search for ids does not count.
+        """
+        arrays, meta = self.packed()
+        arrays = {name: array for name, array in arrays.items() if not name.startswith("ids.")}
+        arrays |= _packed("ids.values", self.ids.values)
+        state = hashlib.sha256(json.dumps(meta, sort_keys=True).encode())
+        for name in sorted(arrays):
+            array = np.ascontiguousarray(arrays[name], arrays[name].dtype.newbyteorder("<"))
+            state.update(json.dumps([name, array.dtype.str, array.shape]).encode())
+            state.update(array.data)
+        return state.hexdigest()
+
+    def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """The catalogue as named arrays and JSON data."""
+        arrays: dict[str, Array | None] = {
+            "query": self.query,
+            "key": self.key,
+            "value": self.value,
+            "base": self.base,
+            "reward_class": self.reward_class,
+        }
+        for name in ("sink", "positions"):
+            part = getattr(self, name)
+            arrays |= {f"{name}.{field}": array for field, array in (vars(part) if part else {}).items()}
+        if not self.ids.are_row_numbers:
+            arrays |= {"ids.keys": self.ids.keys, "ids.order": self.ids.order} | _packed("ids.values", self.ids.values)
+        for number, column in enumerate(self.attributes.values()):
+            arrays |= _packed(f"attribute.{number}", column)
+        rewards = [reward_families.to_spec(reward) for reward in self.rewards]
+        present = {name: array for name, array in arrays.items() if array is not None}
+        return present, {"rewards": rewards, "attributes": list(self.attributes)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Catalog:
+        """What ``packed`` took apart; nothing is copied."""
+        catalog = cls.__new__(cls)
+        catalog._fill_arrays(
+            arrays["query"],
+            arrays["key"],
+            arrays["value"],
+            arrays.get("base"),
+            Sink(**artifact.under("sink.", arrays)) if "sink.key" in arrays else None,
+            Positions(**artifact.under("positions.", arrays)) if "positions.key" in arrays else None,
+            np.float64 if arrays["query"].dtype == np.float64 else np.float32,
+        )
+        catalog.rewards = tuple(reward_families.from_spec(spec) for spec in meta["rewards"])
+        catalog.reward_class = arrays["reward_class"]
+        catalog.ids = (
+            Ids(_unpacked("ids.values", arrays), arrays["ids.keys"], arrays["ids.order"])
+            if "ids.keys" in arrays
+            else Ids.numbered(catalog.n_items)
+        )
+        columns = {name: _unpacked(f"attribute.{number}", arrays) for number, name in enumerate(meta["attributes"])}
+        catalog.attributes = Attributes(columns, catalog.n_items)
+        return catalog
+
+
+# --- what a catalogue is made of -----------------------------------------------------------------------------------
+
+
+def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
+    """An (n, H, d) array; (n, d) means one head."""
+    array = numbers(name, given)
+    return real_array(name, array[:, None, :] if array.ndim == 2 else array, shape, dtype)
+
+
+def _small(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
+    """An (H, d) array; (d,) means one head."""
+    array = numbers(name, given)
+    return real_array(name, array[None, :] if array.ndim == 1 else array, shape, dtype)
+
+
+def _positions(given: Positions, heads: int, d_kq: int, d_v: int, dtype: type[Any]) -> Positions:
+    query = _headed("positions query", given.query, ("P", heads, d_kq), dtype)
+    key = _headed("positions key", given.key, (len(query), heads, d_kq), dtype)
+    return Positions(query, key, _headed("positions value", given.value, (len(query), heads, d_v), dtype))
+
+
+def _same(one: Sink | Positions | None, other: Sink | Positions | None) -> bool:
+    if one is None or other is None:
+        return one is other
+    return all(np.array_equal(array, getattr(other, name)) for name, array in vars(one).items())
+
+
+def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array]:
+    """A column of ids or attributes as named arrays, strings in two of them."""
+    if isinstance(column, Categorical):
+        return {f"{name}.codes": column.codes} | _packed(f"{name}.values", column.values)
+    if isinstance(column, Strings):
+        return {f"{name}.bytes": column.data, f"{name}.offsets": column.offsets}
+    return {name: column}
+
+
+def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
+    """What ``_packed`` took apart."""
+    if f"{name}.codes" in arrays:
+        return Categorical(arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays))
+    if f"{name}.bytes" in arrays:
+        return Strings(arrays[f"{name}.bytes"], arrays[f"{name}.offsets"])
+    return arrays[name]

@@ -1,0 +1,158 @@
+"""From an id back to its row, without a dictionary of a million entries.
+
+Every id has a 64-bit key: an int is its own, a string's is a hash of its bytes. Sorted keys are searched by bisection
+and the id found is compared, so that a collision of two hashes costs a second look and never a wrong answer. The
+sorted keys are arrays, saved and mapped with the catalogue.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import InvalidInput, UnknownId
+from setwise.model.attributes import Strings
+
+Array = NDArray[Any]
+IdChoice = Sequence[int] | Sequence[str] | Array
+
+
+class Ids:
+    """n distinct ids, all int or all str: ``ids[rows]`` gives ids, ``ids.rows_of(ids)`` gives rows."""
+
+    def __init__(self, values: Strings | Array, keys: NDArray[np.int64], order: NDArray[np.int64]) -> None:
+        self.values, self.keys, self.order = values, keys, order
+
+    @classmethod
+    def of(cls, given: IdChoice | Ids | None, n: int) -> Ids:
+        """Check ``given``; None means 0 … n − 1."""
+        if given is None:
+            return cls.numbered(n)
+        if isinstance(given, Ids):
+            if len(given) != n:
+                raise InvalidInput("ids", f"{n} ids, one an item", f"{len(given)}", "align ids with the items")
+            return given
+        values = _checked(given, n)
+        return cls._sorted(values, _keys(values) if isinstance(values, Strings) else values)
+
+    @classmethod
+    def _sorted(cls, values: Strings | Array, keys: NDArray[np.int64]) -> Ids:
+        order = np.argsort(keys, kind="stable")
+        result = cls(values, keys[order], order)
+        result._refuse_repetition()
+        return result
+
+    @classmethod
+    def numbered(cls, n: int) -> Ids:
+        """The row numbers as ids."""
+        rows = np.arange(n)
+        return cls(rows, rows, rows)
+
+    def joined(self, others: Ids) -> Ids:
+        """These ids, then the others, all of them distinct; row numbers go on counting from the largest number."""
+        if self.are_row_numbers and others.are_row_numbers:
+            return Ids.numbered(len(self) + len(others))
+        if others.are_row_numbers and not isinstance(self.values, Strings):
+            return self.joined(Ids.of(self.keys[-1] + 1 + np.arange(len(others)), len(others)))
+        values: Strings | Array
+        if isinstance(self.values, Strings) and isinstance(others.values, Strings):
+            values = self.values.joined(others.values)
+        elif isinstance(self.values, Strings) or isinstance(others.values, Strings):
+            raise InvalidInput("ids", "all str or all int of 64 bits", "some of each", "convert ids to one of the two")
+        else:
+            values = np.concatenate([self.values, others.values])
+        keys = np.empty(len(self) + len(others), np.int64)
+        keys[self.order], keys[len(self) + others.order] = self.keys, others.keys
+        return Ids._sorted(values, keys)
+
+    @property
+    def are_row_numbers(self) -> bool:
+        """Whether these are the default ids, which need not be saved."""
+        return self.order is self.values
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: Any) -> Any:
+        return self.values[rows]
+
+    def rows_of(self, wanted: IdChoice) -> NDArray[np.intp]:
+        """The rows of these ids, in their order."""
+        if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
+            raise InvalidInput("ids", "a list of ids", repr(wanted), "put a single id into a list")
+        asked: list[Any] = wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
+        kind = str if isinstance(self.values, Strings) else int
+        for one in asked:
+            if not isinstance(one, kind if kind is str else (int, np.integer)) or isinstance(one, bool):
+                raise _unknown(one)
+        keys = _keys(asked) if kind is str else _int64(asked)
+        places = np.searchsorted(self.keys, keys)
+        return np.array(
+            [self._confirm(one, key, int(at)) for one, key, at in zip(asked, keys, places, strict=True)], np.intp
+        )
+
+    def _confirm(self, one: Any, key: np.int64, at: int) -> int:
+        while at < len(self.keys) and self.keys[at] == key:
+            row = int(self.order[at])
+            if self.values[row] == one:
+                return row
+            at += 1
+        raise _unknown(one)
+
+    def _refuse_repetition(self) -> None:
+        """Equal ids have equal keys, so repetitions are neighbours in key order (among collisions of one hash)."""
+        for at in np.flatnonzero(self.keys[1:] == self.keys[:-1]):
+            one = self.values[int(self.order[at])]
+            if one == self.values[int(self.order[at + 1])]:
+                raise InvalidInput("ids", "distinct", f"{_plain(one)!r} more than once", "give every item its own id")
+
+
+def _plain(one: Any) -> Any:
+    return one.item() if isinstance(one, np.generic) else one
+
+
+def _unknown(one: Any) -> UnknownId:
+    return UnknownId("id", "one of the known ids", repr(_plain(one)), "check its spelling and its type")
+
+
+def _keys(strings: Iterable[str]) -> NDArray[np.int64]:
+    """The first eight bytes of each string's BLAKE2b."""
+    return np.frombuffer(b"".join(hashlib.blake2b(one.encode(), digest_size=8).digest() for one in strings), np.int64)
+
+
+def _int64(asked: list[Any]) -> NDArray[np.int64]:
+    limits = np.iinfo(np.int64)
+    for one in asked:
+        if not limits.min <= one <= limits.max:
+            raise _unknown(one)
+    return np.array(asked, np.int64)
+
+
+def _checked(given: IdChoice, n: int) -> Strings | NDArray[np.int64]:
+    if (
+        isinstance(given, np.ndarray)
+        and given.shape == (n,)
+        and np.can_cast(given.dtype, np.int64)
+        and given.dtype != bool
+    ):
+        return given.astype(np.int64)
+    try:
+        if isinstance(given, (str, bytes, set, frozenset)) or (isinstance(given, np.ndarray) and given.ndim != 1):
+            raise TypeError  # letters, an order that varies, or no list at all
+        listed: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
+    except TypeError:
+        raise InvalidInput("ids", "a list of int or str", type(given).__name__, "pass one id an item") from None
+    if len(listed) != n:
+        raise InvalidInput("ids", f"{n} ids, one an item", f"{len(listed)}", "align ids with the items")
+    if all(isinstance(one, str) for one in listed):
+        return Strings.pack(listed)
+    limits = np.iinfo(np.int64)
+    for one in listed:
+        whole = isinstance(one, (int, np.integer)) and not isinstance(one, bool)
+        if not whole or not limits.min <= one <= limits.max:
+            raise InvalidInput("ids", "all str or all int of 64 bits", repr(one), "convert ids to one of the two")
+    return np.array(listed, np.int64)

@@ -1,0 +1,287 @@
+"""Instance: the dense sub-problem on m candidates that every ranker takes.
+
+    logit       (H, m, m)   log of the attention weight w_ij^h; −∞ where there is none
+    score       (H, m)      s_j^h
+    base        (m,)        the self term
+    sink_logit  (H, m)      log of the sink's weight z_i^h, or None      sink_score  (H,)  s_0^h
+    rewards, reward_class   the τ functions, and which one each candidate has
+    groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
+    exclusive   label arrays of which no value may be chosen twice (an ordered slate's items and places)
+
+Logits are kept, not weights, so that any subset can be judged exactly: weights shifted by the row's maximum
+(``weight``, what rankers compute with) underflow for sets that leave the largest ones out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise._validation import LARGEST, frozen, index_array, is_frozen, numbers, real_array, require_shape
+from setwise.errors import Infeasible, InvalidInput
+from setwise.model import objective
+from setwise.model.attributes import Attributes, Labels
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
+from setwise.model.users import User
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
+
+
+class Instance:
+    """m candidates, one user: everything F needs. ``from_catalog`` makes one; ``setwise.instance`` tells the shapes."""
+
+    def __init__(
+        self,
+        logit: ArrayLike,
+        score: ArrayLike,
+        reward: RewardChoice = Logistic(),  # noqa: B008  # a frozen value
+        base: ArrayLike | None = None,
+        sink_logit: ArrayLike | None = None,
+        sink_score: ArrayLike | None = None,
+        candidates: ArrayLike | None = None,
+        positions: ArrayLike | None = None,
+        groups: Mapping[str, ArrayLike] | None = None,
+        exclusive: Sequence[ArrayLike] = (),
+    ) -> None:
+        self.score = _headed("score", score, ("heads", "m"))
+        heads, m = self.score.shape
+        if m == 0:
+            raise Infeasible("candidates", "at least one", "none", "retrieve or pass some")
+        self.logit = _log_weights(logit, heads, m)
+        self.base = np.zeros(m) if base is None else _vector("base", base, m)
+        if (sink_logit is None) != (sink_score is None):
+            raise InvalidInput("sink_logit and sink_score", "given together", "one alone", "pass both or neither")
+        self.sink_logit = None if sink_logit is None else _headed("sink_logit", sink_logit, (heads, m))
+        self.sink_score = None if sink_score is None else _vector("sink_score", sink_score, heads)
+        self.rewards: tuple[Reward, ...]
+        self.rewards, self.reward_class = reward_classes(reward, m)
+        self.candidates = np.arange(m) if candidates is None else _whole("candidates", candidates, m)
+        self.positions = None if positions is None else _whole("positions", positions, m)
+        _refuse_repetition(self.candidates, self.positions)
+        self.groups: Mapping[str, Labels] = _labelled(groups, m)
+        self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
+
+    # --- constructors ---
+
+    @classmethod
+    def from_catalog(cls, catalog: Catalog, user: ArrayLike | User, candidates: ArrayLike) -> Instance:
+        """The sub-problem on the rows ``candidates`` of a catalogue.
+
+        For a catalogue with positional encodings every (candidate, position) pair is a candidate of its own, of which
+        each item and each position may be chosen once; ``instance.positions`` tells the position of each pair.
+        """
+        rows = index_array("candidates", candidates, catalog.n_items, "the catalogue")
+        if not len(rows):
+            raise Infeasible("candidates", "at least one", "none", "loosen the filters or exclude fewer")
+        checked = catalog.user(user)
+        places: Rows | None = None
+        exclusive: tuple[Rows, ...] = ()
+        if catalog.positions is not None:
+            length = len(catalog.positions.query)
+            rows, places = np.repeat(rows, length), np.tile(np.arange(length), len(rows))
+            exclusive = (rows, places)
+        logit, sink_logit = _in_catalogue_order(catalog, rows, places)
+        score, sink_score = objective.scores(catalog, checked, rows, places)
+        instance = cls(
+            frozen(logit),
+            frozen(score),
+            (catalog.rewards, catalog.reward_class[rows]),
+            objective.base_scores(catalog, checked, rows),
+            sink_logit,
+            sink_score,
+            rows,
+            places,
+            exclusive=exclusive,
+        )
+        attributes = catalog.attributes
+        instance.groups = _Groups(attributes, lambda name: attributes.labels(name, rows))
+        return instance
+
+    @classmethod
+    def from_weights(cls, weight: ArrayLike, score: ArrayLike, **others: Any) -> Instance:
+        """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given themselves."""
+        given = numbers("weight", weight).astype(np.float64, copy=False)
+        if not (np.isfinite(given).all() and (given >= 0).all()):
+            raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
+        with np.errstate(divide="ignore"):
+            return cls(frozen(np.log(given)), score, **others)
+
+    # --- what rankers compute with ---
+
+    @property
+    def m(self) -> int:
+        """The number of candidates, m."""
+        return int(self.score.shape[1])
+
+    @property
+    def heads(self) -> int:
+        """The number of attention heads, H."""
+        return int(self.score.shape[0])
+
+    def __len__(self) -> int:
+        return self.m
+
+    def __repr__(self) -> str:
+        return f"Instance({self.m} candidates, {self.heads} heads, {len(self.rewards)} reward functions)"
+
+    @cached_property
+    def _row_top(self) -> Floats:
+        top: Floats = self.logit.max(axis=2)
+        return top if self.sink_logit is None else np.maximum(top, self.sink_logit)
+
+    @cached_property
+    def weight(self) -> Floats:
+        """w_ij^h divided by the largest of its row, sink included: (H, m, m); a positive weight stays positive."""
+        return _shifted_exp(self.logit, self._row_top[:, :, None])
+
+    @cached_property
+    def sink_weight(self) -> Floats:
+        """z_i^h on the same scale as ``weight``: (H, m), zero without a sink."""
+        if self.sink_logit is None:
+            return np.zeros((self.heads, self.m))
+        return _shifted_exp(self.sink_logit, self._row_top)
+
+    @cached_property
+    def total_score(self) -> Floats:
+        """base_i + Σ_h s_i^h: what a recommender that ignores the set ranks by."""
+        return np.asarray(self.base + self.score.sum(axis=0))
+
+    # --- the judge ---
+
+    def rewards_of(self, indices: ArrayLike) -> Floats:
+        """f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
+        chosen = index_array("indices", indices, self.m, "the instance")
+        a = objective.attended(
+            self.logit[:, chosen[:, None], chosen],
+            self.score[:, chosen],
+            self.base[chosen],
+            None if self.sink_logit is None else self.sink_logit[:, chosen],
+            self.sink_score,
+        )
+        return evaluate(self.rewards, self.reward_class[chosen], a)
+
+    def value(self, indices: ArrayLike) -> float:
+        """F(S) for the candidates ``indices``."""
+        return float(self.rewards_of(indices).sum())
+
+    def permuted(self, order: Rows) -> Instance:
+        """The same problem with candidate ``order[p]`` at place p."""
+        instance = Instance(
+            frozen(self.logit[:, order[:, None], order]),
+            frozen(self.score[:, order]),
+            (self.rewards, self.reward_class[order]),
+            self.base[order],
+            None if self.sink_logit is None else self.sink_logit[:, order],
+            self.sink_score,
+            self.candidates[order],
+            None if self.positions is None else self.positions[order],
+            exclusive=[labels[order] for labels in self.exclusive],
+        )
+        instance.groups = _Groups(self.groups, lambda name: self.groups[name][order])
+        return instance
+
+
+def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tuple[Floats, Floats | None]:
+    """The logits among ``rows``, computed in catalogue order: matrix products round differently place by place."""
+    order = np.lexsort((rows,) if places is None else (places, rows))
+    if (order == np.arange(len(rows))).all():
+        return objective.logits(catalog, rows, places)
+    logit, sink_logit = objective.logits(catalog, rows[order], None if places is None else places[order])
+    back = np.argsort(order)
+    return logit[:, back[:, None], back], None if sink_logit is None else sink_logit[:, back]
+
+
+class _Groups(Mapping[str, Labels]):
+    """Labels by name, made only when a constraint asks for them."""
+
+    def __init__(self, names: Collection[str], labels: Callable[[str], Labels]) -> None:
+        self._names, self._labels = names, labels
+
+    def __getitem__(self, name: str) -> Labels:
+        return self._labels(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._names
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:
+    """A (H, m) array; (m,) means one head."""
+    return real_array(name, np.atleast_2d(numbers(name, given)), shape, np.float64)
+
+
+def _vector(name: str, given: ArrayLike, size: int) -> Floats:
+    return real_array(name, np.atleast_1d(numbers(name, given)), (size,), np.float64)
+
+
+def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
+    """Logits may be −∞ (no attention at all), but not NaN, +∞ or beyond ``LARGEST``; nobody can change them."""
+    array = numbers("logit", given)
+    array = array[None] if array.ndim == 2 else array
+    require_shape("logit", array, (heads, m, m))
+    if not ((array <= LARGEST) & ((array >= -LARGEST) | np.isneginf(array))).all():
+        must = f"−∞ or numbers of at most {LARGEST:g} in size"
+        raise InvalidInput("logit", must, "NaN, +∞ or larger ones", "remove or replace such entries")
+    return array if array.dtype == np.float64 and is_frozen(array) else frozen(np.array(array, np.float64))
+
+
+def _whole(name: str, given: ArrayLike, m: int) -> Rows:
+    """One whole number a candidate."""
+    array = np.asarray(given)
+    require_shape(name, array, (m,))
+    if array.dtype.kind not in "iu":
+        raise InvalidInput(name, "whole numbers, one a candidate", f"dtype {array.dtype}", "pass row numbers")
+    return array.astype(np.intp)
+
+
+def _refuse_repetition(candidates: Rows, positions: Rows | None) -> None:
+    place = np.zeros_like(candidates) if positions is None else positions
+    order = np.lexsort((place, candidates))
+    rows, places = candidates[order], place[order]
+    again = np.flatnonzero((rows[1:] == rows[:-1]) & (places[1:] == places[:-1]))
+    if again.size:
+        what = "candidates" if positions is None else "(candidate, position) pairs"
+        raise InvalidInput(what, "distinct", f"{int(rows[again[0]])} more than once", "remove the repetition")
+
+
+def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
+    """Groups given as columns, one value a candidate: text or numbers, None or NaN where there is none.
+
+    Whole numbers are labels themselves, −1 meaning no group.
+    """
+    if groups is not None and not isinstance(groups, Mapping):
+        raise InvalidInput("groups", "a mapping {name: one value a candidate}", repr(groups), "write groups={...}")
+    table = Attributes.of(groups, m)
+
+    def labels(name: str) -> Labels:
+        column = table[name]
+        if isinstance(column, np.ndarray) and column.dtype.kind == "i":
+            return column.astype(np.int64)
+        return table.labels(name, np.arange(m))
+
+    return _Groups(table, labels)
+
+
+def _shifted_exp(logit: Floats, top: Floats) -> Floats:
+    """e^(logit − top), never below e^−700 unless the logit is −∞."""
+    missing = np.isneginf(logit)
+    with np.errstate(invalid="ignore"):  # −∞ − (−∞) in a row without any weight
+        shifted = logit - top
+    np.maximum(shifted, FLOOR, out=shifted)
+    np.exp(shifted, out=shifted)
+    if missing.any():
+        shifted[missing] = 0.0
+    return shifted

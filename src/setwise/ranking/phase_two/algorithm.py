@@ -1,0 +1,252 @@
+"""Phase Two as the paper has it (Algorithm "Phase Two", Proposition "phase two"), for small instances.
+
+    nonnegative_rank   W ≈ W' = A Bᵀ, rank r, error γ                    P(I)  → P'(I)
+    enumeration        tuples X of the λ largest in every d_j            P'(I) → P(X)
+    discretization     denominators t                                    P(X)  → P(X, t)
+    linearization      thresholds θ and ζ                                P(X, t) → linear inequalities in {0,1}^m
+    rounding           λ' largest rewards, a vertex, rounded down
+
+with λ = ⌈(2r+2)(Vu)_max/ε⌉, λ' = ⌈(2r+2) max_i f_i((Vu)_max)/ε⌉, and grids of step ε for θ and kε for ζ. Of all
+solutions met on the way the one with the largest value in P'(I) is returned. λ is nearly always above k, and then this
+is complete enumeration under W'; set ``lam`` and ``lam_prime`` by hand to see the linear programs at work. A reference
+to test against, not a fast path.
+
+**What is guaranteed.** The proposition's bound with its proof repaired (docs/errata.md): σ = (Vu)_max of the shifted
+scores, φ = max_i f_i(σ), ρ the largest row sum of W', g and h the largest over the reward functions, and
+
+    OPT' ≥ (1 − g(2γσ)) OPT − k h(2γσ)                               W' for W
+    OPT_t ≥ (1 − g(εσ)) OPT' − k h(εσ)                               t at the upper corner of its cell
+    v ≥ (1 − g(c)) OPT_t − k h(c),          c = ρε/W'_min            θ at the lower corner of its cell
+    ALG' ≥ (1 − g(c')) (v − kε − δ) − k h(c')                        ζ, and rounding, with
+             c' = (2r+2)σ/λ  and  δ = (2r+2)kφ/λ'                    (at most ε and kε for the λ and λ' above)
+    ALG ≥ (1 − g(2γσ)) ALG' − k h(2γσ)                               back to W
+
+When λ ≥ k every solution is enumerated and ALG' = OPT'. The bound needs rewards of at least 0.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._validation import real_number, whole_number
+from setwise.errors import InvalidInput, TooLarge
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.model.rewards import Reward
+from setwise.ranking.phase_two.discretization import denominators, number_of_denominators
+from setwise.ranking.phase_two.enumeration import Masks, PartialSolution, number_of_sets, small_solutions, valid_tuples
+from setwise.ranking.phase_two.linearization import number_of_targets, number_of_thresholds, targets, thresholds
+from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
+from setwise.ranking.phase_two.rounding import Oracle, Programs, number_of_guesses
+
+Floats = NDArray[np.float64]
+
+MOST_SETS = 200_000  # sets enumerated at once
+MOST_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
+FINEST = 1e-9  # of ε: rows of the linear programs are met no closer
+WIDEST = 700.0  # the largest spread of logits in a row whose weights are all positive doubles
+
+
+@dataclass(frozen=True, eq=False)
+class PhaseTwo:
+    """What Phase Two found, and the constants of the instance that its bound is made of."""
+
+    indices: NDArray[np.intp]
+    value: float
+    evaluations: int  # solutions valued
+    programs: int  # linear programs solved
+    most_fractional: int  # in a vertex, at most 2r + 2
+    epsilon: float
+    k: int
+    rank: int
+    gamma: float
+    lam: int
+    lam_prime: int
+    score_max: float  # σ
+    reward_max: float  # φ
+    weight_min: float  # W'_min
+    row_sum: float  # ρ
+    rewards: tuple[Reward, ...] = field(repr=False)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every solution was enumerated."""
+        return self.lam >= self.k
+
+    def guarantee(self, optimum: float) -> float:
+        """The least value that the repaired proposition promises when ``optimum`` is the largest there is."""
+        surrogate = 2 * self.gamma * self.score_max
+        best = self._after(surrogate, optimum)
+        return self._after(surrogate, best if self.complete else self._after_rounding(best))
+
+    def _after_rounding(self, best: float) -> float:
+        per_row = (2 * self.rank + 2) / np.array([self.lam, self.lam_prime])
+        linear = self._after(self.epsilon * self.score_max, best)
+        linear = self._after(self.row_sum * self.epsilon / self.weight_min, linear)
+        linear -= self.k * (self.epsilon + per_row[1] * self.reward_max)
+        return self._after(per_row[0] * self.score_max, linear)
+
+    def _after(self, error: float, value: float) -> float:
+        """(1 − g) value − k h: what is left of a value, at least, after an error in the argument of every reward."""
+        if not math.isfinite(error):
+            return 0.0
+        g = max(reward.g(error) for reward in self.rewards)
+        h = max(reward.h(error) for reward in self.rewards)
+        return max(0.0, (1 - g) * value - self.k * h)  # rewards are at least 0, and so is every value
+
+
+def phase_two(
+    instance: Instance,
+    constraints: Constraints,
+    *,
+    epsilon: float = 0.5,
+    rank: int = 1,
+    lam: int | None = None,
+    lam_prime: int | None = None,
+    surrogate: str = "clusters",
+) -> PhaseTwo:
+    """Run the paper's Phase Two; ``lam`` and ``lam_prime`` are λ and λ', by its formulas unless given.
+
+    ``rank`` is the largest non-negative rank that W' may have and ``surrogate`` how it is made (nonnegative_rank.py).
+    """
+    epsilon = _precision(epsilon)
+    small, candidates = _paper_case(instance, constraints)
+    if not isinstance(surrogate, str) or surrogate not in SURROGATES:
+        raise InvalidInput("surrogate", f"one of {', '.join(SURROGATES)}", repr(surrogate), "choose one of those")
+    made = SURROGATES[surrogate](small.logit[0], whole_number("rank", rank))
+    problem = SurrogateProblem.of(small, made, min(constraints.k, small.m))
+    score_max = float(problem.score.max())
+    reward_max = _largest_reward(problem, score_max)
+    lam = _depth("lam", lam, (2 * made.rank + 2) * score_max / epsilon)
+    lam_prime = _depth("lam_prime", lam_prime, (2 * made.rank + 2) * reward_max / epsilon)
+    search = _Search(problem, epsilon, lam, lam_prime, reward_max)
+    search.run()
+    indices = candidates[np.flatnonzero(search.best)]
+    return PhaseTwo(
+        indices,
+        instance.value(indices),
+        len(search.seen),
+        search.programs.solves,
+        search.programs.most_fractional,
+        epsilon,
+        problem.k,
+        made.rank,
+        made.gamma,
+        lam,
+        lam_prime,
+        score_max,
+        reward_max,
+        made.smallest,
+        made.row_sum,
+        small.rewards,
+    )
+
+
+class _Search:
+    """All solutions that the algorithm meets, each valued once in P'(I), and the best of them."""
+
+    def __init__(self, problem: SurrogateProblem, epsilon: float, lam: int, lam_prime: int, reward_max: float) -> None:
+        self.problem, self.epsilon, self.lam, self.lam_prime = problem, epsilon, lam, lam_prime
+        self.programs = Programs(problem)
+        self.target_grid = (reward_max, problem.k, problem.k * epsilon)
+        self.seen: set[bytes] = set()
+        self.best, self.best_value = np.zeros(len(problem.score), bool), -math.inf
+
+    def run(self) -> None:
+        m, k, rank = len(self.problem.score), self.problem.k, self.problem.surrogate.rank
+        sets = number_of_sets(m, k, self.lam, rank)
+        if sets > MOST_SETS:
+            raise TooLarge(
+                f"phase two must enumerate at most {MOST_SETS:,} sets, got {sets:,} ({m} candidates, k = {k}, "
+                f"λ = {self.lam}, rank {rank}); pass fewer candidates, lower k or use another ranker."
+            )
+        partials = list(valid_tuples(self.problem.d, k, self.lam))
+        self._refuse_long(partials)
+        for solutions in small_solutions(m, k, self.lam):
+            self._record(solutions)
+        for partial in partials:
+            self._extend(partial)
+
+    def _refuse_long(self, partials: list[PartialSolution]) -> None:
+        """Count the work of the worst case before any is done, and stop counting where it is too much."""
+        points = programs = 0
+        for number, partial in enumerate(partials, 1):
+            grid = number_of_denominators(self.problem, partial, self.epsilon) * number_of_targets(*self.target_grid)
+            grid *= number_of_thresholds(self.problem, partial, self.epsilon)
+            small, guesses = number_of_guesses(partial, self.problem.k, self.lam_prime)
+            points, programs = points + grid, programs + 2 * grid * guesses
+            if max(points, programs) > MOST_PROGRAMS or small > MOST_SETS:
+                raise TooLarge(
+                    f"phase two must solve at most {MOST_PROGRAMS:,} linear programs, got up to {programs:,} for the "
+                    f"first {number:,} of {len(partials):,} tuples ({points:,} grid points, {small:,} small X', λ = "
+                    f"{self.lam}, λ' = {self.lam_prime}); raise epsilon, lower rank, pass fewer candidates or use "
+                    "another ranker."
+                )
+
+    def _extend(self, partial: PartialSolution) -> None:
+        oracle = Oracle(self.programs, partial, self.lam_prime)
+        theta_grid, zetas = thresholds(self.problem, partial, self.epsilon), targets(*self.target_grid)
+        for t in denominators(self.problem, partial, self.epsilon):
+            for theta in theta_grid:
+                for solution in oracle.solutions(t, theta, zetas):
+                    if solution.tobytes() not in self.seen:
+                        self._record(solution[None, :])
+
+    def _record(self, solutions: Masks) -> None:
+        self.seen.update(map(bytes, solutions))
+        values = self.problem.values(solutions)
+        best = int(values.argmax())
+        if values[best] > self.best_value:
+            self.best, self.best_value = solutions[best], float(values[best])
+
+
+def _paper_case(instance: Instance, constraints: Constraints) -> tuple[Instance, NDArray[np.intp]]:
+    """The instance on the open candidates, once it is known to be of the paper's kind."""
+    todo = "use another ranker"
+    if instance.heads != 1 or instance.sink_logit is not None:
+        raise InvalidInput("instance", "of one head and without a sink for the literal Phase Two", "another", todo)
+    if len(constraints.pinned) or len(constraints.labels):
+        raise InvalidInput("constraints", "k and exclusions alone for the literal Phase Two", "pins or limits", todo)
+    candidates = np.flatnonzero(constraints.open)
+    logit = instance.logit[:, candidates[:, None], candidates]
+    if not (np.isfinite(logit).all() and np.ptp(logit, axis=2).max() <= WIDEST):
+        must = f"finite, within {WIDEST:g} in a row, for the literal Phase Two"
+        raise InvalidInput("logit", must, "others", todo)
+    small = Instance(
+        logit,
+        instance.score[:, candidates],
+        (instance.rewards, instance.reward_class[candidates]),
+        instance.base[candidates],
+    )
+    return small, candidates
+
+
+def _largest_reward(problem: SurrogateProblem, score_max: float) -> float:
+    """max_i f_i((Vu)_max), once all rewards are known to be finite and at least 0."""
+    m = len(problem.score)
+    least, most = problem.reward(np.zeros(m)).min(), problem.reward(np.full(m, score_max)).max()
+    if least < 0 or not math.isfinite(most):
+        raise InvalidInput(
+            "rewards",
+            "finite and at least 0 for the literal Phase Two",
+            f"{least:.3g} to {most:.3g}",
+            "use another ranker",
+        )
+    return float(most)
+
+
+def _precision(epsilon: float) -> float:
+    value = real_number("epsilon", epsilon)
+    if value < FINEST:
+        raise InvalidInput("epsilon", f"at least {FINEST:g}", value, "pass the precision wanted")
+    return value
+
+
+def _depth(name: str, given: int | None, formula: float) -> int:
+    if given is not None:
+        return whole_number(name, given)
+    return max(1, math.ceil(min(formula, 1e15)))

@@ -1,0 +1,75 @@
+"""Phase Two, step 4: the grid of denominators t (Appendix F, Lemma "auxiliary oracle is enough").
+
+With the denominators w'_i·x replaced by numbers t_i ≥ w'_i·x the fractions become linear. Since W'x = A (Bᵀx), it is
+enough to cover the values y = Bᵀx ∈ [0, 1]^r that solutions of the partial solution X can take, and to set t = Ay: r
+dimensions instead of m.
+
+A cell is a box; its t must be that of its **upper corner**. The paper takes any t of the cell, and then the best
+solution x* of the cell may break w'_i·x* ≤ t_i; at the upper corner it never does, because A ≥ 0. The paper's cells are
+balls small enough, by way of W'_min, that t_i changes by at most a factor 1 + δ within one. Boxes whose sides grow by
+that factor, from one corner to the next, say it directly: t ≤ (1 + δ) W'x*, and with averages at most (Vu)_max the loss
+in the argument is δ (Vu)_max, whatever W'_min is. A coordinate that can be 0 has a cell {0} of its own.
+"""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.ranking.phase_two.enumeration import PartialSolution
+from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
+
+Floats = NDArray[np.float64]
+
+
+def reach(row: Floats, partial: PartialSolution, k: int) -> tuple[float, float]:
+    """The least and the most that row·x ≥ 0 can be over the solutions that contain the partial one."""
+    least = float(row[partial.fixed].sum())
+    room = k - int(partial.fixed.sum())
+    most = least + float(np.sort(row[partial.free])[::-1][:room].sum())
+    return least, most
+
+
+class _Axis:
+    """The cells of one coordinate y = row·x: perhaps {0}, then each end 1 + δ times the one before."""
+
+    def __init__(self, row: Floats, partial: PartialSolution, k: int, delta: float) -> None:
+        self.step = float(np.log1p(delta))
+        least, self.most = reach(row, partial, k)
+        self.has_zero = least == 0
+        positive = row[partial.free & (row > 0)]
+        self.least = float(positive.min(initial=np.inf)) if self.has_zero else least
+        if self.most == 0:
+            self.steps = 0
+        else:
+            self.steps = 1 + max(0, int(np.ceil(np.log(self.most / self.least) / self.step)))
+
+    @property
+    def size(self) -> int:
+        return self.has_zero + self.steps
+
+    def ends(self) -> Floats:
+        """The upper end of every cell, at most 1 + δ times any y in it."""
+        zero = [0.0] if self.has_zero else []
+        if not self.steps:
+            return np.array(zero)
+        growing = self.least * np.exp(self.step * np.arange(self.steps - 1))
+        return np.concatenate((zero, growing, [max(self.least, self.most)]))
+
+
+def number_of_denominators(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> int:
+    """How many t there are, before they are made."""
+    return math.prod(axis.size for axis in _axes(problem, partial, delta))
+
+
+def denominators(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> Floats:
+    """One t for each cell that solutions of the partial solution may fall into: (cells, m)."""
+    grid = np.array(list(product(*(axis.ends() for axis in _axes(problem, partial, delta)))))
+    return np.asarray(grid @ problem.surrogate.a.T)
+
+
+def _axes(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> list[_Axis]:
+    return [_Axis(row, partial, problem.k, delta) for row in problem.surrogate.b.T]

@@ -1,0 +1,163 @@
+"""Phase Two, step 6: the oracle, by rounding the vertices of a linear program (Appendix F, step 6).
+
+Given a partial solution X, denominators t, thresholds θ and ζ, with φ_i = f_i(c_i·θ), c_i = a_i/t_i, the oracle either
+declares that no solution of X has W'x ≤ t, d_j·x ≥ θ_j for all j and φ·x ≥ ζ, or gives one that nearly has them:
+
+*  Guess X', the λ' members of largest φ beyond those that X fixes (equal ones by number); then X̂', what φ ranks before
+   the last of X', is out. Fewer than λ' further members: X' is all of them, and the solution is checked, exactly. (The
+   pseudo-code allows δ₁ and δ₂ even here, and so prefers a poor small solution to a good large one.)
+*  Otherwise find z* in the polyhedron PH, the solutions of X and X' with 0 ≤ x ≤ 1 in place of x ∈ {0,1}: m + r + 2
+   rows.
+*  PH(z*) replaces the m rows W'x ≤ t by the r rows b_j·x ≤ b_j·z*, which imply them as A ≥ 0. It has 2r + 2 rows, so a
+   vertex has at most 2r + 2 fractional entries.
+*  Round them down. (The pseudo-code returns z itself.) Rows of ≤ stay satisfied. Each of the 2r + 2 entries lost is at
+   most the smallest of X_j in d_j, and at most the smallest of X' in φ. So
+
+        d_j·⌊z⌋ ≥ (1 − (2r+2)/λ) d_j·z ≥ θ_j − (2r+2)(Vu)_max/λ      φ·⌊z⌋ ≥ (1 − (2r+2)/λ') φ·z,
+
+   the paper's slacks δ₁ and δ₂ for its λ and λ'.
+
+Where one row alone shows that PH is empty for an X', no program is solved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import SetwiseError
+from setwise.ranking.linear_program import INTEGRAL, LinearProgram, Vertex
+from setwise.ranking.phase_two.enumeration import Masks, PartialSolution, ranks, subsets
+from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
+
+Floats = NDArray[np.float64]
+
+SLACK = 1e-9  # sums in another order may differ by this much of their size
+
+
+class _Program:
+    """Rows bounded above, e·x, the d_j and φ: only φ changes from one (t, θ) to the next."""
+
+    def __init__(self, problem: SurrogateProblem, upper: Floats) -> None:
+        self._fixed_rows = np.vstack([upper, np.ones(upper.shape[1]), problem.d])
+        self._phi = np.zeros(upper.shape[1])
+        self.solves = 0
+
+    @cached_property
+    def _program(self) -> LinearProgram:
+        """Made when first solved: often every solution is enumerated, and none is."""
+        count = len(self._fixed_rows) + 1
+        return LinearProgram(self._rows(), np.full(count, -np.inf), np.full(count, np.inf))
+
+    def _rows(self) -> Floats:
+        return np.vstack([self._fixed_rows, self._phi])
+
+    def maximise(self, phi: Floats, at_most: Floats, at_least: Floats, lower: Masks, upper: Masks) -> Vertex | None:
+        """The vertex of largest φ·x where the first rows are ``at_most`` and the others ``at_least``."""
+        changed = not np.array_equal(phi, self._phi)
+        self._phi = phi
+        self.solves += 1
+        return self._program.maximise(
+            phi,
+            rows=self._rows() if changed else None,
+            low=np.append(np.full(len(at_most), -np.inf), at_least),
+            high=np.append(at_most, np.full(len(at_least), np.inf)),
+            lower=lower,
+            upper=upper,
+        )
+
+
+class Programs:
+    """The two linear programs of a problem, PH and PH(z*), kept from one solve to the next."""
+
+    def __init__(self, problem: SurrogateProblem) -> None:
+        self.problem = problem
+        self._polyhedron = _Program(problem, problem.surrogate.weight)
+        self._reduced = _Program(problem, problem.surrogate.b.T)
+        self.most_fractional = 0
+
+    @property
+    def solves(self) -> int:
+        """How many linear programs were solved."""
+        return self._polyhedron.solves + self._reduced.solves
+
+    def vertex(self, t: Floats, theta: Floats, zeta: float, phi: Floats, lower: Masks, upper: Masks) -> Vertex | None:
+        """A point of PH with at most 2r + 2 fractional entries, or None when PH is empty."""
+        wanted = np.append(theta, zeta)
+        star = self._polyhedron.maximise(phi, np.append(t, self.problem.k), wanted, lower, upper)
+        if star is None:
+            return None
+        # z* meets its own rows up to the solver's tolerance; asking for no more keeps it feasible here.
+        used = np.append(self.problem.surrogate.b.T @ star.x, star.x.sum())
+        met = np.minimum(wanted, np.append(self.problem.d @ star.x, phi @ star.x))
+        vertex = self._reduced.maximise(phi, used, met, lower, upper)
+        if vertex is None:
+            raise SetwiseError("PH(z*) must contain z*, got infeasible from the solver; please report the instance.")
+        self.most_fractional = max(self.most_fractional, len(vertex.fractional))
+        return vertex
+
+
+def _sizes(partial: PartialSolution, k: int, lam_prime: int) -> tuple[range, range]:
+    """How many further members a solution may have: fewer than λ', and λ' of them to guess (then more may follow)."""
+    room = min(k - int(partial.fixed.sum()), int(partial.free.sum()))
+    return range(min(lam_prime - 1, room) + 1), range(lam_prime, min(room, lam_prime) + 1)
+
+
+def number_of_guesses(partial: PartialSolution, k: int, lam_prime: int) -> tuple[int, int]:
+    """How many X' there are of fewer than λ' items, and of λ': a pair of programs for each of these at the most."""
+    free = int(partial.free.sum())
+    small, large = _sizes(partial, k, lam_prime)
+    return sum(math.comb(free, size) for size in small), sum(math.comb(free, size) for size in large)
+
+
+class Oracle:
+    """The oracle for the solutions of one partial solution."""
+
+    def __init__(self, programs: Programs, partial: PartialSolution, lam_prime: int) -> None:
+        self.programs, self.problem, self.partial = programs, programs.problem, partial
+        free, m = np.flatnonzero(partial.free), len(partial.free)
+        small, large = _sizes(partial, self.problem.k, lam_prime)
+        self._small = np.vstack([subsets(free, size, m) for size in small]) | partial.fixed
+        self._guesses = np.vstack([np.zeros((0, m), bool), *(subsets(free, size, m) for size in large)])
+
+    def solutions(self, t: Floats, theta: Floats, zetas: Floats) -> Iterator[Masks]:
+        """For every ζ the solution that the oracle gives, where it gives one: (m,) each."""
+        phi = self.problem.reward((self.problem.surrogate.a @ theta) / t)
+        small = self._small[self._within(self._small, t) & self._reaches(self._small, theta)]
+        for zeta in zetas:
+            found = np.flatnonzero((small @ phi) * (1 + SLACK) >= zeta)
+            answer = small[found[0]] if len(found) else self._rounded(t, theta, zeta, phi)
+            if answer is not None:
+                yield answer
+
+    def _within(self, chosen: Masks, t: Floats) -> Masks:
+        return np.asarray((chosen @ self.problem.surrogate.weight.T <= t * (1 + SLACK)).all(axis=1))
+
+    def _reaches(self, chosen: Masks, theta: Floats) -> Masks:
+        return np.asarray(((chosen @ self.problem.d.T) * (1 + SLACK) >= theta).all(axis=1))
+
+    def _rounded(self, t: Floats, theta: Floats, zeta: float, phi: Floats) -> Masks | None:
+        """The first X' of λ' items for which PH is not empty, its vertex rounded down."""
+        if not len(self._guesses):
+            return None
+        place = ranks(phi[None, :])[0]
+        last = np.where(self._guesses, place, -1).max(axis=1)
+        lower = self._guesses | self.partial.fixed
+        upper = lower | (self.partial.free & (place > last[:, None]))
+        for number in np.flatnonzero(self._within(lower, t) & self._possible(lower, upper, theta, zeta, phi)):
+            vertex = self.programs.vertex(t, theta, zeta, phi, lower[number], upper[number])
+            if vertex is not None:
+                return np.asarray(vertex.x >= 1 - INTEGRAL)
+        return None
+
+    def _possible(self, lower: Masks, upper: Masks, theta: Floats, zeta: float, phi: Floats) -> Masks:
+        """Whether each row of ≥ by itself can be met by adding the largest allowed entries, up to k in all."""
+        rows, wanted = np.vstack([self.problem.d, phi]), np.append(theta, zeta)
+        room = self.problem.k - int(lower[0].sum())
+        extra = np.where((upper & ~lower)[:, None, :], rows, 0.0)
+        most = lower @ rows.T + np.sort(extra, axis=2)[:, :, ::-1][:, :, :room].sum(axis=2)
+        return np.asarray((most * (1 + SLACK) >= wanted).all(axis=1))

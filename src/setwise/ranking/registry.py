@@ -1,0 +1,130 @@
+"""The rankers by name, and ``rank``: check the arguments, run a ranker, recompute its value."""
+
+from __future__ import annotations
+
+import functools
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setwise._validation import listed, whole_number
+from setwise.errors import InvalidInput, SetwiseError
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.ranking.beam import BEAM
+from setwise.ranking.exact import EXACT
+from setwise.ranking.exhaustive import EXHAUSTIVE
+from setwise.ranking.greedy import GREEDY
+from setwise.ranking.knn import KNN
+from setwise.ranking.lp_search import PAPER
+from setwise.ranking.ranker import Ranker, Ranking
+from setwise.ranking.swap import SWAP
+from setwise.ranking.thresholds import THRESHOLDS
+
+RANKERS: dict[str, Ranker] = {
+    ranker.name: ranker for ranker in (KNN, GREEDY, BEAM, PAPER, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
+}
+DEFAULT = SWAP
+
+
+def ranker_named(name: object) -> Ranker:
+    """The ranker of this name."""
+    if not isinstance(name, str) or name not in RANKERS:
+        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(name), "choose one of those")
+    return RANKERS[name]
+
+
+def rank(
+    instance: Instance,
+    k: int,
+    ranker: str = DEFAULT.name,
+    *,
+    exclude: ArrayLike = (),
+    include: ArrayLike = (),
+    at_most: Mapping[str, int] | None = None,
+    **options: Any,
+) -> Ranking:
+    """The best set of at most k candidates that ``ranker`` finds.
+
+    ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows no more
+    than two of one artist. When fewer than k candidates are there, the answer is made of those there are.
+    """
+    if not isinstance(instance, Instance):
+        raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
+    chosen = ranker_named(ranker)
+    for option in options:
+        if option not in chosen.options:
+            known = ", ".join(chosen.options) or "none"
+            raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), "drop it")
+    constraints = Constraints.of(instance, k, exclude, include, at_most)
+    ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
+    if not constraints.admits(ranking.indices):
+        raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")
+    return ranking
+
+
+def rank_many(
+    instances: Sequence[Instance],
+    k: int,
+    ranker: str = DEFAULT.name,
+    *,
+    threads: int | None = None,
+    at_most: Mapping[str, int] | None = None,
+    **options: Any,
+) -> list[Ranking]:
+    """``rank`` for many instances, users say, on ``threads`` threads (all cores unless told).
+
+    The compiled rankers let go of the interpreter while they search; each instance is one thread's work, so that the
+    answers do not depend on the number of threads.
+    """
+    asked = listed("instances", instances, "instances")
+    workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
+    warm_up()  # two threads must not compile the same function at the same time
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), asked))
+
+
+@functools.cache
+def warm_up() -> None:
+    """Load (or, the first time on a machine, compile) what ``swap`` and ``exact`` need: no request waits for it."""
+    instance = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0])
+    rank(instance, 2, SWAP.name, evaluations=1)
+    rank(instance, 2, EXACT.name)
+
+
+def _in_catalogue_order(
+    function: Callable[..., Ranking], instance: Instance, constraints: Constraints, options: Mapping[str, Any]
+) -> Ranking:
+    """Run the ranker on the candidates sorted by catalogue row, so that the order they came in decides nothing.
+
+    Ties, and the rounding of sums, would otherwise be broken by that order.
+    """
+    place = np.zeros(instance.m, np.intp) if instance.positions is None else instance.positions
+    order = np.lexsort((place, instance.candidates))
+    if (order == np.arange(instance.m)).all():
+        return function(instance, constraints, **options)
+    where = np.empty_like(order)
+    where[order] = np.arange(instance.m)
+    sorted_constraints = replace(
+        constraints,
+        open=constraints.open[order],
+        pinned=where[constraints.pinned],
+        labels=constraints.labels[:, order],
+    )
+    ranking = function(instance.permuted(order), sorted_constraints, **options)
+    return replace(ranking, indices=order[ranking.indices])
+
+
+def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
+    """Order the chosen by reward (by place in an ordered slate) and recompute the value."""
+    chosen = np.sort(ranking.indices)
+    weight = -instance.rewards_of(chosen) if instance.positions is None else instance.positions[chosen]
+    indices = chosen[np.lexsort((instance.candidates[chosen], weight))]
+    value = instance.value(indices)
+    # Summed in another order the same set may round upwards; a bound must not fall below the value beside it.
+    return replace(ranking, indices=indices, value=value, upper_bound=max(ranking.upper_bound, value))

@@ -1,0 +1,239 @@
+"""Swap search: climb from many starts by the best exchange of one member, and keep the best set seen.
+
+A climb begins with the pinned items and an anchor, grows greedily to k members, then takes the best of all exchanges
+(one member out, one candidate in), newcomers (while |S| < k) and departures as long as F rises; in an ordered slate
+also the best exchange of two places or shift of one item past others. Anchors are the candidates of highest score, of
+highest reward beside the leader and of most attention received; after them climbs begin from the best set found with
+some members replaced at random. The order of the work does not depend on the budget: more of it never gives less.
+
+Weights are e^(logit − the row's largest), at least e^−700: where the logits of a row lie further apart, the search is
+blind below, and greedy, which is exact for any logits, stands in if it does better.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._validation import milliseconds, whole_number
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.model.rewards import Logistic, RewardTable, evaluate
+from setwise.ranking.greedy import greedy
+from setwise.ranking.ranker import Ranker, Ranking
+
+if TYPE_CHECKING:
+    from setwise.ranking.swap_kernels import Problem, Search
+
+Floats = NDArray[np.float64]
+Rows = NDArray[np.intp]
+
+# Evaluations when no budget is given: enough for 0.999 of the best known on trained catalogues (k = 5 and 10), fewer
+# for small problems and more for large ones by the size of a neighbourhood, k m pairs.
+ENOUGH, ENOUGH_A_PAIR, LEAST_A_PAIR, ENOUGH_A_SET = 400_000, 1_000, 100, 100
+ANCHORS = 8  # of each kind
+FIRST_SLICE = 2_000  # evaluations before the clock is first looked at
+SLICE_MS = 0.5  # and how often after that
+UNLIMITED = 2**62
+LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights, and arguments of the logistic, that single precision can hold
+WILD = 600.0  # logits of one row further apart than this are not all told apart
+
+
+def swap(
+    instance: Instance,
+    constraints: Constraints,
+    *,
+    evaluations: int | None = None,
+    budget_ms: float | None = None,
+    seed: int = 0,
+) -> Ranking:
+    """The best set that many climbs find.
+
+    ``evaluations`` stops after so many sets (the same answer on any machine), ``budget_ms`` after so many milliseconds;
+    one greedy growth is always finished. Without either, 1,000 k m sets but at most 400,000,
+    or 100 k m if that is more.
+    """
+    from setwise.ranking import swap_kernels  # compiled: imported when first needed, so that `import setwise` is light
+
+    began = time.perf_counter()
+    budget = milliseconds(budget_ms)
+    most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
+    if evaluations is None and budget is None:
+        most = enough(instance.m, constraints.k)
+    most = min(most, ENOUGH_A_SET * _sets(constraints))
+    problem = _problem(instance, constraints)
+    search = _search(problem, whole_number("seed", seed, least=0))
+    if budget is None:
+        swap_kernels.advance(problem, search, most)
+    else:
+        _advance_until(began + budget / 1000, problem, search, most)
+    found = search.best[: search.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
+    ranking = Ranking(found, instance.value(found), evaluations=int(search.tally[swap_kernels.EVALUATIONS]))
+    if _is_wild(instance):
+        return max(ranking, greedy(instance, constraints), key=lambda each: each.value)
+    return ranking
+
+
+def enough(m: int, k: int) -> int:
+    """The evaluations of a search that is given no budget."""
+    pairs = min(k, m) * m
+    return max(min(ENOUGH_A_PAIR * pairs, ENOUGH), LEAST_A_PAIR * pairs)
+
+
+def _sets(constraints: Constraints) -> int:
+    """How many sets there are to choose from, limits aside; counted up to what no search could visit."""
+    pinned = len(constraints.pinned)
+    free, sets = int(constraints.open.sum()) - pinned, 1
+    for size in range(1, min(constraints.k - pinned, free) + 1):
+        sets += math.comb(free, size)
+        if sets > UNLIMITED:
+            return UNLIMITED
+    return sets
+
+
+def _advance_until(deadline: float, problem: Problem, search: Search, most: int) -> None:
+    """Search in slices, each as many evaluations as the pace so far allows until the clock is looked at again."""
+    from setwise.ranking import swap_kernels
+
+    began, slice_ = time.perf_counter(), FIRST_SLICE
+    while True:
+        done = int(search.tally[swap_kernels.EVALUATIONS])
+        swap_kernels.advance(problem, search, min(most, done + slice_))
+        now, done = time.perf_counter(), int(search.tally[swap_kernels.EVALUATIONS])
+        if now >= deadline or done >= most:
+            return
+        pace = done / (now - began)
+        slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
+
+
+def _is_wild(instance: Instance) -> bool:
+    """Whether some row's logits (−∞ aside) are too far apart for ``Instance.weight`` to tell them."""
+    weight = instance.weight
+    return bool(((weight < np.exp(-WILD)) & (weight > 0)).any())
+
+
+# --- an instance as arrays ---
+
+
+def _problem(instance: Instance, constraints: Constraints) -> Problem:
+    from setwise.ranking.swap_kernels import Problem
+
+    table = RewardTable.of(instance.rewards)
+    weight = instance.weight
+    free = constraints.open.copy()
+    free[constraints.pinned] = False
+    slot, pair_at = _slots(instance)
+    arrays: tuple[Any, ...] = (
+        weight.transpose(1, 0, 2),
+        weight.transpose(2, 0, 1),
+        *_single(instance),
+        np.diagonal(weight, axis1=1, axis2=2),
+        instance.score,
+        instance.base,
+        np.stack([instance.sink_weight * _sink_score(instance), instance.sink_weight]),
+        table.code,
+        table.parameter,
+        table.first_knot,
+        table.knot,
+        instance.reward_class.astype(np.int64),
+        free,
+        constraints.pinned.astype(np.int64),
+        constraints.labels,
+        constraints.limits,
+        slot,
+        pair_at,
+        _anchors(instance, free),
+    )
+    parts: list[Any] = [*map(_read_only, arrays), min(constraints.k, instance.m)]
+    return Problem(*parts)
+
+
+def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
+    """The array in row order and read-only: one compiled version serves frozen and other arrays alike."""
+    view = np.ascontiguousarray(array).view()
+    view.flags.writeable = False
+    return view
+
+
+def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Item and place of each candidate of an ordered slate, and the candidate of each item and place (−1: none)."""
+    if instance.positions is None:
+        return np.empty((0, 2), np.int64), np.empty((0, 0), np.int64)
+    items, item = np.unique(instance.candidates, return_inverse=True)
+    places, place = np.unique(instance.positions, return_inverse=True)
+    pair_at = np.full((len(items), len(places)), -1)
+    pair_at[item, place] = np.arange(instance.m)
+    return np.stack([item, place], axis=1).astype(np.int64), pair_at.astype(np.int64)
+
+
+def _anchors(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """The best few free candidates by score, by reward beside the leader and by attention received, turn by turn."""
+    score = np.where(free, instance.total_score, -np.inf)
+    beside = np.where(free, _rewards_beside(instance, int(np.argmax(score))), -np.inf)
+    total = instance.weight.sum(axis=2) + instance.sink_weight
+    received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
+    attention = np.where(free, received, -np.inf)
+    columns = [np.argsort(-measure, kind="stable")[:ANCHORS] for measure in (score, beside, attention)]
+    turns = np.stack(columns, axis=1).ravel()
+    return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
+
+
+def _rewards_beside(instance: Instance, leader: int) -> Floats:
+    """f_i(a_i({i, leader})) for every candidate i."""
+    own = np.diagonal(instance.weight, axis1=1, axis2=2)
+    lent = instance.weight[:, :, leader]
+    total = own + lent + instance.sink_weight
+    numerator = own * instance.score + lent * instance.score[:, leader, None]
+    numerator = numerator + instance.sink_weight * _sink_score(instance)
+    ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
+    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
+
+
+def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Weights (m, H, m) and scores in single precision; no rows where a weight or an argument would not fit."""
+    weight, score = instance.weight, instance.score
+    small = ((weight > 0) & (weight < LEAST_SINGLE)).any()
+    highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
+    reach = float(np.abs(instance.base).max() + highest.sum())
+    logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
+    if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
+        return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
+    with np.errstate(over="ignore"):  # of scores that no logistic reward looks at
+        return weight.transpose(1, 0, 2).astype(np.float32, order="C"), score.astype(np.float32)
+
+
+def _sink_score(instance: Instance) -> Floats:
+    return np.zeros((instance.heads, 1)) if instance.sink_score is None else instance.sink_score[:, None]
+
+
+def _search(problem: Problem, seed: int) -> Search:
+    from setwise.ranking.swap_kernels import Search
+
+    (heads, m), k = problem.score.shape, problem.k
+    # One step of a linear congruence: seeds 0, 1, 2, … must not start alike, and xorshift must not start at 0.
+    state = (seed * 6364136223846793005 + 1442695040888963407) % 2**64 or 1
+    return Search(
+        members=np.zeros(k, np.int64),
+        best=np.zeros(k, np.int64),
+        proposal=np.zeros(k, np.int64),
+        counts=np.zeros((len(problem.labels), int(problem.labels.max(initial=0)) + 1), np.int64),
+        tally=np.zeros(5, np.int64),
+        value=np.full(2, -np.inf),
+        random=np.array([state], np.uint64),
+        trial=np.zeros(k, np.int64),
+        order=np.zeros(k, np.int64),
+        total=np.empty(m),
+        argument=np.empty(m),
+        total_32=np.empty(m, np.float32),
+        argument_32=np.zeros(m, np.float32),
+        sums=np.empty((2, heads)),
+        front=np.empty((2, heads, m)),
+        back=np.empty((k + 2, 2, heads, m)),
+    )
+
+
+SWAP = Ranker("swap", swap, "setwise", interactive=True)

@@ -1,0 +1,1 @@
+"""One request from query to slate: retrieve, rank, bound, value."""

@@ -1,0 +1,38 @@
+"""``numpy``: every score by one matrix product, every cell sorted. The truth that other backends are tested against."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.retrieval.backends.protocol import Floats32, Hits
+from setwise.retrieval.backends.sorted_vectors import SortedVectors
+
+
+class Oracle(SortedVectors):
+    """The vectors, sorted by cell."""
+
+    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+        hits = Hits.none(len(users), len(self.start) - 1, per_cell)
+        order, start, kept = self.order, self.start, None
+        if barred is not None:  # what is left of each cell, whatever its scores
+            kept = np.flatnonzero(~barred[order])
+            order, start = order[kept], np.searchsorted(kept, start)
+        for b, user in enumerate(users):
+            score = self.vectors @ user if kept is None else (self.vectors @ user)[kept]
+            for c, (first, last) in enumerate(itertools.pairwise(start)):
+                best = first + _best(score[first:last], per_cell)
+                hits.rows[b, c, : len(best)], hits.scores[b, c, : len(best)] = order[best], score[best]
+        return hits
+
+
+def _best(score: Floats32, count: int) -> NDArray[np.intp]:
+    """The places of the ``count`` largest, in descending order; of equal ones the first."""
+    if count < len(score):
+        least = np.partition(score, -count)[-count]
+        above, equal = np.flatnonzero(score > least), np.flatnonzero(score == least)
+        chosen = np.concatenate([above, equal[: count - len(above)]])
+        return chosen[np.argsort(-score[chosen], kind="stable")]
+    return np.argsort(-score, kind="stable")

@@ -1,0 +1,151 @@
+"""The best few of every cell: the protocol of retrieval backends, and the registry of those there are.
+
+Phase One asks one question: *for this user, which items of each cell have the highest score?* The score of item i is
+
+    base_i · u⁰ + Σ_h v_i^h · u^h  =  x_i · y,      x_i = (v_i^1, …, v_i^H, base_i),   y = (u^1, …, u^H, u⁰),
+
+one inner product, so a backend sees n vectors, the cell of each, and a batch of users, and answers for every user and
+every cell with the ``per_cell`` best rows, best first. Complete cells: a backend may not return the best cells only,
+nor fewer rows than a cell has to give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any, Protocol, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise.errors import InvalidInput, MissingDependency
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+
+_LARGEST_VALUE = 1e18  # squares of such entries, and sums of them, are still float32
+
+Floats32 = NDArray[np.float32]
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Hits:
+    """For B users and C cells, the best rows of each cell, best first.
+
+    rows    (B, C, per_cell)   −1 where a cell has no more rows to give
+    scores  (B, C, per_cell)   their scores x_i · y, −∞ there
+    """
+
+    rows: NDArray[np.int64]
+    scores: Floats32
+
+    @classmethod
+    def none(cls, users: int, cells: int, per_cell: int) -> Hits:
+        """Nothing found yet."""
+        shape = (users, cells, per_cell)
+        return cls(np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32))
+
+
+class Neighbors(Protocol):
+    """A backend: built once from vectors and cells, then asked by many threads at once."""
+
+    @classmethod
+    def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int, **options: Any) -> Self:
+        """Index ``vectors`` (n, D), row i being in cell ``cell_of[i]``; some cells may be empty."""
+        ...
+
+    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+        """The ``per_cell`` best rows of every cell for each of ``users`` (B, D), without the ``barred`` (n,) ones."""
+        ...
+
+    def arrays(self) -> dict[str, Array]:
+        """What must be saved to have the same backend again."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        """The backend that ``arrays`` described; the arrays may be mapped from a file and must not be copied.
+
+        A backend with options that are not saved, such as an address with a password, takes them again here.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class Backend:
+    """What the registry knows of a backend without importing it."""
+
+    name: str
+    module: str  # setwise.retrieval.backends.<module>, which defines a class of the name below
+    cls: str
+    exact: bool  # returns exactly the best rows, ties aside
+    library: str | None = None  # an optional library it needs
+    extra: str | None = None  # the extra of setwise that installs it
+
+    @property
+    def available(self) -> bool:
+        """Whether its library is installed; found without importing it."""
+        return self.library is None or find_spec(self.library) is not None
+
+    def load(self) -> type[Neighbors]:
+        """The class itself."""
+        if self.library is not None and self.extra is not None and not self.available:
+            raise MissingDependency(self.library, f"the retrieval backend '{self.name}'", self.extra)
+        return getattr(import_module(f"setwise.retrieval.backends.{self.module}"), self.cls)  # type: ignore[no-any-return]
+
+
+BACKENDS: dict[str, Backend] = {
+    backend.name: backend
+    for backend in (
+        Backend("numpy", "oracle", "Oracle", exact=True),
+        Backend("scan", "scan", "Scan", exact=True),
+        Backend("tree", "tree", "Tree", exact=False),
+        Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
+        Backend("duckdb", "duckdb", "DuckDB", exact=True, library="duckdb", extra="duckdb"),
+        Backend("pgvector", "pgvector", "PgVector", exact=True, library="psycopg", extra="postgres"),
+        Backend("fjlt", "fjlt", "FJLT", exact=False),
+    )
+}
+
+
+def resolved(name: str) -> tuple[str, type[Neighbors]]:
+    """The name and class of a backend; ``auto`` is ``scan``."""
+    if name == "auto":
+        name = "scan"
+    if name not in BACKENDS:
+        raise InvalidInput("backend", f"'auto' or one of {', '.join(BACKENDS)}", repr(name), "choose one of those")
+    return name, BACKENDS[name].load()
+
+
+def item_vectors(catalog: Catalog) -> Floats32:
+    """The items as a backend sees them, x_i = (v_i^1, …, v_i^H, base_i): (n, D); entries of at most 10^18 in size."""
+    value = catalog.value.reshape(len(catalog), -1)  # a view: without a base term nothing is copied
+    whole = value if catalog.base is None else np.hstack([value, catalog.base])
+    for part in np.array_split(whole, max(1, len(whole) >> 16)):  # scanned in pieces: nothing large is allocated
+        if (largest := float(np.abs(part).max(initial=0.0))) > _LARGEST_VALUE:
+            todo = "scale values down and users up"
+            raise InvalidInput("value and base", f"at most {_LARGEST_VALUE:g} in size", f"{largest:g}", todo)
+    return np.asarray(whole, np.float32)
+
+
+def user_vector(user: User) -> Floats32:
+    """The user beside them, y = (u^1, …, u^H, u⁰), of a size that suits float32: (D,)."""
+    return tamed(user.heads.reshape(-1) if user.base is None else np.append(user.heads.reshape(-1), user.base))
+
+
+def tamed(vector: NDArray[np.float64]) -> Floats32:
+    """``vector`` divided by a power of two that brings its largest entry near 1.
+
+    Only the order of scores matters here, and it stays the same; products in float32 cannot overflow or vanish.
+    """
+    return np.asarray(np.ldexp(vector, -np.frexp(np.abs(vector).max(initial=0.0))[1]), np.float32)
+
+
+def by_cell(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """The rows sorted by cell (stable), and where each cell starts among them: (n,), (C + 1,)."""
+    order = np.argsort(cell_of, kind="stable")
+    start = np.zeros(n_cells + 1, np.int64)
+    np.cumsum(np.bincount(cell_of, minlength=n_cells), out=start[1:])
+    return order, start

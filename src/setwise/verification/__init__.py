@@ -1,0 +1,1 @@
+"""Independent checks of saved slates: this package imports the reference objective only."""

@@ -1,0 +1,170 @@
+"""Bounds are never below what any feasible set is worth, and not far above it where that was promised."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.bounds.candidates.branch_and_bound import BranchAndBound
+from setwise.bounds.candidates.upper_bound import upper_bound
+from setwise.errors import Infeasible, InvalidInput
+from setwise.model.constraints import Constraints
+from small_instances import small_instance
+from worlds import REWARDS, random_catalog, random_instance
+
+
+def wished(instance: sw.Instance, k: int, wishes: dict) -> Constraints:
+    return Constraints.of(instance, k, wishes.get("exclude", ()), wishes.get("include", ()), wishes.get("at_most"))
+
+
+def test_no_set_of_small_instances_exceeds_the_bound(count) -> None:
+    """All reward families, one to four heads, signed scores, ties, sinks, missing and huge logits, constraints.
+
+    ``upper_bound`` itself runs such instances to the end, so the search is also stopped after 0 to 4 nodes, with nothing
+    offered and so nothing pruned.
+    """
+    rng = np.random.default_rng(1)
+    for number in range(count(100_000)):
+        instance, k, wishes = small_instance(rng)
+        best = sw.rank(instance, k, "exhaustive", **wishes)
+        search = BranchAndBound(instance, wished(instance, k, wishes), 1000)
+        search.run(number % 5)
+        assert search.bound >= best.value, (number, instance, k, wishes)
+        if number % 4 == 0:
+            assert upper_bound(instance, k, **wishes) >= best.value, (number, instance, k, wishes)
+
+
+def test_nor_any_bound_on_the_way(count) -> None:
+    """After every node, from a poor start, from none and from the best: the largest open bound covers the optimum."""
+    rng = np.random.default_rng(2)
+    for number in range(count(3_000)):
+        instance, k, wishes = small_instance(rng)
+        best = sw.rank(instance, k, "exhaustive", **wishes)
+        search = BranchAndBound(instance, wished(instance, k, wishes), 1000)
+        if number % 3:
+            search.offer(best.indices if number % 3 == 1 else sw.rank(instance, k, "knn", **wishes).indices)
+        bounds = [search.bound]
+        while not search.finished:
+            search.run(search.nodes + 1)
+            bounds.append(search.bound)
+        assert (np.diff(bounds) <= 1e-8 * np.abs(bounds).max()).all() or number % 3 == 0, "bounds fall, tolerance aside"
+        assert min(bounds) >= best.value
+        assert instance.value(search.best) == pytest.approx(best.value, rel=1e-9, abs=1e-12)
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10**6),
+    heads=st.integers(1, 4),
+    k=st.integers(1, 12),
+    sharpness=st.sampled_from([0.3, 1.0, 5.0]),
+)
+def test_no_random_set_of_larger_instances_exceeds_the_bound(seed: int, heads: int, k: int, sharpness: float) -> None:
+    instance = random_instance(
+        seed, n=60, heads=heads, sharpness=sharpness, rewards=REWARDS, base=True, sink=seed % 2 == 0
+    )
+    bound = upper_bound(instance, k, include=[3], exclude=[5])
+    rng = np.random.default_rng(seed)
+    free = np.setdiff1d(np.arange(60), [3, 5])
+    for _ in range(50):
+        others = rng.permutation(free)[: rng.integers(0, k)]
+        assert instance.value([3, *others]) <= bound
+    assert sw.rank(instance, k, "swap", include=[3], exclude=[5]).value <= bound
+
+
+def test_the_bound_is_close_where_one_item_leads() -> None:
+    """Gaussian catalogues, one head: ten times closer than k·f(max s)."""
+    for seed in range(10):
+        instance = random_instance(seed, n=100, d=8)
+        best = sw.rank(instance, 5, "swap").value
+        trivial = 5 * instance.rewards[0].value(instance.score.max())
+        assert 0 <= upper_bound(instance, 5) - best <= 0.1 * (trivial - best) + 1e-8
+
+
+def test_constraints_lower_the_bound() -> None:
+    instance = random_instance(3, n=30, attributes={"artist": [i % 3 for i in range(30)]})
+    free = upper_bound(instance, 4)
+    best = sw.rank(instance, 4, "swap").indices
+    assert upper_bound(instance, 4, exclude=best) < free
+    assert upper_bound(instance, 4, include=[int(np.argmin(instance.total_score))]) < free
+    assert upper_bound(instance, 4, at_most={"artist": 1}) < free
+    assert upper_bound(instance, 1) < upper_bound(instance, 2) < free
+
+
+def test_ordered_slates() -> None:
+    catalog, user = random_catalog(4, n=4, positions=3)
+    instance = sw.Instance.from_catalog(catalog, user, np.arange(4))
+    assert upper_bound(instance, 3) >= sw.rank(instance, 3, "exhaustive").value
+
+
+@pytest.mark.parametrize("spread", [300.0, 599.0, 601.0, 2000.0, 1e90])
+def test_logits_of_any_spread(spread: float) -> None:
+    """Below e^600 weights are summed; beyond, the largest score bounds the row, and the search still finds the optimum."""
+    rng = np.random.default_rng(5)
+    logit = rng.normal(size=(9, 9))
+    logit[:, ::3] += spread
+    instance = sw.Instance(logit, rng.normal(size=9))
+    best = sw.rank(instance, 4, "exhaustive")
+    assert upper_bound(instance, 4) == pytest.approx(best.value, rel=1e-8)
+    assert upper_bound(instance, 4) >= best.value
+
+
+def test_nothing_attended_to() -> None:
+    """Who attends to nothing averages 0, which may be more than any score."""
+    instance = sw.Instance(np.full((4, 4), -np.inf), [-3.0, -2.0, -1.0, -5.0], sw.Linear(1.0, 1.0))
+    assert upper_bound(instance, 3) == pytest.approx(3.0)
+    assert upper_bound(instance, 3) >= 3.0
+
+
+def test_values_beyond_the_largest_double() -> None:
+    assert upper_bound(sw.Instance(np.zeros((3, 3)), [900.0, 950.0, 990.0], sw.Exp()), 2) == math.inf
+    sunk = sw.Instance(np.zeros((3, 3)), [-800.0, -900.0, -1.0], sw.Exp(-1.0))
+    assert upper_bound(sunk, 2) >= sw.rank(sunk, 2, "exhaustive").value
+    for score, reward in (([900.0, 950.0, 990.0], sw.Exp()), ([-800.0, -900.0, -1000.0], sw.Exp(-1.0))):
+        instance = sw.Instance(np.zeros((3, 3)), score, reward)
+        search = BranchAndBound(instance, Constraints.of(instance, 2), 100)
+        search.run()
+        assert search.finished
+        assert not search.proven
+    assert BranchAndBound(sunk, Constraints.of(sunk, 2), 100).bound >= sw.rank(sunk, 2, "exhaustive").value
+
+
+def test_huge_scores_of_tiny_weight() -> None:
+    """Scores of 10^12 and weights of 10^-12, as in the paper's constructions: the bound is not drowned in rounding."""
+    rng = np.random.default_rng(6)
+    logit = rng.normal(size=(8, 8)) - 27.6 * (1 - np.eye(8))
+    instance = sw.Instance(logit, 1e12 * rng.random(8), sw.Exp(1e-12))
+    huge = sw.Instance(logit, rng.random(8) * np.where(np.arange(8) < 4, 1.0, 1e12), sw.Exp(0.3), base=-np.arange(8.0))
+    for each in (instance, huge):
+        best = sw.rank(each, 4, "exhaustive")
+        assert best.value <= upper_bound(each, 4) <= best.value * (1 + 1e-8)
+
+
+def test_a_tree_grows_and_may_be_full() -> None:
+    """Slots double until ``open_nodes``; then the search stands still with a bound that holds."""
+    instance = random_instance(1, n=60, heads=4, sharpness=3.0)
+    constraints = Constraints.of(instance, 8)
+    searches = [BranchAndBound(instance, constraints, slots) for slots in (1, 20_000)]
+    for search in searches:
+        search.run(2_000)
+    small, large = searches
+    best = sw.rank(instance, 8, "swap").value
+    assert small.full
+    assert not large.full
+    assert small.nodes < large.nodes
+    assert small.bound >= large.bound >= best
+
+
+def test_refusals() -> None:
+    instance = random_instance(0)
+    with pytest.raises(InvalidInput, match=r"instance must be a setwise\.Instance, got NoneType"):
+        upper_bound(None, 3)
+    with pytest.raises(InvalidInput, match="k must be a whole number of at least 1, got 0"):
+        upper_bound(instance, 0)
+    with pytest.raises(Infeasible, match="include must be free of excluded candidates"):
+        upper_bound(instance, 3, exclude=[1], include=[1])

@@ -1,0 +1,157 @@
+"""Steps 4 to 6 of Phase Two: every solution has its cell of t and of θ, and the oracle says what it may say."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.errors import SetwiseError
+from setwise.ranking.phase_two.discretization import denominators
+from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
+from setwise.ranking.phase_two.linearization import targets, thresholds
+from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
+from setwise.ranking.phase_two.rounding import Oracle, Programs
+
+CLOSE = 1 + 1e-9
+
+
+def random_problem(seed: int, m: int, k: int, rank: int, surrogate: str = "clusters") -> SurrogateProblem:
+    rng = np.random.default_rng(seed)
+    score = rng.integers(0, 4, m) if seed % 3 == 0 else rng.normal(size=m)  # ties and zeros a third of the time
+    instance = sw.Instance(rng.normal(size=(m, m)), score, sw.Logistic(2.0, -0.5), base=rng.normal(size=m))
+    return SurrogateProblem.of(instance, SURROGATES[surrogate](instance.logit[0], rank), k)
+
+
+def extensions(partial: PartialSolution, k: int) -> np.ndarray:
+    """All solutions that correspond to a partial solution: (n, m)."""
+    free, room = np.flatnonzero(partial.free), k - int(partial.fixed.sum())
+    rows = []
+    for size in range(min(room, len(free)) + 1):
+        for more in combinations(free, size):
+            rows.append(partial.fixed.copy())
+            rows[-1][list(more)] = True
+    return np.array(rows)
+
+
+problems = st.builds(
+    random_problem,
+    st.integers(0, 10**6),
+    st.integers(2, 6),
+    st.integers(1, 4),
+    st.integers(1, 2),
+    st.sampled_from(sorted(SURROGATES)),
+)
+
+
+@settings(max_examples=40)
+@given(problems, st.integers(1, 2), st.floats(0.05, 1.0))
+def test_every_solution_has_a_denominator_just_above_its_own(problem, lam: int, delta: float) -> None:
+    """W'x ≤ t ≤ (1 + δ) W'x: x is feasible for its t, and t costs at most the factor."""
+    for partial in valid_tuples(problem.d, problem.k, lam):
+        grid = denominators(problem, partial, delta)
+        for x in extensions(partial, problem.k):
+            own = problem.surrogate.weight @ x
+            fits = (grid * CLOSE >= own).all(axis=1) & (grid <= (1 + delta) * own * CLOSE).all(axis=1)
+            assert fits.any()
+
+
+def test_a_factor_with_zeros_has_a_cell_for_zero() -> None:
+    """y_j = 0 is no power of 1 + δ."""
+    problem = random_problem(1, 5, 3, 1)
+    b = np.array([[0.5, 0.0], [0.5, 0.0], [0.0, 0.5], [0.0, 0.5], [0.0, 0.0]])
+    made = type(problem.surrogate)(np.ones((5, 2)), b, 0.0)
+    with_zeros = SurrogateProblem(made, problem.score, problem.offset, problem.rewards, problem.reward_class, 3)
+    fixed = np.array([True, False, False, False, False])
+    partial = PartialSolution(np.array([fixed, fixed]), np.zeros(5, bool))
+    np.testing.assert_allclose(np.unique(denominators(with_zeros, partial, 1.0)[:, 0]), [0.5, 1.0, 1.5, 2.0])
+    alone = PartialSolution(np.array([fixed, fixed]), ~fixed)
+    np.testing.assert_allclose(denominators(with_zeros, alone, 1.0), np.full((1, 5), 0.5))
+
+
+@settings(max_examples=40)
+@given(problems, st.integers(1, 2), st.floats(0.05, 1.0))
+def test_every_solution_has_thresholds_just_below_its_own(problem, lam: int, delta: float) -> None:
+    for partial in valid_tuples(problem.d, problem.k, lam):
+        grid = thresholds(problem, partial, delta)
+        for x in extensions(partial, problem.k):
+            own = problem.d @ x
+            fits = (grid <= own * CLOSE).all(axis=1) & (grid + delta * CLOSE >= own).all(axis=1)
+            assert fits.any()
+
+
+def test_targets_reach_the_most_that_rewards_can_add() -> None:
+    np.testing.assert_allclose(targets(0.7, 3, 0.6), [0.0, 0.6, 1.2, 1.8])
+    np.testing.assert_allclose(targets(0.0, 3, 0.6), [0.0])
+
+
+@settings(max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.integers(3, 9),
+    st.integers(2, 7),
+    st.integers(1, 2),
+    st.integers(1, 2),
+    st.integers(1, 4),
+)
+def test_the_oracle(seed: int, m: int, k: int, rank: int, lam: int, lam_prime: int) -> None:
+    """Scenario one only where no solution meets t, θ and ζ; in scenario two a solution that misses by what rounding may cost."""
+    problem = random_problem(seed, m, min(k, m), rank)
+    rng = np.random.default_rng(seed)
+    partials = list(valid_tuples(problem.d, problem.k, lam))
+    if not partials:
+        return
+    partial = partials[rng.integers(len(partials))]
+    programs = Programs(problem)
+    oracle = Oracle(programs, partial, lam_prime)
+    every, weight, entries = extensions(partial, problem.k), problem.surrogate.weight, 2 * problem.surrogate.rank + 2
+    for _ in range(6):
+        guide = every[rng.integers(len(every))]
+        t = (weight @ guide) * rng.uniform(0.9, 1.4)
+        theta = (problem.d @ guide) * rng.uniform(0.3, 1.1, problem.surrogate.rank)
+        phi = problem.reward((problem.surrogate.a @ theta) / t)
+        zeta = float(phi @ guide) * rng.uniform(0.5, 1.2)
+        meets = (every @ weight.T <= t).all(axis=1) & (every @ problem.d.T >= theta).all(axis=1) & (every @ phi >= zeta)
+        answers = list(oracle.solutions(t, theta, np.array([zeta])))
+        if not answers:
+            assert not meets.any()
+            continue
+        (x,) = answers
+        assert (every == x).all(axis=1).any(), "it corresponds to the partial solution"
+        assert (weight @ x <= t * CLOSE).all()
+        added = np.sort(phi[x & ~partial.fixed])[::-1]
+        rounded = len(added) >= lam_prime
+        smallest = np.where(partial.members, problem.d, np.inf).min(axis=1)
+        assert (problem.d @ x >= theta - rounded * entries * smallest - 1e-6).all()
+        assert phi @ x >= zeta - (entries * added[lam_prime - 1] if rounded else 0.0) - 1e-6
+    assert programs.most_fractional <= entries
+
+
+def test_programs_are_solved_and_roundings_lose() -> None:
+    """The property test above would be empty if every answer came from small solutions."""
+    solved = fractional = 0
+    for seed in range(1, 40):
+        problem = random_problem(seed, 8, 5, 1)
+        programs = Programs(problem)
+        for partial in valid_tuples(problem.d, 5, 1):
+            x = extensions(partial, 5)[-1]
+            t, theta = problem.surrogate.weight @ x, 0.95 * (problem.d @ x)
+            phi = problem.reward((problem.surrogate.a @ theta) / t)
+            list(Oracle(programs, partial, 2).solutions(t, theta, np.array([0.9 * phi @ x])))
+        solved += programs.solves
+        fractional = max(fractional, programs.most_fractional)
+    assert solved > 100
+    assert 2 <= fractional <= 4
+
+
+def test_an_empty_reduced_polyhedron_is_an_error(monkeypatch) -> None:
+    problem = random_problem(1, 5, 3, 1)
+    programs = Programs(problem)
+    everything, nothing = np.ones(5, bool), np.zeros(5, bool)
+    monkeypatch.setattr(programs._reduced, "maximise", lambda *_: None)
+    with pytest.raises(SetwiseError, match=r"PH\(z\*\) must contain z\*"):
+        programs.vertex(np.full(5, 10.0), np.zeros(1), 0.0, np.ones(5), nothing, everything)

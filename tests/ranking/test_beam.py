@@ -1,0 +1,232 @@
+"""Beam search does what its definition says: tuples, their order, prefixes computed once, widths."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.errors import InvalidInput
+from setwise.model.constraints import Constraints
+from setwise.preferences import SequentialVariety
+from setwise.ranking.partial_set import Growing
+from worlds import REWARDS, random_instance
+
+INCREASING = (REWARDS[0], REWARDS[1], REWARDS[4], REWARDS[5])  # strictly, so that increments are never equal
+GROUPS = {"artist": [f"artist {i % 3}" for i in range(6)]}
+
+instances = st.builds(
+    lambda seed, heads, base, sink, sharpness: random_instance(
+        seed, n=6, heads=heads, base=base, sink=sink, sharpness=sharpness, rewards=INCREASING, attributes=GROUPS
+    ),
+    st.integers(0, 10**6),
+    st.integers(1, 3),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([0.3, 1.0, 2.0]),
+)
+wishes = st.sampled_from(
+    [{}, {"include": [2]}, {"exclude": [0, 4]}, {"at_most": {"artist": 1}}, {"include": [1], "at_most": {"artist": 1}}]
+)
+
+
+class ByTheJudge:
+    """The definition, tuple by tuple, nothing shared: every value is the judge's."""
+
+    def __init__(self, instance: sw.Instance, k: int, **wishes) -> None:
+        self.instance, self.constraints = instance, Constraints.of(instance, k, **wishes)
+        self.expanded: dict[tuple[int, ...], int] = {}  # a prefix: how many might join it
+
+    def joiners(self, chosen: list[int]) -> list[int]:
+        allowed = [c for c in range(self.instance.m) if c not in chosen and self.constraints.admits([*chosen, c])]
+        self.expanded[tuple(chosen)] = len(allowed)
+        return sorted(allowed, key=lambda c: -self.instance.value([*chosen, c]))
+
+    def sets_of(self, branching: tuple[int, ...]) -> list[list[int]] | None:
+        """The sets passed by this tuple; None when it does not exist."""
+        passed = [self.constraints.pinned.tolist()]
+        for b in branching:
+            ranked = self.joiners(passed[-1])
+            if not ranked and b == 1:
+                continue  # the slate is full before k
+            if b > len(ranked):
+                return None
+            passed.append([*passed[-1], ranked[b - 1]])
+        return [chosen for chosen in passed if chosen]
+
+    def trace(self, solutions: int) -> list[float]:
+        steps = self.constraints.k - len(self.constraints.pinned)
+        tuples = itertools.product(range(1, self.instance.m + 1), repeat=steps)
+        best, trace = -np.inf, []
+        self.expanded.clear()
+        for branching in sorted(tuples, key=lambda b: (sum(b), [-part for part in b])):
+            if len(trace) == solutions:
+                break
+            expanded = dict(self.expanded)
+            passed = self.sets_of(branching)
+            if passed is None:
+                self.expanded = expanded
+                continue
+            best = max(best, *map(self.instance.value, passed))
+            trace.append(best)
+        return trace
+
+
+@settings(max_examples=40)
+@given(instances, st.integers(1, 3), wishes, st.sampled_from([1, 2, 7, 30, 1000]))
+def test_the_definition(instance: sw.Instance, k: int, wishes, solutions: int) -> None:
+    """The same best values after each candidate solution, the same number of them, no prefix evaluated twice."""
+    slow = ByTheJudge(instance, k, **wishes)
+    expected = slow.trace(solutions)
+    ranking = sw.rank(instance, k, "beam", solutions=solutions, **wishes)
+    np.testing.assert_allclose(ranking.trace, expected, rtol=1e-9)
+    assert ranking.value == pytest.approx(expected[-1], rel=1e-9)
+    assert ranking.evaluations == sum(slow.expanded.values()) + len(slow.constraints.pinned)
+    assert (np.diff(ranking.trace) >= 0).all()
+
+
+def additive(m: int) -> sw.Instance:
+    """Everyone attends to itself alone: increments are the scores, m for the first candidate to 1 for the last."""
+    return sw.Instance.from_weights(np.eye(m), np.arange(m, 0, -1.0), reward=sw.Linear())
+
+
+def ranks(members: list[int], m: int) -> tuple[int, ...]:
+    """The tuple that chose these members, in this order, of an additive instance."""
+    left, result = list(range(m)), []
+    for c in members:
+        result.append(left.index(c) + 1)
+        left.remove(c)
+    return tuple(result)
+
+
+def tuples_tried(monkeypatch: pytest.MonkeyPatch, m: int, k: int, solutions: int) -> list[tuple[int, ...]]:
+    tried = []
+    completed = Growing.completed
+
+    def spied(self: Growing, rank: int) -> list[Growing]:
+        passed = completed(self, rank)
+        tried.append(ranks(passed[-1].chosen.tolist(), m))
+        return passed
+
+    monkeypatch.setattr(Growing, "completed", spied)
+    sw.rank(additive(m), k, "beam", solutions=solutions)
+    return tried
+
+
+def test_total_branching_grows_and_early_changes_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tuples_tried(monkeypatch, 9, 3, 11) == [
+        (1, 1, 1),
+        (2, 1, 1),
+        (1, 2, 1),
+        (1, 1, 2),
+        (3, 1, 1),
+        (2, 2, 1),
+        (2, 1, 2),
+        (1, 3, 1),
+        (1, 2, 2),
+        (1, 1, 3),
+        (4, 1, 1),
+    ]
+
+
+@pytest.mark.parametrize(("m", "k"), [(4, 4), (6, 3), (5, 1)])
+def test_every_tuple_that_exists_is_tried_once(monkeypatch: pytest.MonkeyPatch, m: int, k: int) -> None:
+    every = itertools.product(*(range(1, m - step + 1) for step in range(k)))
+    expected = sorted(every, key=lambda b: (sum(b), [-part for part in b]))
+    assert tuples_tried(monkeypatch, m, k, 10**6) == expected
+
+
+@settings(max_examples=40)
+@given(instances, st.integers(1, 5), wishes)
+def test_one_solution_is_greedy(instance: sw.Instance, k: int, wishes) -> None:
+    greedy = sw.rank(instance, k, "greedy", **wishes)
+    for option in ("solutions", "width"):
+        one = sw.rank(instance, k, "beam", **{option: 1}, **wishes)
+        np.testing.assert_array_equal(one.indices, greedy.indices)
+        assert (one.value, one.evaluations) == (greedy.value, greedy.evaluations)
+
+
+def test_a_hundred_solutions_unless_told() -> None:
+    ranking = sw.rank(random_instance(1, n=20), 5, "beam")
+    assert len(ranking.trace) == 100
+    assert ranking.trace[-1] == pytest.approx(ranking.value)
+
+
+def test_nothing_to_choose() -> None:
+    """All pinned: one candidate solution, the pinned set."""
+    instance = random_instance(2)
+    for option in ({}, {"width": 3}):
+        ranking = sw.rank(instance, 2, "beam", include=[4, 7], **option)
+        assert sorted(ranking.indices.tolist()) == [4, 7]
+        assert ranking.evaluations == 1
+        assert ranking.trace.size == (0 if option else 1)
+
+
+# --- the usual beam ---
+
+
+def beam_by_the_judge(instance: sw.Instance, k: int, width: int, **wishes) -> float:
+    constraints = Constraints.of(instance, k, **wishes)
+    level = {frozenset(constraints.pinned.tolist())}
+    seen = set(level)
+    while level:
+        grown = {s | {c} for s in level for c in range(instance.m) if c not in s and constraints.admits([*s, c])}
+        level = set(sorted(grown, key=lambda s: -instance.value(sorted(s)))[:width])
+        seen |= level
+    return max(instance.value(sorted(s)) for s in seen if s)
+
+
+@settings(max_examples=40)
+@given(instances, st.integers(1, 4), wishes, st.integers(1, 12))
+def test_the_best_distinct_sets_of_every_level(instance: sw.Instance, k: int, wishes, width: int) -> None:
+    ranking = sw.rank(instance, k, "beam", width=width, **wishes)
+    assert ranking.value == pytest.approx(beam_by_the_judge(instance, k, width, **wishes), rel=1e-9)
+
+
+@settings(max_examples=40)
+@given(instances, st.integers(1, 5), wishes)
+def test_a_beam_wide_enough_tries_everything(instance: sw.Instance, k: int, wishes) -> None:
+    everything = sw.rank(instance, k, "exhaustive", **wishes)
+    wide = sw.rank(instance, k, "beam", width=10**9, **wishes)
+    assert wide.value == pytest.approx(everything.value, rel=1e-9)
+
+
+# --- ordered slates ---
+
+
+def test_all_sequences_are_within_reach() -> None:
+    """Every sequence without gaps is a tuple; the model itself says which is best."""
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = rng.normal(size=(5, 2))
+        x /= np.linalg.norm(x, axis=1, keepdims=True)
+        model = SequentialVariety(rng.lognormal(size=5), x, [1.0, 0.7, 0.5], rng.normal())
+        instance = sw.Instance.from_catalog(model.to_catalog(1e-7), model.user(), np.arange(5))
+        best = max(model.value(s) for length in (1, 2, 3) for s in itertools.permutations(range(5), length))
+        for option in ({"solutions": 10**6}, {"width": 10**6}):
+            ranking = sw.rank(instance, 3, "beam", **option)
+            places = sorted(instance.positions[ranking.indices].tolist())
+            assert places == list(range(len(places)))
+            assert ranking.value == pytest.approx(best, abs=2e-7)
+        assert len(sw.rank(instance, 3, "beam", solutions=10**6).trace) == 5 * 4 * 3
+
+
+# --- refusals ---
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"solutions": 0}, "solutions must be a whole number of at least 1, got 0; pass 1 or more."),
+        ({"width": 2.5}, "width must be a whole number of at least 1, got 2.5; pass an int."),
+        ({"solutions": 5, "width": 5}, "solutions and width must be given one at a time, got both; drop one."),
+    ],
+)
+def test_refusals(options, sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        sw.rank(random_instance(0), 3, "beam", **options)
+    assert str(caught.value) == sentence

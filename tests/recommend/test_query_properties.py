@@ -1,0 +1,165 @@
+"""Wishes hold on thousands of random requests: rules checked from raw attributes, values and bounds by the judge."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.errors import Infeasible
+from setwise.model.encoder import Encoder
+from worlds import REWARDS, random_catalog
+
+WORLDS, DIM = 20, 4
+
+
+@dataclass
+class Small:
+    """A small world whose attributes are plain lists, as whoever checks knows them."""
+
+    rec: sw.Recommender
+    ids: list[str]
+    columns: dict[str, list[Any]]
+
+
+def small_world(seed: int) -> Small:
+    rng = np.random.default_rng(seed)
+    n, heads, base = int(rng.integers(8, 50)), 1 + seed % 2, bool(rng.integers(2))
+    columns: dict[str, list[Any]] = {
+        "city": [rng.choice(["Rome", "Oslo", "Lima"]) if rng.random() < 0.9 else None for _ in range(n)],
+        "artist": [f"artist {rng.integers(6)}" if rng.random() < 0.8 else None for _ in range(n)],
+        "price": [float(rng.integers(50, 300)) if rng.random() < 0.9 else math.nan for _ in range(n)],
+        "year": rng.integers(1990, 2000, size=n).tolist(),
+    }
+    ids = [f"item {i}" for i in range(n)]
+    mixed = REWARDS if rng.integers(2) else REWARDS[:1]
+    catalog, _ = random_catalog(
+        seed, n=n, heads=heads, base=base, sink=bool(rng.integers(2)), rewards=mixed, ids=ids, attributes=columns
+    )
+    shapes = {"items": (n, DIM), "heads_weight": (heads, 3, DIM), "heads_bias": (heads, 3)}
+    shapes |= {"base_weight": (2, DIM), "base_bias": (2,)} if base else {}
+    encoder = Encoder(**{name: rng.normal(size=shape) for name, shape in shapes.items()})
+    index = sw.Index.build(catalog, cells=4)
+    return Small(sw.Recommender(index, certify=False, candidates=10, encoder=encoder), ids, columns)
+
+
+def some(rng: np.random.Generator, ids: list[str], most: int) -> list[str]:
+    return rng.choice(ids, size=min(int(rng.integers(most + 1)), len(ids)), replace=False).tolist()
+
+
+CONDITIONS = {
+    "city": lambda rng: "Rome" if rng.integers(2) else ["Rome", "Oslo"],
+    "price": lambda rng: [(None, 200), (80.0, None), (60, 250)][rng.integers(3)],
+    "year": lambda rng: [1994, [1990, 1991, 1995], (1991, 1998)][rng.integers(3)],
+}
+
+
+def random_wishes(rng: np.random.Generator, ids: list[str]) -> dict[str, Any]:
+    wishes: dict[str, Any] = {"k": int(rng.integers(1, 7))}
+    if rng.random() < 0.5:
+        wishes["exclude"] = some(rng, ids, 6)
+    if rng.random() < 0.4:
+        wishes["include"] = some(rng, ids, 2)
+    if rng.random() < 0.5:
+        names = rng.choice(list(CONDITIONS), size=rng.integers(1, 3), replace=False).tolist()
+        wishes["where"] = {name: CONDITIONS[name](rng) for name in names}
+    if rng.random() < 0.6:
+        wishes["at_most"] = {name: int(rng.integers(1, 3)) for name in some(rng, ["artist", "city", "year"], 2)}
+    return wishes
+
+
+def fits(cell: Any, condition: Any) -> bool:
+    """Whether an item with this cell passes the filter."""
+    if cell is None or cell != cell:
+        return False
+    if isinstance(condition, tuple):
+        low, high = condition
+        return (low is None or cell >= low) and (high is None or cell <= high)
+    return cell in condition if isinstance(condition, list) else cell == condition
+
+
+def shown(world: Small, wishes: dict[str, Any], history: list[str]) -> set[str]:
+    """The ids that may be shown at all."""
+    barred = set(wishes["exclude"]) if "exclude" in wishes else set(history) - set(wishes.get("include", []))
+    where = wishes.get("where", {})
+    return {
+        one
+        for row, one in enumerate(world.ids)
+        if one not in barred and all(fits(world.columns[name][row], where[name]) for name in where)
+    }
+
+
+def limits_kept(world: Small, chosen: list[str], wishes: dict[str, Any]) -> bool:
+    rows = [world.ids.index(one) for one in chosen]
+    for name, limit in wishes.get("at_most", {}).items():
+        counts = Counter(world.columns[name][row] for row in rows)
+        counts.pop(None, None)
+        if counts and max(counts.values()) > limit:
+            return False
+    return True
+
+
+def possible(world: Small, wishes: dict[str, Any], allowed: set[str]) -> bool:
+    pinned = wishes.get("include", [])
+    return (
+        bool(allowed) and set(pinned) <= allowed and len(pinned) <= wishes["k"] and limits_kept(world, pinned, wishes)
+    )
+
+
+def random_feasible(rng: np.random.Generator, world: Small, wishes: dict[str, Any], allowed: set[str]) -> list[str]:
+    chosen = list(wishes.get("include", []))
+    for one in rng.permutation(sorted(allowed - set(chosen))).tolist():
+        if len(chosen) < wishes["k"] and limits_kept(world, [*chosen, one], wishes):
+            chosen.append(one)
+    return chosen
+
+
+def check(world: Small, slate: sw.Slate, wishes: dict[str, Any], allowed: set[str]) -> None:
+    chosen = slate.items.tolist()
+    assert chosen == [world.ids[row] for row in slate.indices]
+    assert 1 <= len(chosen) == len(set(chosen)) <= wishes["k"]
+    assert set(chosen) <= allowed, "exclude and where"
+    assert set(wishes.get("include", [])) <= set(chosen), "include"
+    assert limits_kept(world, chosen, wishes), "at_most"
+    value = sw.set_value(slate.catalog, slate.user, slate.indices)
+    assert slate.value == pytest.approx(value, rel=1e-12, abs=1e-12)
+    assert slate.upper_bound >= slate.value
+
+
+def test_wishes_hold(count) -> None:
+    rng = np.random.default_rng(0)
+    worlds = [small_world(seed) for seed in range(WORLDS)]
+    kinds = Counter[str]()
+    for number in range(count(10_000)):
+        world = worlds[number % WORLDS]
+        wishes, history = random_wishes(rng, world.ids), some(rng, world.ids, 8)
+        by_history, certify = bool(rng.integers(2)), rng.random() < 0.1
+        catalog = world.rec.index.catalog
+        vector = rng.normal(size=catalog.value.shape[1:])
+        asker = (
+            {"history": history}
+            if by_history
+            else {"user": sw.User(vector, rng.normal(size=2) if catalog.base is not None else None)}
+        )
+        way = {"ranker": rng.choice(["swap", "greedy", "knn"]).item(), "certify": certify, "budget_ms": 2.0}
+        allowed = shown(world, wishes, history if by_history else [])
+        if not possible(world, wishes, allowed):
+            with pytest.raises(Infeasible):
+                world.rec.recommend(**asker, **wishes, **way)
+            kinds["infeasible"] += 1
+            continue
+        slate = world.rec.recommend(**asker, **wishes, **way)
+        check(world, slate, wishes, allowed)
+        kinds["feasible"] += 1
+        if certify:
+            kinds["certified"] += 1
+            rival = catalog.rows_of(random_feasible(rng, world, wishes, allowed))
+            value = sw.set_value(catalog, slate.user, rival)
+            assert value <= slate.upper_bound + 1e-9 * abs(value), "no feasible set beats the bound"
+    assert min(kinds["infeasible"], kinds["certified"]) > 0
+    assert kinds["feasible"] > kinds["infeasible"]

@@ -1,0 +1,45 @@
+"""Pairs with the leader: their values are the judge's, and the best followers are found."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import setwise as sw
+from setwise.retrieval.partners import followers, pair_values
+from worlds import REWARDS, random_catalog
+
+
+@settings(deadline=None, max_examples=100)
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    dtype=st.sampled_from([np.float32, np.float64]),
+    heads=st.integers(1, 3),
+    sharpness=st.sampled_from([0.3, 2.0, 30.0]),
+    sink=st.booleans(),
+    base=st.booleans(),
+    rewards=st.sampled_from([(sw.Logistic(2.0, -1.0),), REWARDS]),
+)
+def test_every_value_is_the_judges(seed, **parts):
+    catalog, user = random_catalog(seed, 12, **parts)
+    leader, *rows = np.random.default_rng(seed).permutation(12)
+    judged = [sw.set_value(catalog, user, [leader, c]) for c in rows]
+    values = pair_values(catalog, catalog.user(user), leader, np.array(rows))
+    np.testing.assert_allclose(values, judged, rtol=1e-9, atol=1e-12)
+
+
+def test_the_best_come_first_and_no_more_than_wanted():
+    catalog, user = random_catalog(1, 40, heads=2, sharpness=2.0, sink=True, base=True)
+    rows = np.setdiff1d(np.arange(40), [3])
+    value = {c: sw.set_value(catalog, user, [3, c]) for c in rows.tolist()}
+    best = sorted(value, key=lambda c: -value[c])
+    for most in (1, 5, 39, 100):
+        assert followers(catalog, catalog.user(user), 3, rows, most).tolist() == best[:most]
+
+
+def test_logits_far_apart_are_safe():
+    catalog = sw.Catalog(np.array([[1e3], [-1e3], [5e2]]), np.array([[1e3], [1e3], [-1e3]]), np.eye(3))
+    user = catalog.user([1.0, 2.0, 3.0])
+    with np.errstate(all="raise", under="ignore"):
+        got = pair_values(catalog, user, 0, np.array([1, 2]))
+    assert got == pytest.approx([sw.set_value(catalog, user, [0, 1]), sw.set_value(catalog, user, [0, 2])])

@@ -1,0 +1,67 @@
+"""Debian's Chromium for the tests of the page: found, or installed where that is allowed, or missed with a reason.
+
+    python tests/service/page_browser.py      # what `make test` calls: installs it when root may, and never fails
+
+Playwright's own download of a browser is not used: it needs more of the network than a package registry.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+FLAGS = [
+    "--no-sandbox",
+    "--headless",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+]
+SECONDS = 600  # that an installation may take
+
+
+def chromium() -> str | None:
+    """Where Chromium is, if it is."""
+    return shutil.which("chromium") or shutil.which("chromium-browser")
+
+
+def install() -> str:
+    """Install Chromium when it is missing and that is permitted; what came of it, in a sentence."""
+    if chromium():
+        return "Chromium is here: the page is tested in it."
+    if os.geteuid() != 0 or not shutil.which("apt-get"):
+        return "Chromium is missing and may not be installed here: the tests of the page are skipped."
+    for step in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+        try:
+            done = subprocess.run(["apt-get", "-qq", *step], capture_output=True, text=True, timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"apt-get {step[0]} took over {SECONDS} s: the tests of the page are skipped."
+        if done.returncode and step[0] == "install":
+            last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
+            return f"apt-get could not install Chromium ({last[0]}): the tests of the page are skipped."
+    return "Chromium was installed: the page is tested in it."
+
+
+@contextmanager
+def browser() -> Iterator:
+    """A Chromium to open pages in; the test is skipped where there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[dev]'")
+    path = chromium()
+    if path is None:
+        pytest.skip("Chromium is missing: apt-get install chromium, or run `make test` as root, which does so")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=path, args=FLAGS)
+        yield opened
+        opened.close()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(install() + "\n")

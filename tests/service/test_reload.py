@@ -1,0 +1,220 @@
+"""Another artifact takes the place of the served one while people ask; bad ones do not. And the end, under load."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from services import Here, Running, here, post, refused, running, world_recommender
+
+import setwise as sw
+from setwise.service.artifact import Served
+from setwise.service.metrics import Metrics
+from setwise.service.settings import Settings
+from setwise.service.worker_pool import Crew
+
+HISTORY = ["song-1", "song-40"]
+
+
+class Load:
+    """People who keep asking, until told to stop; everything they got, and every failure to get anything."""
+
+    def __init__(self, service: Here | Running, people: int) -> None:
+        self._url, self._enough = service.url, threading.Event()
+        self.answers: list[httpx.Response] = []
+        self.failures: list[Exception] = []
+        self._people = [threading.Thread(target=self._ask, args=(number,)) for number in range(people)]
+
+    def _ask(self, number: int) -> None:
+        with httpx.Client(base_url=self._url, timeout=30) as client:
+            while not self._enough.is_set():
+                body = {"history": HISTORY, "k": 2 + number % 3, "budget_ms": 20}
+                try:
+                    self.answers.append(client.post("/v1/recommend", json=body))
+                except httpx.TransportError as error:
+                    self.failures.append(error)
+                    return
+
+    def __enter__(self) -> Load:
+        for person in self._people:
+            person.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._enough.set()
+        for person in self._people:
+            person.join()
+
+
+def test_reloads_under_load(tmp_path: Path, count) -> None:
+    """Two worlds in turn: every answer is right in the world that its version names."""
+    worlds = [world_recommender(n=200, seed=seed) for seed in (0, 1)]
+    worlds[0].save(tmp_path / "world")
+    with here(tmp_path / "world") as service, Load(service, people=4) as load:
+        owner = {service.client.get("/v1/info").json()["version"]: worlds[0]}
+        for number in range(1, count(50) + 1):
+            worlds[number % 2].save(tmp_path / "world")
+            response = service.client.post("/admin/reload")
+            assert response.status_code == 200, response.text
+            owner[response.json()["version"]] = worlds[number % 2]
+            had = len(load.answers)
+            while len(load.answers) < had + 8:  # some answers from each
+                time.sleep(0.01)
+        assert f'setwise_reloads_total{{outcome="done"}} {count(50)}.0' in service.client.get("/metrics").text
+    assert load.failures == []
+    assert {response.status_code for response in load.answers} == {200}
+    assert {response.json()["version"] for response in load.answers} == set(owner)
+    users = {version: world.recommend(history=HISTORY, k=1).user for version, world in owner.items()}
+    for response in load.answers:
+        answer = response.json()
+        catalog = owner[answer["version"]].index.catalog
+        rows = catalog.rows_of([item["id"] for item in answer["items"]])
+        assert answer["value"] == pytest.approx(sw.set_value(catalog, users[answer["version"]], rows), rel=1e-9)
+        assert [item["attributes"]["title"] for item in answer["items"]] == catalog.attributes["title"][rows]
+
+
+def damage(folder: Path, rng: random.Random, number: int) -> None:
+    """One of several ways to spoil the files in place, as a careless copy does."""
+    data, manifest = next(folder.glob("arrays-*.safetensors")), folder / "manifest.json"
+    victim = (data, manifest)[number % 2]
+    content = bytearray(victim.read_bytes())
+    way = number // 2 % 5
+    if way == 0:
+        victim.write_bytes(content[: rng.randrange(len(content))])
+    elif way == 1:
+        content[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
+        victim.write_bytes(content)
+    elif way == 2:
+        victim.write_bytes(rng.randbytes(len(content)))
+    elif way == 3:
+        victim.unlink()
+    else:
+        victim.write_bytes(b"")
+
+
+def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) -> None:
+    """Spoilt in place, under the service's hands: it has a copy, so not even a cut file reaches it."""
+    recommender, folder, rng = world_recommender(n=200), tmp_path / "world", random.Random(0)
+    recommender.save(folder)
+    with running(folder) as service:
+        first = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
+        for number in range(20):
+            damage(folder, rng, number)
+            sentence = refused(service.client.post("/admin/reload"), 422)
+            assert sentence.endswith("; the old one is still served.")
+            again = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
+            assert again["version"] == first["version"]
+            assert again["items"] == first["items"]
+            for leftover in folder.iterdir():
+                leftover.unlink()
+            recommender.save(folder)
+        assert service.client.post("/admin/reload").json() == {"version": first["version"], "before": first["version"]}
+        assert service.end() == 0
+    refusals = [line for line in service.logs if line.get("event") == "reload refused"]
+    assert len(refusals) == 20
+    assert not any("song-" in str(line) for line in service.logs), "no user's data in the logs"
+
+
+def test_other_kinds_are_refused(tmp_path: Path) -> None:
+    recommender = world_recommender(n=50)
+    recommender.save(tmp_path / "world")
+    with here(tmp_path / "world") as service:
+        for entry in (tmp_path / "world").iterdir():
+            entry.unlink()
+        assert "there is no manifest.json" in refused(service.client.post("/admin/reload"), 422)
+        recommender.index.catalog.save(tmp_path / "world")
+        assert "the kind is 'catalog'" in refused(service.client.post("/admin/reload"), 422)
+
+
+def test_an_error_names_the_folder_of_the_operator(tmp_path: Path) -> None:
+    catalog = sw.Catalog(np.eye(3), np.eye(3), np.eye(3))
+    catalog.save(tmp_path / "only a catalogue")
+    with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as refusal:
+        asyncio.run(Crew.hired(tmp_path / "only a catalogue", Settings(workers=2), Metrics()))
+    assert "setwise-" not in str(refusal.value)
+
+
+def test_one_reload_at_a_time(service: Here) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        responses = [*pool.map(lambda _: service.client.post("/admin/reload"), range(2))]
+    late = min(responses, key=lambda response: response.is_success)
+    assert refused(late, 409) == "A reload is under way; wait for it to end."
+    assert sorted(response.status_code for response in responses) == [200, 409]
+
+
+def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The folder changes between manifest and data: the copy is of the new one; if that never ends, it is refused."""
+    from setwise.service import artifact as artifacts
+
+    recommenders = [world_recommender(n=n) for n in (50, 60)]
+    recommenders[0].save(tmp_path / "world")
+    real, saves = artifacts._copy, []
+
+    def meddling(source: Path, target: Path) -> None:
+        if late:
+            real(source, target)
+        if len(saves) < most:
+            saves.append(1)
+            recommenders[len(saves) % 2].save(tmp_path / "world")
+        if not late:
+            real(source, target)
+
+    monkeypatch.setattr(artifacts, "_copy", meddling)
+    late, most = False, 1
+    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "first"), tmp_path / "first") == 60
+    late, most = True, 2
+    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "second"), tmp_path / "second") == 50
+    most = 100
+    with pytest.raises(sw.SetwiseError, match="kept changing"):
+        artifacts.copied(tmp_path / "world", tmp_path / "third")
+
+
+def _items(version: str, artifact: Path) -> int:
+    served = Served.opened(artifact, version)
+    assert served.version == version
+    return served.recommender.index.catalog.n_items
+
+
+def test_sighup_reloads(tmp_path: Path) -> None:
+    world_recommender(n=100).save(tmp_path / "world")
+    with running(tmp_path / "world") as service:
+        before = service.client.get("/v1/info").json()
+        world_recommender(n=120).save(tmp_path / "world")
+        service.process.send_signal(signal.SIGHUP)
+        _until(lambda: service.client.get("/v1/info").json()["items"] == 120)
+        assert service.client.get("/v1/info").json()["version"] != before["version"]
+        next((tmp_path / "world").glob("arrays-*")).unlink()
+        service.process.send_signal(signal.SIGHUP)
+        _until(lambda: any(line.get("event") == "reload refused" for line in service.logs))
+        assert service.client.get("/v1/info").json()["items"] == 120
+        assert service.end() == 0
+
+
+def _until(holds) -> None:
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
+    """As many answers arrive as the service says it has begun; who was not let in knows by a closed connection."""
+    with running(folder, "--workers", "1", "--deadline-ms", "60000") as service:
+        service.client.close()
+        with Load(service, people=16) as load:
+            while len(load.answers) < 40:
+                time.sleep(0.01)
+            status = service.end()
+    assert status == 0
+    ended = next(line for line in service.logs if line["event"] == "ended")
+    assert ended["answered"] == len(load.answers)
+    assert np.unique([response.status_code for response in load.answers]).tolist() == [200]
+    assert len(load.failures) == 16, "everybody notices the end"

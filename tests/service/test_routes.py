@@ -1,0 +1,258 @@
+"""Every route over real HTTP, against what the library answers in this process."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from services import Here, here, post, refused
+
+import setwise as sw
+from setwise.errors import MalformedFile, TooLarge
+from setwise.service.artifact import Served
+from setwise.service.handlers import Desk, One, Order
+from setwise.service.http_errors import Refusal, from_error
+from setwise.service.schemas import Ask
+from setwise.service.settings import Settings
+from worlds import random_catalog
+
+HISTORY = ["song-1", "song-40", "song-7"]
+
+
+def check(answer: dict, recommender: sw.Recommender, user: sw.User) -> np.ndarray:
+    """The answer is what it says, by the judge; its rows."""
+    catalog = recommender.index.catalog
+    rows = catalog.rows_of([item["id"] for item in answer["items"]])
+    rewards = [item["reward"] for item in answer["items"]]
+    np.testing.assert_allclose(rewards, sw.item_rewards(catalog, user, rows), rtol=1e-9)
+    assert rewards == sorted(rewards, reverse=True)
+    assert answer["value"] == pytest.approx(sw.set_value(catalog, user, rows), rel=1e-9)
+    assert set(answer["timings"]) == {"queue", "retrieve", "rank", "certify", "total"}
+    for row, item in zip(rows, answer["items"], strict=True):
+        assert item["attributes"]["title"] == catalog.attributes["title"][row]
+        assert item["attributes"]["year"] == catalog.attributes["year"][row]
+    return rows
+
+
+def test_a_history(service: Here, recommender: sw.Recommender) -> None:
+    answer = post(service, "/v1/recommend", {"history": HISTORY, "k": 4, "budget_ms": 1000})
+    slate = recommender.recommend(history=HISTORY, k=4)
+    check(answer, recommender, slate.user)
+    assert not set(HISTORY) & {item["id"] for item in answer["items"]}
+    assert answer["value"] == pytest.approx(slate.value, rel=1e-6)
+    assert answer["upper_bound"] >= answer["value"]
+    assert 0 <= answer["gap"] < 1e-6
+    assert isinstance(answer["proven"], bool)
+    assert answer["version"] == service.front.admission.crew.info.version
+
+
+def test_a_user_and_wishes(service: Here, recommender: sw.Recommender) -> None:
+    user = recommender.recommend(history=HISTORY, k=1).user
+    columns = recommender.index.catalog.attributes
+    genres = ["folk", "jazz", "house", "soul"]
+    unwanted, pinned = np.flatnonzero(columns.matching({"genre": "folk", "year": (1965, None)}))[:2]
+    body = {
+        "user": {"heads": user.heads.tolist(), "base": user.base.tolist()},
+        "k": 5,
+        "exclude": [f"song-{unwanted}"],
+        "include": [f"song-{pinned}"],
+        "where": {"year": {"from": 1965}, "genre": genres},
+        "at_most": {"artist": 1},
+        "budget_ms": 500,
+    }
+    rows = check(post(service, "/v1/recommend", body), recommender, user)
+    assert pinned in rows
+    assert unwanted not in rows
+    assert columns.matching({"year": (1965, None), "genre": genres})[rows].all()
+    artists = columns["artist"][rows]
+    assert len(set(artists)) == len(artists)
+
+
+@pytest.mark.parametrize("ranker", ["swap", "greedy", "beam", "knn"])
+def test_rankers_without_a_certificate(service: Here, recommender: sw.Recommender, ranker: str) -> None:
+    answer = post(service, "/v1/recommend", {"history": HISTORY, "ranker": ranker, "certify": False})
+    slate = recommender.recommend(history=HISTORY, ranker=ranker, certify=False)
+    assert answer["value"] == pytest.approx(slate.value, rel=1e-9)
+    assert answer["upper_bound"] is None
+    assert answer["gap"] is None
+    assert answer["proven"] is False
+
+
+def test_a_batch_has_an_answer_a_request(service: Here, recommender: sw.Recommender) -> None:
+    asks = [{"history": [f"song-{i}"], "k": 3} for i in range(7)] + [{"history": ["song-1"], "k": 2}]
+    asks[2] = {"history": ["nobody"], "k": 3}
+    body = post(service, "/v1/recommend/batch", {"requests": asks})
+    assert len(body["answers"]) == len(asks)
+    assert body["answers"][2]["error"]["code"] == "unknown_id"
+    for ask, answer in zip(asks, body["answers"], strict=True):
+        if "error" not in answer:
+            check(answer, recommender, recommender.recommend(history=ask["history"], k=1).user)
+            assert len(answer["items"]) == ask["k"]
+            assert answer["version"] == body["version"]
+
+
+def test_an_answer_is_announced_when_only_words_are_missing(folder) -> None:
+    told: list[str] = []
+    desk = Desk(Served.opened(folder, "v"), Settings(), soon=lambda: told.append("soon"))
+    now = time.monotonic()
+    for history, heard in ((["song-1"], ["soon", "answer"]), (["nobody"], ["answer"])):
+        told.clear()
+        for _ in desk.replies([Order(One(Ask(history=history, k=2)), now, now + 30)]):
+            told.append("answer")
+        assert told == heard
+
+
+def test_company_in_one_pass(folder, recommender: sw.Recommender) -> None:
+    """A process that takes several requests answers each as alone; one that is refused is refused alone."""
+    desk = Desk(Served.opened(folder, "v"), Settings())
+    now = time.monotonic()
+    asks = [Ask(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
+    for spoilt in (None, 1):
+        if spoilt is not None:
+            asks[spoilt] = Ask(history=["nobody"], k=3, budget_ms=500)
+        replies = [*desk.replies([Order(One(ask), now, now + 30) for ask in asks])]
+        outcomes = [reply.outcome for reply in replies]
+        assert [len(reply.slates) for reply in replies] == [int(number != spoilt) for number in range(3)]
+        for number, (ask, outcome) in enumerate(zip(asks, outcomes, strict=True)):
+            if number == spoilt:
+                assert isinstance(outcome, Refusal)
+                assert outcome.code == "unknown_id"
+            else:
+                slate = recommender.recommend(history=ask.history, k=3)
+                answer = json.loads(outcome)
+                check(answer, recommender, slate.user)
+                assert answer["value"] == pytest.approx(slate.value, rel=1e-6)
+
+
+def test_what_the_library_cannot_do_is_no_fault_of_the_request() -> None:
+    assert from_error(TooLarge("The instance is too large.")).status == 422
+    assert from_error(MalformedFile("file", 1, "of its form")).status == 500
+
+
+def test_a_batch_keeps_its_deadline(folder) -> None:
+    """What the deadline leaves no time for is refused, by itself."""
+    with here(folder, deadline_ms=150, budget_ms=50, micro_batch=1) as service:
+        asks = [{"history": [f"song-{i}"], "k": 6} for i in range(256)]  # of more than a millisecond each
+        answers = post(service, "/v1/recommend/batch", {"requests": asks})["answers"]
+        codes = [answer.get("error", {}).get("code") for answer in answers]
+        assert codes[0] is None
+        assert codes[-1] == "deadline"
+
+
+def test_explanations(service: Here, recommender: sw.Recommender) -> None:
+    body = post(service, "/v1/explain", {"history": HISTORY, "k": 4, "budget_ms": 1000})
+    slate = recommender.recommend(history=HISTORY, k=4, budget_ms=1000)
+    rows = check(body["slate"], recommender, slate.user)
+    catalog = recommender.index.catalog
+    np.testing.assert_allclose(body["attention"], sw.attention(catalog, rows), rtol=1e-9)
+    alone = [sw.set_value(catalog, slate.user, [row]) for row in rows]
+    np.testing.assert_allclose(body["alone"], alone, rtol=1e-9)
+    assert np.shape(body["lent"]) == (4, 4)
+    assert np.shape(body["sink"]) == (2, 4)
+    assert body["rewards"] == [item["reward"] for item in body["slate"]["items"]]
+    rivals = {rival["ranker"]: rival for rival in body["rivals"]}
+    assert {"knn", "greedy", "beam", "swap"} <= set(rivals)
+    for rival in rivals.values():
+        chosen = catalog.rows_of([item["id"] for item in rival["items"]])
+        assert rival["value"] == pytest.approx(sw.set_value(catalog, slate.user, chosen), rel=1e-9)
+        assert rival["milliseconds"] >= 0
+    assert body["gain_over_top_k"] == pytest.approx(body["slate"]["value"] - rivals["knn"]["value"])
+    assert body["gain_over_greedy"] == pytest.approx(body["slate"]["value"] - rivals["greedy"]["value"])
+
+
+def test_items(service: Here, recommender: sw.Recommender) -> None:
+    catalog = recommender.index.catalog
+    title, artist = catalog.attributes["title"][17], catalog.attributes["artist"][17]
+    found = service.client.get("/v1/items", params={"q": f"{artist.upper()} {title.lower()}"}).json()
+    assert "song-17" in [item["id"] for item in found["items"]]
+    everything = service.client.get("/v1/items").json()
+    assert everything["total"] == 300
+    assert [item["id"] for item in everything["items"]] == [f"song-{i}" for i in range(20)]
+    some = service.client.get("/v1/items", params={"ids": "song-5,unknown,song-3"}).json()
+    assert [item["id"] for item in some["items"]] == ["song-5", "song-3"]
+    assert some["items"][0]["attributes"]["title"] == catalog.attributes["title"][5]
+    for limit in ("0", "101", "x", "-1", "1e2", "9" * 5000):
+        assert "limit must be a whole number" in refused(service.client.get("/v1/items", params={"limit": limit}), 422)
+    assert "q must have at most" in refused(service.client.get("/v1/items", params={"q": "a" * 201}), 422)
+
+
+def test_info(service: Here) -> None:
+    info = service.client.get("/v1/info").json()
+    assert info["service"] == "setwise"
+    assert (info["items"], info["heads"], info["cells"]) == (300, 2, 8)
+    assert info["understands_history"] is True
+    assert info["title"] == "title"
+    assert info["group"] == "artist"
+    assert info["limits"] == {"k": 100, "slow_k": 20, "history": 1000, "batch": 256, "body_bytes": 1 << 20}
+    kinds = {column["name"]: column["kind"] for column in info["attributes"]}
+    assert kinds == {"title": "text", "artist": "text", "genre": "text", "year": "number"}
+    assert len(info["version"]) == 12
+
+
+def test_probes_metrics_and_docs(service: Here) -> None:
+    assert service.client.get("/healthz").json() == {"status": "alive"}
+    assert service.client.get("/readyz").json() == {"status": "ready"}
+    post(service, "/v1/recommend", {"history": [], "k": 2})
+    text = service.client.get("/metrics").text
+    assert "setwise_gap_count 0.0" not in text
+    for name in (
+        'setwise_requests_total{route="/v1/recommend",status="200"}',
+        'setwise_phase_seconds_bucket{le="0.001",phase="rank"}',
+        "setwise_gap_count",
+        "setwise_queue_length 0.0",
+        "setwise_items 300.0",
+    ):
+        assert name in text
+    document = service.client.get("/docs/openapi.json").json()
+    page = service.client.get("/docs").text
+    for path in document["paths"]:
+        assert path in page
+    assert "http://" not in page
+    assert "https://" not in page
+
+
+def test_the_page_and_its_headers(service: Here) -> None:
+    home = service.client.get("/")
+    assert home.status_code == 200
+    assert home.headers["content-type"] == "text/html; charset=utf-8"
+    assert home.headers["content-security-policy"].startswith("default-src 'self'")
+    assert home.headers["x-content-type-options"] == "nosniff"
+    assert home.headers["cache-control"] == "no-cache"
+    again = service.client.get("/", headers={"If-None-Match": home.headers["etag"]})
+    assert again.status_code == 304
+    assert again.content == b""
+    assert service.client.get("/page/index.html").content == home.content
+    for name in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py"):
+        refused(service.client.get(f"/page/{name}"), 404)
+
+
+def test_other_addresses_and_methods(service: Here) -> None:
+    refused(service.client.get("/nowhere"), 404)
+    refused(service.client.put("/v1/info"), 405)
+    refused(service.client.get("/v1/recommend"), 405)
+
+
+def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
+    """An index alone can be served: numbers for ids, vectors for users."""
+    catalog, user = random_catalog(0, n=40)
+    index = sw.Index.build(catalog, cells=4)
+    index.save(tmp_path / "index")
+    with here(tmp_path / "index") as service:
+        info = service.client.get("/v1/info").json()
+        assert info["understands_history"] is False
+        assert info["title"] is None
+        assert info["group"] is None
+        answer = post(service, "/v1/recommend", {"vector": user.heads[0].tolist(), "k": 3, "exclude": [0, 1]})
+        rows = [item["id"] for item in answer["items"]]
+        assert not {0, 1} & set(rows)
+        assert math.isclose(answer["value"], sw.set_value(catalog, user, rows), rel_tol=1e-9)
+        sentence = refused(service.client.post("/v1/recommend", json={"history": [1]}), 422)
+        assert sentence.startswith("history must be left out, as this recommender has no encoder")
+        explained = post(service, "/v1/explain", {"vector": user.heads[0].tolist(), "k": 2})
+        assert explained["sink"] is None
+        assert [item["id"] for item in service.client.get("/v1/items?q=7").json()["items"]] == [7]
+        assert [item["id"] for item in service.client.get("/v1/items?ids=7,x,-1,39").json()["items"]] == [7, 39]
+        assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}

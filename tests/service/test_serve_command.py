@@ -1,0 +1,128 @@
+"""``setwise serve`` as a person runs it, and the one table its options come from."""
+
+from __future__ import annotations
+
+import gc
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+from setwise import cli
+from setwise.errors import InvalidInput
+from setwise.service import server
+from setwise.service.settings import Settings, table
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
+def test_an_address_for_all_needs_a_key(host: str) -> None:
+    with pytest.raises(InvalidInput, match=f"the API key must be set, as {host} can be reached from elsewhere"):
+        server.refuse_open_doors(host, None)
+    server.refuse_open_doors(host, "a-long-and-random-key")
+
+
+def test_keys_and_addresses() -> None:
+    for host in ("127.0.0.1", "127.8.8.8", "::1", "localhost"):
+        server.refuse_open_doors(host, None)
+    for key in ("short", "with spaces in it, and long", "ключключключключключ"):
+        with pytest.raises(InvalidInput, match="at least 16 printable ASCII characters"):
+            server.refuse_open_doors("127.0.0.1", key)
+
+
+def test_refusals_are_sentences(tmp_path: Path) -> None:
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([sys.executable, "-m", "setwise", "serve", *arguments], capture_output=True, text=True)
+
+    open_to_all = run(str(tmp_path), "--host", "0.0.0.0")
+    assert open_to_all.returncode == 2
+    assert open_to_all.stderr.startswith("setwise: the API key must be set, as 0.0.0.0 can be reached")
+    nothing = run(str(tmp_path / "nothing"))
+    assert nothing.returncode == 2
+    assert "there is no manifest.json" in nothing.stderr
+    assert "Traceback" not in nothing.stderr
+
+
+def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    """Signals reach the service while it runs, and are given back afterwards."""
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
+    seen: list[httpx.Response] = []
+    spared: list[int] = []
+    started = server.Server.startup
+
+    async def startup(self, sockets=None) -> None:
+        await started(self, sockets)
+        port = self.servers[0].sockets[0].getsockname()[1]
+        threading.Thread(target=visit, args=(port, self)).start()
+
+    def visit(port: int, running: server.Server) -> None:
+        try:
+            seen.append(httpx.get(f"http://127.0.0.1:{port}/v1/info"))
+            spared.append(gc.get_freeze_count())
+            for _ in range(2):  # one that meets another says nothing and does nothing
+                os.kill(os.getpid(), signal.SIGHUP)
+            while b'outcome="done"' not in running._reloads._metrics.text():
+                time.sleep(0.01)
+        finally:
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    monkeypatch.setattr(server.Server, "startup", startup)
+    result = CliRunner().invoke(cli.app, ["serve", str(folder), "--port", "0", "--workers", "1"])
+    assert result.exit_code == 0, result.output
+    assert seen[0].json()["items"] == 300
+    assert spared[0] > 0, "no collection walks through what was loaded"
+    assert gc.get_freeze_count() == 0
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+
+
+def test_without_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "setwise.service.server", None)
+    result = CliRunner().invoke(cli.app, ["serve", str(folder)])
+    assert "pip install 'setwise[serve]'" in str(result.exception)
+
+
+# --- the table of settings ---
+
+
+def test_the_command_has_an_option_for_every_setting() -> None:
+    text = re.sub(
+        r"\x1b\[[0-9;]*m", "", CliRunner().invoke(cli.app, ["serve", "--help"], env={"COLUMNS": "200"}).output
+    )
+    for row in table():
+        assert row.option in text
+        assert row.variable in text
+        assert row.help.rstrip(".")[:40] in text
+
+
+def test_settings_keep_their_bounds() -> None:
+    assert Settings().crew == len(os.sched_getaffinity(0))
+    assert Settings(workers=3).crew == 3
+    for row in table():
+        assert row.least <= row.default <= row.most
+        for bad in (row.least - 1, row.most + 1, 1.5):
+            with pytest.raises(InvalidInput, match=f"{row.name} must be"):
+                Settings(**{row.name: bad})  # type: ignore[arg-type]
+
+
+def test_the_documentation_has_the_table() -> None:
+    text = (ROOT / "docs" / "operations.md").read_text()
+    rows = [f"| `{row.option}` | {row.default} | {row.least} to {row.most} | {row.help} |" for row in table()]
+    assert "\n".join(rows) in text
+
+
+def test_the_documentation_names_every_metric() -> None:
+    from setwise.service.metrics import Metrics
+
+    text = (ROOT / "docs" / "operations.md").read_text()
+    names = re.findall(r"# TYPE (setwise_\w+)", Metrics().text().decode())
+    for name in names:
+        assert f"`{name}`" in text or name.endswith("_created"), name
