@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from retrieval.test_fjlt import DENSE, allowed_failures, spread_out
+from retrieval.backends.test_fjlt import DENSE, allowed_failures, spread_out
 
 import setwise as sw
 from setwise.errors import InvalidInput

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from conformance.test_backends import check
+from retrieval.backends.test_backend_conformance import check
 
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.brute_force import Oracle

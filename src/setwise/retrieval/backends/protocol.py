@@ -99,7 +99,7 @@ class Backend:
 BACKENDS: dict[str, Backend] = {
     backend.name: backend
     for backend in (
-        Backend("numpy", "oracle", "Oracle", exact=True),
+        Backend("numpy", "brute_force", "Oracle", exact=True),
         Backend("scan", "scan", "Scan", exact=True),
         Backend("tree", "tree", "Tree", exact=False),
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
