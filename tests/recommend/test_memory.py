@@ -26,7 +26,8 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_minflt - start) / 20)
 """
 RECOMMENDER = """
 import setwise as sw
-world = sw.datasets.World.make(200, n_users=1, seed=0)
+from setwise.datasets import World
+world = World.make(200, n_users=1, seed=0)
 sw.Recommender(sw.Index.build(world.catalog, cells=4, progress=False))
 """
 
