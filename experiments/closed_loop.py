@@ -31,7 +31,7 @@ import setwise as sw
 from setwise.datasets import Sessions, Slates, World, parted
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
-from setwise.training.baselines import PureEmbedding
+from setwise.training.baselines import PointwiseNetwork
 from setwise.training.embeddings import spectral, unit
 from setwise.training.fit import Schedule, train
 from setwise.training.showing import shown_slates
@@ -50,7 +50,7 @@ def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedu
     """The ten best items of a model without attention, for each history."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(schedule.seed)
-        network = PureEmbedding(log.n_items, DIM, unit(vectors))
+        network = PointwiseNetwork(log.n_items, DIM, unit(vectors))
     kept, held = parted(len(log), (0.95, 0.05))
     train(network, log.taken(kept), log.taken(held), "item", schedule)
     rows, heard = torch.from_numpy(history), torch.ones(history.shape, dtype=torch.bool)

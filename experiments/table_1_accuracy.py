@@ -51,7 +51,7 @@ from rich.table import Table
 from titles import title_vectors
 
 from setwise.datasets.sessions import Slates
-from setwise.training.baselines import FEATURES, MODELS, FlatModel, PureEmbedding
+from setwise.training.baselines import FEATURES, MODELS, FlatModel, PointwiseNetwork
 
 PAPER = {
     ("playlists", "random forest"): 0.518,
@@ -71,7 +71,7 @@ DEPTHS = ((1, 1),)  # of general transformers; Table 2 has more
 def networks(n_items: int, x: np.ndarray) -> dict[tuple[str, str], tuple[Callable[[], Network], float]]:
     """Model and kind -> how it is made, and its highest learning rate."""
     made: dict[tuple[str, str], tuple[Callable[[], Network], float]] = {
-        ("pure embedding", "bilinear"): (lambda: PureEmbedding(n_items, SHAPE.dim, x), 3e-3),
+        ("pure embedding", "bilinear"): (lambda: PointwiseNetwork(n_items, SHAPE.dim, x), 3e-3),
         ("simple transformer", "one layer"): (lambda: simple(n_items, x), 3e-3),
     }
     for encoder, decoder in DEPTHS:

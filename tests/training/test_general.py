@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from setwise.errors import InvalidInput
-from setwise.training.baselines import PureEmbedding
+from setwise.training.baselines import PointwiseNetwork
 from setwise.training.general import Depth, GeneralTransformer
 
 ITEMS = 50
@@ -19,7 +19,7 @@ def networks() -> list[torch.nn.Module]:
     vectors = np.random.default_rng(0).normal(size=(ITEMS, 6)).astype(np.float32)
     depths = [Depth(e, d, dim=8, heads=2, feedforward=16) for e in (0, 1, 2) for d in (1, 3)]
     found: list[torch.nn.Module] = [GeneralTransformer(ITEMS, depth, vectors) for depth in depths]
-    found += [GeneralTransformer(ITEMS, depths[2]), PureEmbedding(ITEMS, 8, vectors), PureEmbedding(ITEMS, 8)]
+    found += [GeneralTransformer(ITEMS, depths[2]), PointwiseNetwork(ITEMS, 8, vectors), PointwiseNetwork(ITEMS, 8)]
     for network in found:
         with torch.no_grad():
             for parameter in network.parameters():
@@ -74,7 +74,7 @@ def test_company_and_history_matter_where_they_should() -> None:
             first = network(history, heard, shown, full)[:, 0]
             beside = network(history, heard, company, full)[:, 0]
             unheard = network((history + 1) % ITEMS, heard, shown, full)[:, 0]
-        alone = isinstance(network, PureEmbedding)
+        alone = isinstance(network, PointwiseNetwork)
         assert torch.equal(first, beside) if alone else not torch.allclose(first, beside)
         assert not torch.allclose(first[:3], unheard[:3])
 

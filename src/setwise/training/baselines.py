@@ -93,7 +93,7 @@ class FlatModel:
         return _slate_rows(slates, self.embeddings, self.features, self.reach, self.width)
 
 
-class PureEmbedding(nn.Module):
+class PointwiseNetwork(nn.Module):
     """a_i = base_i · u⁰ + bias_i: the user's liking of an item, the same in any company."""
 
     def __init__(self, n_items: int, dim: int = 32, embeddings: Vectors | None = None) -> None:
