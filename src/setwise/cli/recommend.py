@@ -9,11 +9,11 @@ from typing import Annotated, Any
 
 import numpy as np
 import typer
-from numpy.typing import NDArray
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setwise._types import Rows
 from setwise.cli import query_options as wishes
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -23,7 +23,6 @@ from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
 SHOWN = 4  # attributes of an item in a table
-Rows = NDArray[np.intp]
 
 
 def recommend(

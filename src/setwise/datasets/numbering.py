@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Ints
 from setwise.errors import MalformedFile
 from setwise.model.ragged import Ragged
 
-Rows = NDArray[np.int64]
-Numbers = Sequence[int] | Rows
+Numbers = Sequence[int] | Ints
 
 LATEST = 500  # items a history holds at most, the latest: else a session of n slates would cost n²
 
@@ -71,12 +71,12 @@ def grouped(owner: Numbers, values: Numbers, count: int, time: ArrayLike | None 
     return Ragged.cut(items[order], np.bincount(owners, minlength=count))
 
 
-def as_rows(given: Numbers) -> Rows:
+def as_rows(given: Numbers) -> Ints:
     """An array of int64 over whatever holds the numbers, without copying an ``array('q')``."""
     return np.frombuffer(given, np.int64) if isinstance(given, array) and len(given) else np.asarray(given, np.int64)
 
 
-def windows(values: Rows, starts: Rows, ends: Rows) -> Ragged:
+def windows(values: Ints, starts: Ints, ends: Ints) -> Ragged:
     """values[start : end] for each pair, the last ``LATEST`` of it; windows may overlap."""
     starts = np.maximum(starts, ends - LATEST)
     lengths = ends - starts

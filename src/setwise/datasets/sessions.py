@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Ints
 from setwise._validation import frozen, whole_number
 from setwise.errors import InvalidInput
-from setwise.model.ragged import Ragged, Rows
+from setwise.model.ragged import Ragged
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,7 @@ class Sessions:
         return len(self.ids)
 
     @property
-    def popularity(self) -> Rows:
+    def popularity(self) -> Ints:
         """How often each item occurs."""
         return np.bincount(self.items.values, minlength=self.n_items)
 
@@ -158,7 +159,7 @@ class Slates:
         )
 
 
-def parted(n: int, shares: Sequence[float], seed: int = 0) -> list[Rows]:
+def parted(n: int, shares: Sequence[float], seed: int = 0) -> list[Ints]:
     """0 … n − 1 at random in parts of these shares (they sum to one): for training, validation and test."""
     order = np.random.default_rng(whole_number("seed", seed, least=0)).permutation(n)
     if not all(share > 0 for share in shares) or abs(sum(shares) - 1) > 1e-9:
@@ -168,7 +169,7 @@ def parted(n: int, shares: Sequence[float], seed: int = 0) -> list[Rows]:
     return [np.sort(part) for part in np.split(order, np.round(np.cumsum(shares)[:-1] * n).astype(int))]
 
 
-def _picked(column: Sequence[Any], rows: Rows) -> Sequence[Any]:
+def _picked(column: Sequence[Any], rows: Ints) -> Sequence[Any]:
     return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
 
 

@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -34,9 +35,6 @@ from setwise.model.catalog import Catalog, Sink
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
 from setwise.model.users import User
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _CHUNK = 2000  # users drawn together
 TASTE, MOOD, HISTORY = 8, 4, 15  # dimensions of taste and mood; songs in a history

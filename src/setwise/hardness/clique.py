@@ -44,8 +44,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Floats, Rows
 from setwise._validation import index_array, real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.hardness.graph import Graph
@@ -53,9 +54,6 @@ from setwise.hardness.reduction import Reduction
 from setwise.hardness.unit_vectors import near_orthogonal
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Constant, PiecewiseLinear
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _SLACK = 1e-3  # what (*) must have to spare: far more than the rounding of float32
 

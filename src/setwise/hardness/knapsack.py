@@ -32,6 +32,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Rows
 from setwise._validation import index_array, real_array, require_shape
 from setwise.errors import InvalidInput
 from setwise.hardness.reduction import Reduction
@@ -39,8 +40,6 @@ from setwise.hardness.tokens import Words, refused_at
 from setwise.hardness.whole_numbers import require_small_sums, whole_array
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Constant, PiecewiseLinear, Reward
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Ints
 from setwise._validation import index_array, real_number, whole_number
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.hardness.knapsack import capacity_reward, refuse_capacity
@@ -36,9 +37,6 @@ from setwise.hardness.whole_numbers import require_small_sums, whole_array
 from setwise.model.instance import Instance
 from setwise.model.rewards import Linear
 
-Integers = NDArray[np.int64]
-Floats = NDArray[np.float64]
-
 UNIT = 2.0**-53
 
 
@@ -46,9 +44,9 @@ UNIT = 2.0**-53
 class QuadraticKnapsack:
     """profit p_i (n,), pair p_ij (n, n) symmetric with an empty diagonal, weight y (n,), capacity t, and a name."""
 
-    profit: Integers
-    pair: Integers
-    weight: Integers
+    profit: Ints
+    pair: Ints
+    weight: Ints
     capacity: int
     name: str = ""
 
@@ -129,7 +127,7 @@ class _Rows:
             raise MalformedFile(self.path, self.line, f"{what}: {count} expected on this line, got {len(words)}")
         return words
 
-    def numbers(self, count: int, what: str) -> Integers:
+    def numbers(self, count: int, what: str) -> Ints:
         words = self._words(count, what)
         return wholes(self.path, [self.line] * count, words, f"each of the {what}")
 
@@ -175,7 +173,7 @@ def solution_to_quadratic_knapsack(problem: QuadraticKnapsack, rows: ArrayLike) 
     return np.sort(chosen[chosen < problem.n_items])
 
 
-def _log(weight: Floats | Integers) -> Floats:
+def _log(weight: Floats | Ints) -> Floats:
     with np.errstate(divide="ignore"):
         return np.asarray(np.log(weight))
 

@@ -11,12 +11,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 _ROUNDS = 1000
 _AIM = 0.95  # clip somewhat below δ: the iterates come close to what is aimed at, and need not reach it

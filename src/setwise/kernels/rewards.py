@@ -11,10 +11,8 @@ from typing import Any
 import numpy as np
 from numba import njit, types
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from setwise._types import Floats, Ints
 
 LOGISTIC = 0  # its code
 LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
@@ -58,7 +56,7 @@ def reward_value(code: int, parameter: Floats, knot: Floats, x: float) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def table_value(code: Integers, parameter: Floats, first_knot: Integers, knot: Floats, f: int, x: float) -> float:
+def table_value(code: Ints, parameter: Floats, first_knot: Ints, knot: Floats, f: int, x: float) -> float:
     """f(x) for function number f of a whole ``RewardTable``."""
     if code[f] == LOGISTIC:
         z = parameter[f, 0] * x + parameter[f, 1]

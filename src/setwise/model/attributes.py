@@ -15,9 +15,8 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Ints
 from setwise.errors import InvalidInput
-
-Labels = NDArray[np.int64]
 
 
 class Strings:
@@ -254,7 +253,7 @@ class Attributes(Mapping[str, Column]):
                 result &= np.isin(column, _numbers(name, condition))
         return result
 
-    def labels(self, name: str, rows: NDArray[np.intp]) -> Labels:
+    def labels(self, name: str, rows: NDArray[np.intp]) -> Ints:
         """A number for each of ``rows`` such that equal values, and only those, share it; −1 for a missing value."""
         column = self[name]
         if isinstance(column, Categorical):

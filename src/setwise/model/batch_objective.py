@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise.model.catalog import Catalog
-
-Floats = NDArray[np.float64]
 
 _TOGETHER = 4096  # slates
 

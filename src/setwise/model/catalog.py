@@ -24,6 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Array
 from setwise._validation import frozen, index_array, numbers, real_array
 from setwise.errors import InvalidInput
 from setwise.model import rewards as reward_families
@@ -32,8 +33,6 @@ from setwise.model.ids import IdChoice, Ids
 from setwise.model.rewards import Logistic, RewardChoice, reward_classes
 from setwise.model.users import User
 from setwise.storage import artifact
-
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

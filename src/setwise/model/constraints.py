@@ -13,11 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Rows
 from setwise._validation import index_array, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.instance import Instance
-
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

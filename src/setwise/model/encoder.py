@@ -13,13 +13,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Array, Floats
 from setwise._validation import real_array
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 HISTORY = 100  # at most so many of the latest items of a history are read
 _TOGETHER = 4096  # histories

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Array
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.attributes import Strings
 
-Array = NDArray[Any]
 IdChoice = Sequence[int] | Sequence[str] | Array
 
 

@@ -19,18 +19,16 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Floats, Ints, Rows
 from setwise._validation import LARGEST, frozen, index_array, is_frozen, numbers, real_array, require_shape
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model import objective
-from setwise.model.attributes import Attributes, Labels
+from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
 from setwise.model.users import User
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
 
@@ -66,7 +64,7 @@ class Instance:
         self.candidates = np.arange(m) if candidates is None else _whole("candidates", candidates, m)
         self.positions = None if positions is None else _whole("positions", positions, m)
         _refuse_repetition(self.candidates, self.positions)
-        self.groups: Mapping[str, Labels] = _labelled(groups, m)
+        self.groups: Mapping[str, Ints] = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
 
     # --- constructors ---
@@ -199,13 +197,13 @@ def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tu
     return logit[:, back[:, None], back], None if sink_logit is None else sink_logit[:, back]
 
 
-class _Groups(Mapping[str, Labels]):
+class _Groups(Mapping[str, Ints]):
     """Labels by name, made only when a constraint asks for them."""
 
-    def __init__(self, names: Collection[str], labels: Callable[[str], Labels]) -> None:
+    def __init__(self, names: Collection[str], labels: Callable[[str], Ints]) -> None:
         self._names, self._labels = names, labels
 
-    def __getitem__(self, name: str) -> Labels:
+    def __getitem__(self, name: str) -> Ints:
         return self._labels(name)
 
     def __contains__(self, name: object) -> bool:
@@ -266,7 +264,7 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
         raise InvalidInput("groups", "a mapping {name: one value a candidate}", repr(groups), "write groups={...}")
     table = Attributes.of(groups, m)
 
-    def labels(name: str) -> Labels:
+    def labels(name: str) -> Ints:
         column = table[name]
         if isinstance(column, np.ndarray) and column.dtype.kind == "i":
             return column.astype(np.int64)

@@ -18,16 +18,14 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Floats, Rows
 from setwise._validation import index_array
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import evaluate
 from setwise.model.users import User
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 def set_value(catalog: Catalog, user: ArrayLike | User, items: ArrayLike, positions: ArrayLike | None = None) -> float:

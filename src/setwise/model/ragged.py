@@ -8,18 +8,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Ints
 from setwise._validation import frozen
 from setwise.errors import InvalidInput
-
-Rows = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
     """Lists of row numbers of different lengths: list r is values[offsets[r] : offsets[r + 1]]."""
 
-    values: Rows
-    offsets: Rows
+    values: Ints
+    offsets: Ints
 
     @classmethod
     def of(cls, lists: Iterable[ArrayLike]) -> Ragged:
@@ -38,24 +37,24 @@ class Ragged:
     def __len__(self) -> int:
         return len(self.offsets) - 1
 
-    def __getitem__(self, row: int) -> Rows:
+    def __getitem__(self, row: int) -> Ints:
         row = range(len(self))[row]
         return self.values[self.offsets[row] : self.offsets[row + 1]]
 
-    def __iter__(self) -> Iterator[Rows]:
+    def __iter__(self) -> Iterator[Ints]:
         return (self[row] for row in range(len(self)))
 
     @property
-    def lengths(self) -> Rows:
+    def lengths(self) -> Ints:
         """How long each list is."""
         return np.diff(self.offsets)
 
     @property
-    def owner(self) -> Rows:
+    def owner(self) -> Ints:
         """The list that each of ``values`` belongs to."""
         return np.repeat(np.arange(len(self)), self.lengths)
 
-    def places(self, lists: ArrayLike) -> Rows:
+    def places(self, lists: ArrayLike) -> Ints:
         """Where in ``values`` the entries of these lists are, list after list."""
         chosen = np.asarray(lists, np.int64)
         lengths = self.lengths[chosen]
@@ -71,7 +70,7 @@ class Ragged:
         """The entries where ``mask`` (aligned with values) is true; lists may come out empty."""
         return Ragged.cut(self.values[mask], np.bincount(self.owner[mask], minlength=len(self)))
 
-    def holds(self, lists: Rows, values: Rows) -> NDArray[np.bool_]:
+    def holds(self, lists: Ints, values: Ints) -> NDArray[np.bool_]:
         """Whether each of these lists holds the value beside it."""
         n = 1 + max(self.values.max(initial=0), values.max(initial=0))
         held, asked = np.sort(self.owner * n + self.values), lists * n + values
@@ -82,7 +81,7 @@ class Ragged:
         """These lists, then the others."""
         return Ragged.cut(np.concatenate([self.values, others.values]), np.concatenate([self.lengths, others.lengths]))
 
-    def padded(self, width: int) -> tuple[Rows, NDArray[np.bool_]]:
+    def padded(self, width: int) -> tuple[Ints, NDArray[np.bool_]]:
         """The last ``width`` entries of every list as a rectangle, and which of its places are filled (the first)."""
         lengths = np.minimum(self.lengths, width)
         filled = np.arange(width) < lengths[:, None]

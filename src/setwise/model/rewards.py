@@ -23,10 +23,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats
 from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
-
-Floats = NDArray[np.float64]
 
 
 def _error(eps: float) -> float:

@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.preferences.attention_sum import UNIT, largest_sums
@@ -38,9 +39,6 @@ from setwise.ranking import Ranking, rank
 
 if TYPE_CHECKING:
     from setwise.preferences.halo_mnl import MNL
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 TOLERANCE = 1e-9  # of the largest price: by how much a set would have to be better to disprove ``proven``
 _COARSEST = 1e-3  # rounding of an exponent beyond which a search would be a guess

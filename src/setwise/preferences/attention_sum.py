@@ -32,15 +32,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import LARGEST
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Reward
-
-Floats = NDArray[np.float64]
 
 UNIT = 2.0**-52
 TINIEST = 1e-300  # errors below it are out of reach unless nothing has to be summed

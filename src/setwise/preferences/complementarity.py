@@ -13,8 +13,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Floats, Rows
 from setwise._validation import index_array, real_array
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
@@ -22,9 +23,6 @@ from setwise.model.rewards import Linear
 from setwise.model.users import User
 from setwise.preferences.attention_sum import AttentionSum, require_reachable
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class Complementarity:

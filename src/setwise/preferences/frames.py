@@ -12,11 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import real_array
 from setwise.errors import InvalidInput
 from setwise.model.ids import Ids
-
-Floats = NDArray[np.float64]
 
 
 def wide(frame: Any, utility: Any, item: str) -> tuple[Floats, Floats, NDArray[Any]]:

@@ -20,6 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -43,9 +44,6 @@ from setwise.preferences.complementarity import Complementarity
 from setwise.preferences.likelihood import Fit, Likelihood, Score, maximise
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size, shares
 from setwise.storage import artifact
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _HIGHEST = 700.0  # e^700 is still a double
 _VANISHED = -800.0  # e^−800 is not

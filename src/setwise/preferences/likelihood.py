@@ -18,16 +18,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import real_number
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.preferences.choice_log import ChoiceLog
 
 if TYPE_CHECKING:
     from setwise.preferences.halo_mnl import MNL
-
-Floats = NDArray[np.float64]
 
 MOST_STEPS = 1000  # of L-BFGS; a few hundred are usual
 GRADIENT = 1e-5  # of the mean loss: where a fit counts as converged; far below the error of any estimate

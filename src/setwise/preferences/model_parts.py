@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Floats, Rows
 from setwise._validation import real_array, real_number, whole_number
 from setwise.errors import InvalidInput
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 def require_items(n: int) -> None:

@@ -12,12 +12,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Ints
 from setwise.kernels.rewards import FAST, ONE, logistic_32, reward_value
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 SMALLEST_WEIGHT = 1e-305  # below every positive weight: keeps 0/0, no attention at all, at 0
 LARGEST_RATIO = np.float32(1e30)
@@ -46,16 +43,16 @@ def best_subset(
     base: Floats,
     sink_logit: Floats,
     sink_score: Floats,
-    code: Integers,
+    code: Ints,
     parameter: Floats,
-    first_knot: Integers,
+    first_knot: Ints,
     knot: Floats,
     reward_class: Any,
     pinned: Any,
     open_rows: Any,
-    labels: Integers,
-    limits: Integers,
-    counts: Integers,
+    labels: Ints,
+    limits: Ints,
+    counts: Ints,
     k: int,
 ) -> tuple[Any, int, bool]:
     """Visit every feasible set once, depth first: the best, how many there were, and whether all values were finite.
@@ -135,7 +132,7 @@ def best_subset(
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sums_without(
-    weight: Floats, score: Floats, sink: Floats, i: int, members: Integers, size: int, leaving: int, sums: Floats
+    weight: Floats, score: Floats, sink: Floats, i: int, members: Ints, size: int, leaving: int, sums: Floats
 ) -> None:
     """N_i and D_i over the members but the leaving one, into sums (2, H)."""
     for h in range(len(score)):

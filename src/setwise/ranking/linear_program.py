@@ -20,9 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats
 from setwise.errors import InvalidInput, SetwiseError
-
-Floats = NDArray[np.float64]
 
 INTEGRAL = 1e-6  # an entry this close to a bound is on it
 FEASIBLE = 1e-6  # how far a row of largest entry 1 may miss its bounds, relative to a bound above 1

@@ -40,6 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
@@ -50,9 +51,6 @@ from setwise.ranking.partial_set import Growing, best_of
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.ranker import Ranker, Ranking
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 NOBODY: Rows = np.zeros(0, np.intp)
 SOLUTIONS, CLUSTERS, TOP = 100, 64, 2

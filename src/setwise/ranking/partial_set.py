@@ -15,14 +15,11 @@ from collections.abc import Iterable
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _BLOCK = 1 << 13  # members × newcomers × heads looked at in one go: arrays of 64 KB stay in the cache
 

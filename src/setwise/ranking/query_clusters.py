@@ -16,12 +16,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model.instance import FLOOR, Instance
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _TOLD_APART = -30.0  # weights below e^−30 of the row's largest are the same nothing when rows are compared
 _ROUNDS = 10  # of assigning rows and centring clusters

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import milliseconds, whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -29,10 +30,6 @@ from setwise.ranking.ranker import Ranker, Ranking
 if TYPE_CHECKING:
     from setwise.ranking.swap_kernels import Problem, Search
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
-
-# Evaluations when no budget is given: enough for 0.999 of the best known on trained catalogues (k = 5 and 10), fewer
 # for small problems and more for large ones by the size of a neighbourhood, k m pairs.
 ENOUGH, ENOUGH_A_PAIR, LEAST_A_PAIR, ENOUGH_A_SET = 400_000, 1_000, 100, 100
 ANCHORS = 8  # of each kind

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Ints
 from setwise.kernels.rewards import LOGISTIC, add_rewards, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,
@@ -28,10 +28,6 @@ from setwise.ranking.kernels import (
     newcomer_averages,
     sums_without,
 )
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 
 LEAST_GAIN = 1e-13  # relative; below it is rounding
 
@@ -51,33 +47,33 @@ class Problem(NamedTuple):
     score: Floats  # (H, m)
     base: Floats  # (m,)
     sink: Floats  # (2, H, m) z_i s_0 and z_i
-    code: Integers  # the RewardTable
+    code: Ints  # the RewardTable
     parameter: Floats
-    first_knot: Integers
+    first_knot: Ints
     knot: Floats
-    reward_class: Integers  # (m,)
+    reward_class: Ints  # (m,)
     free: Any  # (m,) may be chosen and may be dropped
-    pinned: Integers
-    labels: Integers  # (G, m)
-    limits: Integers  # (G,)
-    slot: Integers  # (m, 2) item and place in an ordered slate; (0, 2) in a set
-    pair_at: Integers  # (items, places) the candidate that is this item in this place, or −1
-    anchors: Integers  # where climbs start
+    pinned: Ints
+    labels: Ints  # (G, m)
+    limits: Ints  # (G,)
+    slot: Ints  # (m, 2) item and place in an ordered slate; (0, 2) in a set
+    pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
+    anchors: Ints  # where climbs start
     k: int
 
 
 class Search(NamedTuple):
     """The state of a search and its scratch space: allocated once, resumable."""
 
-    members: Integers  # (k,) the current set, pinned first
-    best: Integers  # (k,)
-    proposal: Integers  # (k,)
-    counts: Integers  # (G, labels) members by label
-    tally: Integers  # (5,)
+    members: Ints  # (k,) the current set, pinned first
+    best: Ints  # (k,)
+    proposal: Ints  # (k,)
+    counts: Ints  # (G, labels) members by label
+    tally: Ints  # (5,)
     value: Floats  # (2,)
     random: Any  # (1,) uint64
-    trial: Integers  # (k,)
-    order: Integers  # (k,)
+    trial: Ints  # (k,)
+    order: Ints  # (k,)
     total: Floats  # (m,) the value of the set with each newcomer
     argument: Floats  # (m,) a_i with each newcomer
     total_32: Any  # (m,) the same in single precision
@@ -88,7 +84,7 @@ class Search(NamedTuple):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def value_without(problem: Problem, members: Integers, size: int, leaving: int, sums: Floats) -> float:
+def value_without(problem: Problem, members: Ints, size: int, leaving: int, sums: Floats) -> float:
     """F of the members but the leaving one (−1: nobody leaves)."""
     weight, score, sink, base, reward_class = (
         problem.weight,
@@ -181,7 +177,7 @@ def recount(problem: Problem, search: Search) -> None:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def holds(members: Integers, size: int, c: int) -> bool:
+def holds(members: Ints, size: int, c: int) -> bool:
     """Whether c is a member."""
     found = False
     for place in range(size):
@@ -233,7 +229,7 @@ def best_exchange(problem: Problem, search: Search, only_add: bool) -> tuple[flo
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def keeps_limits(problem: Problem, members: Integers, size: int) -> bool:
+def keeps_limits(problem: Problem, members: Ints, size: int) -> bool:
     """Whether no group has too many of these members."""
     for group in range(len(problem.limits)):
         for place in range(size):
@@ -283,7 +279,7 @@ def best_reordering(problem: Problem, search: Search, least: float) -> bool:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def adopt(problem: Problem, search: Search, members: Integers, size: int) -> None:
+def adopt(problem: Problem, search: Search, members: Ints, size: int) -> None:
     """Make these the current set, and the best one if it is."""
     search.members[:size] = members[:size]
     search.tally[SIZE] = size

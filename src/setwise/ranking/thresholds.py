@@ -31,8 +31,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -40,9 +40,6 @@ from setwise.model.rewards import evaluate
 from setwise.ranking.lp_search import CLUSTERS, SOLUTIONS, AuxiliaryProblems, CandidateSolutions, Guess, Search
 from setwise.ranking.partial_set import Sums
 from setwise.ranking.ranker import Ranker, Ranking
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 class Thresholds(AuxiliaryProblems):

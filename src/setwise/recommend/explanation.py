@@ -19,12 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.recommend.pipeline import Request
 from setwise.recommend.slate import Slate
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 TOP_K, GREEDY, BEAM = "knn", "greedy", "beam"
 

@@ -19,8 +19,9 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Rows
 from setwise._validation import milliseconds, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model import objective
@@ -37,8 +38,6 @@ from setwise.retrieval.snapshot import Found
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.score_order import Scored
-
-Rows = NDArray[np.intp]
 
 PER_HEAD = 2  # of each cell by every head alone, when there are several
 CERTIFY_MS = 100.0  # for the certificate when no budget is given

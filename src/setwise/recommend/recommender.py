@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from setwise._types import Rows
 from setwise._validation import listed, whole_number
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
@@ -43,7 +44,6 @@ from setwise.storage import artifact
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
 
-Rows = NDArray[np.intp]
 Asker = tuple[Any, Rows]  # a user, and the rows of what he or she has heard
 
 CANDIDATES = (

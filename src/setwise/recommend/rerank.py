@@ -36,8 +36,6 @@ from setwise.model.instance import Instance
 from setwise.model.rewards import Logistic, Reward
 from setwise.ranking import rank, warm_up
 
-Floats = NDArray[np.float64]
-
 LEAST = 2_000  # sets that are looked at without a budget, at least: a millisecond or two, and short lists have no more
 EFFORT = 10  # times k · m sets are looked at without a budget: growing greedily is one time, all exchanges another
 

@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 @dataclass(frozen=True, eq=False)

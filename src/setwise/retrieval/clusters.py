@@ -18,13 +18,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats32, Rows
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.retrieval.partition import Partition
 
-Floats32 = NDArray[np.float32]
-Rows = NDArray[np.intp]
 Tick = Callable[[int], None]
 
 _MANY = 256  # cells; beyond, fewer items a cell are enough

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._progress import Progress
+from setwise._types import Rows
 from setwise._validation import whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
@@ -36,8 +37,6 @@ from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.snapshot import Found, State, alone, excluded, hidden, questions, together
 from setwise.storage import artifact
-
-Rows = NDArray[np.intp]
 
 _GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # what every backend is built from; the rest are options
 

@@ -26,9 +26,8 @@ from llvmlite import binding, ir
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numpy.typing import NDArray
 
-Floats32 = NDArray[np.float32]
+from setwise._types import Floats32
 
 LANES = 16  # items in a tile
 SEGMENT = 4096  # items whose approximate scores are held at a time: they stay in the cache

@@ -16,11 +16,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Floats32
 from setwise.retrieval.int8_tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
-
-Floats32 = NDArray[np.float32]
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 

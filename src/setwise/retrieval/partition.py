@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats32
 from setwise._validation import require_shape
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
-
-Floats32 = NDArray[np.float32]
 
 
 @dataclass(frozen=True, eq=False)

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Array, Floats
 from setwise.kernels.rewards import table_value
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 

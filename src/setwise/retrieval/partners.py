@@ -12,15 +12,12 @@ for the value of the pair,
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import RewardTable
 from setwise.model.users import User
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 
 def followers(catalog: Catalog, user: User, leader: int, rows: Rows, most: int) -> Rows:

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats
 from setwise._validation import whole_number
 from setwise.model import objective
 from setwise.model.catalog import Catalog
@@ -32,8 +33,6 @@ from setwise.model.rewards import Reward, evaluate
 from setwise.model.users import User
 from setwise.retrieval.backends import protocol as neighbors
 from setwise.retrieval.backends.protocol import Neighbors, item_vectors, user_vector
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats32, Rows
 from setwise._validation import index_array, whole_number
 from setwise.errors import Infeasible
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.retrieval.backends.brute_force import Oracle
-from setwise.retrieval.backends.protocol import Floats32, Hits, Neighbors, tamed, user_vector
+from setwise.retrieval.backends.protocol import Hits, Neighbors, tamed, user_vector
 from setwise.retrieval.partition import Partition
 
-Rows = NDArray[np.intp]
 Barred = NDArray[np.bool_] | None  # (n,) the rows that must not be returned, or None when all may be
 Passes = list[tuple[slice, int, int]]  # which of a user's questions, how many of every cell answer, how many wait
 

@@ -12,12 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Rows
 from setwise.errors import UnknownId
 from setwise.model.attributes import Categorical, Column, Strings
 from setwise.model.catalog import Catalog
 from setwise.service.schemas import Attribute, Item
-
-Rows = NDArray[np.intp]
 
 TITLES = ("title", "name")  # what an item is called, the first that there is
 SEARCHED = ("title", "artist", "name")  # or every text, where there is none of them

@@ -27,18 +27,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from setwise._types import Floats, Floats32
 from setwise._validation import whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
 from setwise.training.embeddings import unit
 from setwise.training.network import CORRECTION_DECAY, Items, Reader, Shape
-
-Floats = NDArray[np.float64]
-Vectors = NDArray[np.float32]
 
 FEATURES = ("bag", "vectors", "means", "similarities")
 TASKS = ("set", "item")
@@ -54,7 +51,7 @@ class FlatModel:
     def __init__(
         self,
         model: str,
-        embeddings: Vectors,
+        embeddings: Floats32,
         features: str = "means",
         task: str = "set",
         reach: int = 15,
@@ -96,7 +93,7 @@ class FlatModel:
 class PointwiseNetwork(nn.Module):
     """a_i = base_i · u⁰ + bias_i: the user's liking of an item, the same in any company."""
 
-    def __init__(self, n_items: int, dim: int = 32, embeddings: Vectors | None = None) -> None:
+    def __init__(self, n_items: int, dim: int = 32, embeddings: Floats32 | None = None) -> None:
         super().__init__()
         self.items = Items(n_items, whole_number("dim", dim), embeddings)
         self.reader = Reader(Shape(dim=dim))
@@ -114,14 +111,14 @@ class PointwiseNetwork(nn.Module):
         return argument
 
 
-def _means(lists: Ragged, vectors: Vectors) -> Vectors:
+def _means(lists: Ragged, vectors: Floats32) -> Floats32:
     """The mean vector of each list, zero for an empty one."""
     total = np.zeros((len(lists), vectors.shape[1]), np.float64)
     np.add.at(total, lists.owner, vectors[lists.values])
     return np.asarray(total / np.maximum(lists.lengths, 1)[:, None], np.float32)
 
 
-def _slate_rows(slates: Slates, vectors: Vectors, features: str, reach: int, width: int) -> Floats:
+def _slate_rows(slates: Slates, vectors: Floats32, features: str, reach: int, width: int) -> Floats:
     if features == "bag":
         known, shown = slates.history.lengths[:, None], slates.shown.lengths[:, None]
         total = known * _means(slates.history, vectors) + shown * _means(slates.shown, vectors)
@@ -137,7 +134,7 @@ def _slate_rows(slates: Slates, vectors: Vectors, features: str, reach: int, wid
     return np.concatenate([_spread(slates.shown, column) for column in rows.T], axis=1)
 
 
-def _side_by_side(lists: Ragged, vectors: Vectors, width: int) -> Floats:
+def _side_by_side(lists: Ragged, vectors: Floats32, width: int) -> Floats:
     rows, filled = lists.padded(width)
     return np.asarray((vectors[rows] * filled[..., None]).reshape(len(lists), -1))
 
@@ -149,7 +146,7 @@ def _spread(lists: Ragged, column: Floats) -> Floats:
     return np.stack([np.minimum.reduceat(column, starts), mean, np.maximum.reduceat(column, starts)], axis=1)
 
 
-def _item_rows(slates: Slates, vectors: Vectors, features: str, reach: int) -> Floats:
+def _item_rows(slates: Slates, vectors: Floats32, features: str, reach: int) -> Floats:
     owner, items = slates.shown.owner, vectors[slates.shown.values]
     if features == "bag":
         return np.asarray(items, np.float64)
@@ -169,7 +166,7 @@ def _item_rows(slates: Slates, vectors: Vectors, features: str, reach: int) -> F
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _nearest(slates: Slates, vectors: Vectors, reach: int) -> Floats:
+def _nearest(slates: Slates, vectors: Floats32, reach: int) -> Floats:
     """The largest cosine of each item shown with an item of the history, −1 without history."""
     heard, known = slates.history.padded(reach)
     shown, filled = slates.shown.padded(int(slates.shown.lengths.max()))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise._validation import whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -21,8 +22,6 @@ from setwise.model.rewards import Logistic
 
 if TYPE_CHECKING:
     from setwise.training.simple_transformer import SimpleTransformer
-
-Floats = NDArray[np.float64]
 
 LEAST_SCALE = 1e-3  # a flatter f would say nothing; it must increase
 _STEPS = 100

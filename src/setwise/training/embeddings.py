@@ -15,11 +15,10 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats32
 from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
-
-Vectors = NDArray[np.float32]
 
 MOST_SPECTRAL = 5000  # items: the matrix is dense
 LEAST_INFORMATION = -2.0  # what two items that never meet are taken to say, at least
@@ -27,7 +26,7 @@ LEAST_INFORMATION = -2.0  # what two items that never meet are taken to say, at 
 
 def word2vec(
     sessions: Sessions, dim: int = 64, epochs: int = 10, window: int = 10, seed: int = 0, workers: int = 1
-) -> Vectors:
+) -> Floats32:
     """One vector an id (n_items, dim), zero for ids that no session holds."""
     options = {
         "vector_size": whole_number("dim", dim),
@@ -46,7 +45,7 @@ def word2vec(
     return frozen(vectors)
 
 
-def spectral(sessions: Sessions, dim: int = 32) -> Vectors:
+def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
     """The same idea without a random step, for up to MOST_SPECTRAL items: eigenvectors of pointwise mutual information.
 
     M_ij = log((c_ij + ½) Σc / ((c_i + 1)(c_j + 1))), at least LEAST_INFORMATION, with c_ij the number of sessions that
@@ -80,7 +79,7 @@ def spectral(sessions: Sessions, dim: int = 32) -> Vectors:
     return frozen(result)
 
 
-def unit(vectors: NDArray[np.floating]) -> Vectors:
+def unit(vectors: NDArray[np.floating]) -> Floats32:
     """Every vector at length one, so that inner products are cosines; zero stays zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(length > 0, length, 1), np.float32)

@@ -17,13 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Ints
 from setwise._validation import frozen
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.model.ragged import Ragged
 from setwise.training.showing import shown_slates
 from setwise.training.simple_transformer import SimpleTransformer
-
-Rows = NDArray[np.int64]
 
 HISTORY = 15  # items of a session that are taken for known, as in the paper; fewer of a short one
 
@@ -57,7 +56,7 @@ class Cuts:
         known = place < np.minimum(history, items.lengths // 2)[owner]
         return cls(sessions, items.kept(known), items.kept(~known))
 
-    def taken(self, rows: Rows) -> Cuts:
+    def taken(self, rows: Ints) -> Cuts:
         """Some of the sessions."""
         return Cuts(self.sessions.taken(rows), self.history.taken(rows), self.hits.taken(rows))
 

@@ -7,16 +7,14 @@ from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from setwise._types import Floats32
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.encoder import Encoder
 from setwise.model.rewards import Logistic
 from setwise.training.network import SimpleNetwork
 from setwise.training.simple_transformer import SimpleTransformer
-
-Array = NDArray[np.float32]
 
 
 @torch.no_grad()
@@ -67,5 +65,5 @@ def _encoder(network: SimpleNetwork, x: Tensor) -> Encoder:
     )
 
 
-def _array(tensor: Tensor) -> Array:
+def _array(tensor: Tensor) -> Floats32:
     return np.array(tensor.detach().cpu().numpy(), np.float32)

@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from setwise._types import Floats32
 from setwise._validation import numbers, real_array, whole_number
 from setwise.datasets.sessions import Sessions, Slates, parted
 from setwise.errors import InvalidInput
@@ -45,15 +46,13 @@ BEYOND_DOUBT = 2.0  # standard errors by which company must bring more hits
 CALIBRATIONS = 2  # rounds of showing and fitting: another reward shows other slates
 SESSION_DEFAULTS = {"dim": 64, "reading": "direction", "learning_rate": 0.01, "weight_decay": 0.003}
 
-Vectors = NDArray[np.float32]
-
 
 def learn(
     data: Sessions | Slates,
     *,
     validation: Slates | None = None,
     loss: str = "item",
-    embeddings: str | Vectors | None = "auto",
+    embeddings: str | Floats32 | None = "auto",
     k: int = 10,
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | None = None,
@@ -141,7 +140,7 @@ class _Teacher:
         Catalog(nothing, nothing, nothing, ids=list(self.ids), attributes=dict(self.attributes))  # refuse at once
         device_named(device)
 
-    def network(self, embeddings: Vectors | None) -> SimpleNetwork:
+    def network(self, embeddings: Floats32 | None) -> SimpleNetwork:
         """A new network from the seed."""
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(hash_of(self.schedule.seed))
@@ -178,7 +177,7 @@ class _Teacher:
         return {"shape": asdict(self.shape), "schedule": asdict(self.schedule), "stages": stages}
 
     def from_slates(
-        self, slates: Slates, validation: Slates | None, loss: str, embeddings: str | Vectors | None
+        self, slates: Slates, validation: Slates | None, loss: str, embeddings: str | Floats32 | None
     ) -> SimpleTransformer:
         """Learn from outcomes."""
         if validation is None:
@@ -211,7 +210,7 @@ class _Teacher:
         chosen = models[kept]
         return SimpleTransformer(chosen.catalog(), chosen.encoder, {**self.summary(), "log_loss": losses, "kept": kept})
 
-    def from_sessions(self, sessions: Sessions, embeddings: str | Vectors | None, k: int) -> SimpleTransformer:
+    def from_sessions(self, sessions: Sessions, embeddings: str | Floats32 | None, k: int) -> SimpleTransformer:
         """Learn from what went together."""
         sessions = sessions.shuffled_where_unordered(self.schedule.seed).distinct()
         usable = np.flatnonzero(sessions.items.lengths >= 2)
@@ -268,7 +267,7 @@ class _Teacher:
         summary = {**chosen.summary, **self.summary(), "hits": hits, "kept": kept}
         return SimpleTransformer(chosen.catalog(), chosen.encoder, summary)
 
-    def embeddings(self, given: str | Vectors | None, sessions: Sessions) -> Vectors | None:
+    def embeddings(self, given: str | Floats32 | None, sessions: Sessions) -> Floats32 | None:
         """What the input layer starts from: unit vectors, so that inner products are cosines."""
         if given is None:
             return None
@@ -286,7 +285,7 @@ class _Teacher:
             )
         return unit(self._cached(given, sessions, lambda: spectral(sessions, self.shape.dim)))
 
-    def _cached(self, kind: str, sessions: Sessions, make: Callable[[], Vectors]) -> Vectors:
+    def _cached(self, kind: str, sessions: Sessions, make: Callable[[], Floats32]) -> Floats32:
         """With a checkpoint, embeddings are made once: word2vec may be half the work."""
         if self.checkpoint is None:
             return make()

@@ -21,10 +21,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Ints
 from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput
-from setwise.model.ragged import Ragged, Rows
+from setwise.model.ragged import Ragged
 
 KINDS = ("uniform", "popular", "hard")
 
@@ -41,9 +42,9 @@ class _Cuts:
 
     sessions: Sessions
     history: Ragged
-    shown: Rows
+    shown: Ints
 
-    def slates(self, shown: Rows, outcome: float) -> Slates:
+    def slates(self, shown: Ints, outcome: float) -> Slates:
         """These histories with the items ``shown`` (B, size), all of one outcome."""
         values = np.full(shown.size, outcome, np.float32)
         lists = Ragged.cut(shown.ravel(), np.full(len(shown), shown.shape[1]))
@@ -104,10 +105,10 @@ def _cut(sessions: Sessions, history: int, size: int, anywhere: int | None) -> _
     return _Cuts(kept, Ragged.cut(heard.ravel(), np.full(len(kept), before)), shown)
 
 
-Draw = Callable[[Rows, Rows], Rows]  # (session, true item) of each place to fill -> an item, or -1 where there is none
+Draw = Callable[[Ints, Ints], Ints]  # (session, true item) of each place to fill -> an item, or -1 where there is none
 
 
-def _faked(cuts: _Cuts, kind: str, rng: np.random.Generator, pool: Sessions | None) -> Rows:
+def _faked(cuts: _Cuts, kind: str, rng: np.random.Generator, pool: Sessions | None) -> Ints:
     """Items (B, size) of the kind, distinct within a slate, none of which the session holds."""
     if kind not in KINDS:
         raise InvalidInput("kind", f"one of {', '.join(KINDS)}", repr(kind), "choose one of them")
@@ -123,7 +124,7 @@ def _faked(cuts: _Cuts, kind: str, rng: np.random.Generator, pool: Sessions | No
     return _filled(cuts, held, popular, _hard(cuts, known, held, rng))
 
 
-def _filled(cuts: _Cuts, held: _Held, draw: Draw, first: Draw | None = None) -> Rows:
+def _filled(cuts: _Cuts, held: _Held, draw: Draw, first: Draw | None = None) -> Ints:
     """What ``draw`` (in the first rounds ``first``) gives for every place, drawn again until it may stand there."""
     owner, true = np.repeat(np.arange(len(cuts.shown)), cuts.shown.shape[1]), cuts.shown.ravel()
     items = np.full(cuts.shown.shape, -1)
@@ -145,13 +146,13 @@ class _Held:
         self.n = max(sessions.n_items, 1)
         self.keys = np.sort(sessions.items.owner * self.n + sessions.items.values)
 
-    def __call__(self, owner: Rows, items: Rows) -> NDArray[np.bool_]:
+    def __call__(self, owner: Ints, items: Ints) -> NDArray[np.bool_]:
         wanted = owner * self.n + items
         place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
         return np.asarray(self.keys[place] == wanted)
 
 
-def _repeats(items: Rows) -> NDArray[np.bool_]:
+def _repeats(items: Ints) -> NDArray[np.bool_]:
     """Which entries of each row stand further left already."""
     order = np.argsort(items, axis=1, kind="stable")
     ordered = np.take_along_axis(items, order, 1)
@@ -172,7 +173,7 @@ def _popular(known: Sessions, rng: np.random.Generator) -> Draw:
     levels = popularity[order]
     fewest = min(FEWEST, len(order))
 
-    def draw(owner: Rows, true: Rows) -> Rows:
+    def draw(owner: Ints, true: Ints) -> Ints:
         level = popularity[true]
         first, last = np.searchsorted(levels, level / ALIKE, "left"), np.searchsorted(levels, level * ALIKE, "right")
         missing = np.maximum(fewest - (last - first), 0)
@@ -189,7 +190,7 @@ def _hard(cuts: _Cuts, known: Sessions, held: _Held, rng: np.random.Generator) -
     by_item = np.argsort(known.items.values, kind="stable")
     sessions_of = Ragged(frozen(known.items.owner[by_item]), frozen(np.r_[0, np.cumsum(known.popularity)]))
 
-    def draw(owner: Rows, true: Rows) -> Rows:
+    def draw(owner: Ints, true: Ints) -> Ints:
         owners = np.repeat(owner, OFFERS)
         shared = _any_of(cuts.history, owners, rng)
         met = np.full(len(owners), -1)
@@ -205,6 +206,6 @@ def _hard(cuts: _Cuts, known: Sessions, held: _Held, rng: np.random.Generator) -
     return draw
 
 
-def _any_of(lists: Ragged, rows: Rows, rng: np.random.Generator) -> Rows:
+def _any_of(lists: Ragged, rows: Ints, rng: np.random.Generator) -> Ints:
     """A random entry of each of these lists, none of them empty."""
     return np.asarray(lists.values[lists.offsets[rows] + rng.integers(lists.lengths[rows])])

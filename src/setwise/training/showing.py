@@ -13,13 +13,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Rows
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.instance import Instance
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, rank_many, ranker_named
-
-Rows = NDArray[np.intp]
 
 CANDIDATES = 120  # items searched for a user
 EVALUATIONS = 12_000  # sets valued for a user: a greedy growth and the swaps of a few starts

@@ -14,9 +14,7 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
-
+from setwise._types import Floats
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.batch_objective import many_arguments
@@ -30,8 +28,6 @@ from setwise.storage import artifact
 
 if TYPE_CHECKING:
     from setwise.training.calibration import Reliability
-
-Floats = NDArray[np.float64]
 
 
 class SimpleTransformer:

@@ -38,13 +38,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import evaluate
 from setwise.model.users import User
 
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 Groups = list[tuple[NDArray[np.int64], int]]  # a label an item, −1 for none, and how many with one label there may be
 
 _DENSE = 1000  # so many later items are looked at pair by pair

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model import objective
@@ -28,7 +29,6 @@ from setwise.model.users import User
 from setwise.verification.reference_proof import Proof
 from setwise.verification.slate_file import read_slate
 
-Floats = NDArray[np.float64]
 Verdict = tuple[bool, str]
 
 WITHIN = 1e-9  # relative to Σ |f_i|: how far numbers may be from the judge's

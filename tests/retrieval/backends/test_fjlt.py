@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
-from retrieval.backends.test_backend_conformance import check
 
+from retrieval.backends.test_backend_conformance import check
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.brute_force import Oracle
 from setwise.retrieval.backends.fjlt import FJLT, Transform, walsh_hadamard

@@ -18,6 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Ints
 from setwise.bounds.candidates.item_bounds import (
     DENOMINATOR,
     INNER,
@@ -33,9 +34,6 @@ from setwise.bounds.candidates.item_bounds import (
 )
 from setwise.bounds.candidates.pair_bounds import GIVEN, NONE, bound_members, bound_pairs, bound_whole, look_at, thin
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
 OPEN, FREE, NODES, SIZE, WORK, NEXT = 0, 1, 2, 3, 4, 5  # places in Tree.tally
 VALUE, CUT = 0, 1  # places in Tree.level
 MEMBERS, PLACES, STAGE, ROOT = 0, 1, 2, 3  # columns of Tree.kind
@@ -47,19 +45,19 @@ class Tree(NamedTuple):
     """The open nodes, a heap by bound; each points to the slot that keeps the node."""
 
     bound: Floats  # (slots,) heap
-    slot: Integers  # (slots,) heap
-    free: Integers  # (slots,) stack of slots not in use
-    kind: Integers  # (slots, 4): members, places, heads whose highest newcomer is known, whether a root
+    slot: Ints  # (slots,) heap
+    free: Ints  # (slots,) stack of slots not in use
+    kind: Ints  # (slots, 4): members, places, heads whose highest newcomer is known, whether a root
     chosen: NDArray[np.int32]  # (slots, k)
     mask: NDArray[np.uint64]  # (slots, words): the candidates, one bit each
-    tally: Integers  # (6,): open nodes, free slots, nodes expanded, incumbent's size, work done, work of the next node
+    tally: Ints  # (6,): open nodes, free slots, nodes expanded, incumbent's size, work done, work of the next node
     level: Floats  # (2,): value of the incumbent, and what a node must exceed
-    best: Integers  # (k,): the incumbent
-    trial: Integers  # (k,)
+    best: Ints  # (k,): the incumbent
+    trial: Ints  # (k,)
 
 
 @njit(**INNER)
-def push(heap: Floats, slots: Integers, at: int, bound: float, slot: int) -> None:
+def push(heap: Floats, slots: Ints, at: int, bound: float, slot: int) -> None:
     """Put a node into the heap of ``at`` nodes."""
     while at > 0:
         parent = (at - 1) >> 1
@@ -71,7 +69,7 @@ def push(heap: Floats, slots: Integers, at: int, bound: float, slot: int) -> Non
 
 
 @njit(**INNER)
-def pop(heap: Floats, slots: Integers, last: int) -> None:
+def pop(heap: Floats, slots: Ints, last: int) -> None:
     """Take the first node out of the heap, of which ``last`` nodes remain."""
     bound, slot, at = heap[last], slots[last], 0
     while 2 * at + 1 < last:
@@ -86,7 +84,7 @@ def pop(heap: Floats, slots: Integers, last: int) -> None:
 
 
 @njit(**INNER)
-def sort_falling(order: Integers, n: int, key: Floats) -> None:
+def sort_falling(order: Ints, n: int, key: Floats) -> None:
     """Shell's sort of the first n of ``order`` by key, largest first; equal keys by number."""
     gap = n // 2
     while gap > 0:
@@ -311,7 +309,7 @@ def expand(problem: Any, node: Any, tree: Any, p: int, n: int, q: int, stage: in
 
 
 @njit(**INNER)
-def admitted(labels: Integers, limits: Integers, item: Integers, p: int, n: int) -> int:
+def admitted(labels: Ints, limits: Ints, item: Ints, p: int, n: int) -> int:
     """How many of the n candidates are left when those go whose groups are full."""
     kept = 0
     for c in range(p, p + n):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import RewardTable, evaluate
@@ -26,9 +27,6 @@ from setwise.model.rewards import RewardTable, evaluate
 if TYPE_CHECKING:
     from setwise.bounds.candidates.best_first import Tree
     from setwise.bounds.candidates.item_bounds import Node, Problem
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 WIDEST = 600.0  # logits of one row further apart than this are not all told apart as weights
 FIRST_SLOTS = 4096

@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from setwise._types import Floats, Ints, Mask
 
 LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
 NUMERATOR, DENOMINATOR, PEAK = 0, 1, 2  # columns of Node.sums
@@ -32,10 +33,6 @@ INNER: dict[str, Any] = {
     "cache": True, "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
 }  # fmt: skip
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
 
 class Problem(NamedTuple):
     """An instance and its group limits as arrays, all read-only and in row order."""
@@ -45,40 +42,40 @@ class Problem(NamedTuple):
     score: Floats  # (H, m)
     sink_logit: Floats  # (H, m), −∞ without a sink
     sink_weight: Floats  # (H, m)
-    wide: Flags  # (H, m)
+    wide: Mask  # (H, m)
     head: Floats  # (H, 4): the sink's score, the least average there can be, outward rounding: absolute and relative
     base: Floats  # (m, 2): the self term, and its outward rounding
     reward: Floats  # (τ, 7): code, three parameters, first knot and the one after the last, relative outward rounding
     knot: Floats  # (knots, 2)
-    reward_class: Integers  # (m,)
-    labels: Integers  # (G, m)
-    limits: Integers  # (G,)
-    heads_in_order: Integers  # (H,) the heads whose highest member is branched on, in this order
+    reward_class: Ints  # (m,)
+    labels: Ints  # (G, m)
+    limits: Ints  # (G,)
+    heads_in_order: Ints  # (H,) the heads whose highest member is branched on, in this order
 
 
 class Node(NamedTuple):
     """Space to work on one node; its rows r are the members, then the candidates."""
 
-    item: Integers  # (R,) the candidate of the instance in each row
+    item: Ints  # (R,) the candidate of the instance in each row
     weight: Floats  # (R, H, m)
     score: Floats  # (H, m)
     sums: Floats  # (R, H, 3): N, D and the bound on the average
     single: Floats  # (R,) bound on the reward
-    fresh: Flags  # (R,) whether the row was bounded in this node
+    fresh: Mask  # (R,) whether the row was bounded in this node
     ceiling: Floats  # (H,) the highest score in the node
-    local: Integers  # (m,) the row of a candidate of the instance, −1: none
+    local: Ints  # (m,) the row of a candidate of the instance, −1: none
     known: Floats  # (k + 1, m, H + 1) for each size of set what holds everywhere: ``single`` and the averages
-    known_order: Integers  # (k + 1, m) by that, largest first
+    known_order: Ints  # (k + 1, m) by that, largest first
     pair: Floats  # (R, m) bound on the reward of row r with candidate c in the set
     key: Floats  # (m,) to sort by
     about: Floats  # (m, 5): what is known of a candidate, see pair_kernels.py
-    alive: Flags  # (m,)
+    alive: Mask  # (m,)
     best: Floats  # (4, k + 1): three to work with, and the q largest ``single``
-    who: Integers  # (k + 1,)
+    who: Ints  # (k + 1,)
     chord: Floats  # (3, KNOTS): values of α, h with the e best, h with the e − 1 best
-    order: Integers  # (m,) candidates in the order they are branched on
-    by_single: Integers  # (m,) candidates by ``single``, best first
-    place: Integers  # (m,) where in ``order`` a candidate stands
+    order: Ints  # (m,) candidates in the order they are branched on
+    by_single: Ints  # (m,) candidates by ``single``, best first
+    place: Ints  # (m,) where in ``order`` a candidate stands
 
 
 @njit(**INNER)

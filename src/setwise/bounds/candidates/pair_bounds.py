@@ -22,8 +22,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise.bounds.candidates.item_bounds import (
     DENOMINATOR,
     INNER,
@@ -38,8 +38,6 @@ from setwise.bounds.candidates.item_bounds import (
     reward_above,
     top_terms,
 )
-
-Floats = NDArray[np.float64]
 
 GIVEN, MEMBERS, OWN, BETTER, WORST = 0, 1, 2, 3, 4  # columns of Node.about
 KNOTS = 5  # values of α a chord is drawn between

@@ -18,13 +18,12 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats
 from setwise.bounds.candidates.branch_and_bound import BranchAndBound
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
-
-Floats = NDArray[np.float64]
 
 WORK = 20_000_000  # steps of the inner loops: some fifty to a hundred milliseconds at most
 OPEN_NODES = 50_000

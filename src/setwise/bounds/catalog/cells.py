@@ -18,6 +18,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Array, Floats
 from setwise._validation import whole_number
 from setwise.bounds.catalog.group_bounds import Groups, Table
 from setwise.errors import InvalidInput
@@ -27,9 +28,6 @@ from setwise.retrieval.backends.protocol import by_cell
 from setwise.retrieval.clusters import clusters
 from setwise.retrieval.partition import Partition
 from setwise.storage import artifact
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 16
 _LOGITS = 1 << 22  # logits held at a time

@@ -7,15 +7,13 @@ of cell c" (``what`` = −2 − c).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import Members
 from setwise.bounds.catalog.score_order import INNER
-
-Array = NDArray[Any]
 
 HEAP, NODES, OPENED, SIZE = range(4)  # places in Tree.number
 BEST, LOST = range(2)  # places in Tree.value

@@ -7,17 +7,15 @@ A *group* is a cell (centre, radii, the largest scores in it) or a single item. 
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Array
 from setwise.bounds.catalog.score_order import INNER
 from setwise.kernels.rewards import FAST, add_rewards
 from setwise.kernels.rewards import _exp as fast_exp
-
-Array = NDArray[Any]
 
 HUGE = 1e290  # rewards beyond are taken for this, so that sums of them stay numbers
 _LEAST, _MOST = -230.0, 300.0  # exponents beyond are cut off: e^−230 is nothing, e^300 everything

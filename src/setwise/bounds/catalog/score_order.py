@@ -10,11 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Array
 from setwise.kernels.rewards import FAST
-
-Array = NDArray[Any]
 
 OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 INNER = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python: compiled sooner

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from setwise._types import Array
 from setwise.bounds.catalog.frontier import (
     BEST,
     HEAP,
@@ -45,8 +45,6 @@ from setwise.bounds.catalog.group_bounds import (
     tame,
 )
 from setwise.bounds.catalog.score_order import INNER, OUTER, Order, Scored, late_caps, place_in
-
-Array = NDArray[Any]
 
 _MOST = 4096  # items regarded one by one to sharpen the bound of one node; beyond, cells stand for theirs
 

@@ -45,6 +45,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats, Rows
 from setwise._validation import index_array, real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OPENED, SIZE, Tree
@@ -54,10 +55,6 @@ from setwise.bounds.catalog.search import Problem, Work, search
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model import objective
 from setwise.model.users import User
-
-Array = NDArray[Any]
-Floats = NDArray[np.float64]
-Rows = NDArray[np.intp]
 
 _LISTED = 512  # items whose place in the order is known exactly
 _BINS = 512  # steps in which σ is told apart below

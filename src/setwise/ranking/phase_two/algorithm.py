@@ -32,18 +32,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Mask
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput, TooLarge
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import Reward
 from setwise.ranking.phase_two.discretization import denominators, number_of_denominators
-from setwise.ranking.phase_two.enumeration import Masks, PartialSolution, number_of_sets, small_solutions, valid_tuples
+from setwise.ranking.phase_two.enumeration import PartialSolution, number_of_sets, small_solutions, valid_tuples
 from setwise.ranking.phase_two.linearization import number_of_targets, number_of_thresholds, targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
 from setwise.ranking.phase_two.rounding import Oracle, Programs, number_of_guesses
-
-Floats = NDArray[np.float64]
 
 MOST_SETS = 200_000  # sets enumerated at once
 MOST_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
@@ -196,7 +195,7 @@ class _Search:
                     if solution.tobytes() not in self.seen:
                         self._record(solution[None, :])
 
-    def _record(self, solutions: Masks) -> None:
+    def _record(self, solutions: Mask) -> None:
         self.seen.update(map(bytes, solutions))
         values = self.problem.values(solutions)
         best = int(values.argmax())

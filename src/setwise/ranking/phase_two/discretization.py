@@ -17,12 +17,10 @@ import math
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise.ranking.phase_two.enumeration import PartialSolution
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
-
-Floats = NDArray[np.float64]
 
 
 def reach(row: Floats, partial: PartialSolution, k: int) -> tuple[float, float]:

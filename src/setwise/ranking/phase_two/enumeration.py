@@ -23,32 +23,29 @@ from dataclasses import dataclass
 from itertools import chain, combinations
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
-Masks = NDArray[np.bool_]
+from setwise._types import Floats, Mask, Rows
 
 
 @dataclass(frozen=True, eq=False)
 class PartialSolution:
     """A valid tuple with |X_j| = λ: what it puts in, what it keeps out."""
 
-    members: Masks  # (r, m): X_j
-    barred: Masks  # (m,): ∪ X̂_j
+    members: Mask  # (r, m): X_j
+    barred: Mask  # (m,): ∪ X̂_j
 
     @property
-    def fixed(self) -> Masks:
+    def fixed(self) -> Mask:
         """∪ X_j."""
         return np.asarray(self.members.any(axis=0))
 
     @property
-    def free(self) -> Masks:
+    def free(self) -> Mask:
         """What it leaves open."""
         return ~(self.fixed | self.barred)
 
 
-def subsets(items: Integers, size: int, m: int) -> Masks:
+def subsets(items: Rows, size: int, m: int) -> Mask:
     """All subsets of ``items`` of one size, as rows of a mask over m: (number, m), in lexicographic order."""
     count = math.comb(len(items), size)
     flat = chain.from_iterable(combinations(items.tolist(), size))
@@ -58,7 +55,7 @@ def subsets(items: Integers, size: int, m: int) -> Masks:
     return result
 
 
-def small_solutions(m: int, k: int, lam: int) -> Iterator[Masks]:
+def small_solutions(m: int, k: int, lam: int) -> Iterator[Mask]:
     """Every solution of fewer than λ items, one array for each size."""
     for size in range(1, min(k, lam - 1, m) + 1):
         yield subsets(np.arange(m), size, m)
@@ -69,7 +66,7 @@ def number_of_sets(m: int, k: int, lam: int, rank: int) -> int:
     return sum(math.comb(m, size) for size in range(1, min(k, m, max(lam - 1, lam * rank)) + 1))
 
 
-def ranks(d: Floats) -> Integers:
+def ranks(d: Floats) -> Rows:
     """The place of every item in ≻_j, 0 first: (r, m)."""
     order = np.argsort(-d, axis=1, kind="stable")
     result = np.empty_like(order)

@@ -18,13 +18,11 @@ import math
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats
 from setwise.ranking.phase_two.discretization import reach
 from setwise.ranking.phase_two.enumeration import PartialSolution
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
-
-Floats = NDArray[np.float64]
 
 _ROUNDING = 1e-12  # a value this close below a grid point belongs to the cell above it as well: start one cell lower
 

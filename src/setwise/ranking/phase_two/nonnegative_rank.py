@@ -37,11 +37,9 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Rows
 from setwise.model.instance import FLOOR, Instance
 from setwise.model.rewards import Reward, evaluate
-
-Floats = NDArray[np.float64]
-Integers = NDArray[np.intp]
 
 _UPDATES = 300  # of the factorisation, 20 to 60 ms; a thousand would lower γ further, by 0 to 40 % where it was tried
 _MIX = 0.05  # share of other clusters the factorisation starts with: multiplicative updates never leave 0
@@ -196,7 +194,7 @@ def _spread(rows: Floats, centres: Floats) -> Floats:
     return np.stack([np.ptp(rows - centre, axis=1) for centre in centres], axis=1)
 
 
-def _clusters(rows: Floats, count: int) -> Integers:
+def _clusters(rows: Floats, count: int) -> Rows:
     """Labels 0, 1, …: farthest-point centres first, then assigned and centred in turn while the worst spread falls."""
     chosen = [0]
     distance = _spread(rows, rows[:1])[:, 0]
@@ -213,11 +211,11 @@ def _clusters(rows: Floats, count: int) -> Integers:
     return best
 
 
-def _renumbered(labels: Integers) -> Integers:
+def _renumbered(labels: Rows) -> Rows:
     return np.unique(labels, return_inverse=True)[1].astype(np.intp)
 
 
-def _centres(rows: Floats, labels: Integers) -> tuple[Floats, float]:
+def _centres(rows: Floats, labels: Rows) -> tuple[Floats, float]:
     """A centre for each cluster, and the worst spread: the middle of its rows, or one of the rows if that is better."""
     centres, worst = [], 0.0
     for label in range(int(labels.max()) + 1):
@@ -234,11 +232,11 @@ def _middle(rows: Floats) -> Floats:
     return np.asarray((rows.max(axis=0) + rows.min(axis=0)) / 2)
 
 
-def _one_hot(labels: Integers) -> Floats:
+def _one_hot(labels: Rows) -> Floats:
     return np.asarray(labels[:, None] == np.arange(labels.max() + 1), np.float64)
 
 
-def _clustered(rows: Floats, labels: Integers) -> Surrogate:
+def _clustered(rows: Floats, labels: Rows) -> Surrogate:
     """The surrogate of clusters of rows: A is one-hot, the columns of B are exp of the centres."""
     centres, _ = _centres(rows, labels)
     return _scaled(rows, _one_hot(labels), centres.T)

@@ -27,14 +27,12 @@ from collections.abc import Iterator
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
+from setwise._types import Floats, Mask
 from setwise.errors import SetwiseError
 from setwise.ranking.linear_program import INTEGRAL, LinearProgram, Vertex
-from setwise.ranking.phase_two.enumeration import Masks, PartialSolution, ranks, subsets
+from setwise.ranking.phase_two.enumeration import PartialSolution, ranks, subsets
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
-
-Floats = NDArray[np.float64]
 
 SLACK = 1e-9  # sums in another order may differ by this much of their size
 
@@ -56,7 +54,7 @@ class _Program:
     def _rows(self) -> Floats:
         return np.vstack([self._fixed_rows, self._phi])
 
-    def maximise(self, phi: Floats, at_most: Floats, at_least: Floats, lower: Masks, upper: Masks) -> Vertex | None:
+    def maximise(self, phi: Floats, at_most: Floats, at_least: Floats, lower: Mask, upper: Mask) -> Vertex | None:
         """The vertex of largest φ·x where the first rows are ``at_most`` and the others ``at_least``."""
         changed = not np.array_equal(phi, self._phi)
         self._phi = phi
@@ -85,7 +83,7 @@ class Programs:
         """How many linear programs were solved."""
         return self._polyhedron.solves + self._reduced.solves
 
-    def vertex(self, t: Floats, theta: Floats, zeta: float, phi: Floats, lower: Masks, upper: Masks) -> Vertex | None:
+    def vertex(self, t: Floats, theta: Floats, zeta: float, phi: Floats, lower: Mask, upper: Mask) -> Vertex | None:
         """A point of PH with at most 2r + 2 fractional entries, or None when PH is empty."""
         wanted = np.append(theta, zeta)
         star = self._polyhedron.maximise(phi, np.append(t, self.problem.k), wanted, lower, upper)
@@ -124,7 +122,7 @@ class Oracle:
         self._small = np.vstack([subsets(free, size, m) for size in small]) | partial.fixed
         self._guesses = np.vstack([np.zeros((0, m), bool), *(subsets(free, size, m) for size in large)])
 
-    def solutions(self, t: Floats, theta: Floats, zetas: Floats) -> Iterator[Masks]:
+    def solutions(self, t: Floats, theta: Floats, zetas: Floats) -> Iterator[Mask]:
         """For every ζ the solution that the oracle gives, where it gives one: (m,) each."""
         phi = self.problem.reward((self.problem.surrogate.a @ theta) / t)
         small = self._small[self._within(self._small, t) & self._reaches(self._small, theta)]
@@ -134,13 +132,13 @@ class Oracle:
             if answer is not None:
                 yield answer
 
-    def _within(self, chosen: Masks, t: Floats) -> Masks:
+    def _within(self, chosen: Mask, t: Floats) -> Mask:
         return np.asarray((chosen @ self.problem.surrogate.weight.T <= t * (1 + SLACK)).all(axis=1))
 
-    def _reaches(self, chosen: Masks, theta: Floats) -> Masks:
+    def _reaches(self, chosen: Mask, theta: Floats) -> Mask:
         return np.asarray(((chosen @ self.problem.d.T) * (1 + SLACK) >= theta).all(axis=1))
 
-    def _rounded(self, t: Floats, theta: Floats, zeta: float, phi: Floats) -> Masks | None:
+    def _rounded(self, t: Floats, theta: Floats, zeta: float, phi: Floats) -> Mask | None:
         """The first X' of λ' items for which PH is not empty, its vertex rounded down."""
         if not len(self._guesses):
             return None
@@ -154,7 +152,7 @@ class Oracle:
                 return np.asarray(vertex.x >= 1 - INTEGRAL)
         return None
 
-    def _possible(self, lower: Masks, upper: Masks, theta: Floats, zeta: float, phi: Floats) -> Masks:
+    def _possible(self, lower: Mask, upper: Mask, theta: Floats, zeta: float, phi: Floats) -> Mask:
         """Whether each row of ≥ by itself can be met by adding the largest allowed entries, up to k in all."""
         rows, wanted = np.vstack([self.problem.d, phi]), np.append(theta, zeta)
         room = self.problem.k - int(lower[0].sum())

@@ -7,7 +7,8 @@ import itertools
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.retrieval.backends.protocol import Floats32, Hits
+from setwise._types import Floats32
+from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 

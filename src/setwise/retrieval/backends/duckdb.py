@@ -6,7 +6,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.retrieval.backends.protocol import Floats32, Hits
+from setwise._types import Floats32
+from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 # max(…, k) orders pairs by score, then by lowest row: the same answer whichever of DuckDB's threads comes first.

@@ -13,8 +13,9 @@ import faiss
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats32
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.protocol import Floats32, Hits
+from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 

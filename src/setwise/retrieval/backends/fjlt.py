@@ -43,17 +43,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Array, Floats, Floats32
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.protocol import Floats32, Hits, by_cell
-
-Floats = NDArray[np.float64]
-Array = NDArray[Any]
+from setwise.retrieval.backends.protocol import Hits, by_cell
 
 _CHUNK = 1 << 10  # rows transformed in one go: the working memory stays small beside the vectors
 

@@ -24,8 +24,9 @@ import psycopg
 from numpy.typing import NDArray
 from psycopg import sql
 
+from setwise._types import Floats32
 from setwise.errors import InvalidInput, MissingDependency
-from setwise.retrieval.backends.protocol import Floats32, Hits
+from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 WIDEST = 16_000  # dimensions of pgvector's type

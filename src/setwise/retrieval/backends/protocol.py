@@ -20,14 +20,12 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Array, Floats32
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 
 _LARGEST_VALUE = 1e18  # squares of such entries, and sums of them, are still float32
-
-Floats32 = NDArray[np.float32]
-Array = NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

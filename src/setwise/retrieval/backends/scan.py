@@ -13,10 +13,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Floats32
 from setwise._validation import real_array, require_shape, whole_number
 from setwise.retrieval import int8_tiles as tiles
 from setwise.retrieval import kernels
-from setwise.retrieval.backends.protocol import Floats32, Hits, by_cell
+from setwise.retrieval.backends.protocol import Hits, by_cell
 
 Asked = tuple[Floats32, int, NDArray[np.bool_]]
 

@@ -8,7 +8,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.retrieval.backends.protocol import Floats32, by_cell
+from setwise._types import Floats32
+from setwise.retrieval.backends.protocol import by_cell
 
 
 class SortedVectors:

@@ -25,14 +25,12 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._types import Floats, Floats32, Ints
 from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
-from setwise.retrieval.backends.protocol import Floats32, Hits, by_cell
+from setwise.retrieval.backends.protocol import Hits, by_cell
 from setwise.retrieval.backends.scan import asked, tiled
-
-Floats = NDArray[np.float64]
-Rows = NDArray[np.int64]
 
 BLOCK = 64  # items in a block at most: four tiles
 LEADING = 16  # principal directions in which a block's reach is kept one by one
@@ -154,7 +152,7 @@ def _principal_directions(vectors: Floats32, rng: np.random.Generator) -> Floats
     return np.ascontiguousarray(np.linalg.eigh(away.T @ away)[1][:, ::-1][:, :LEADING])
 
 
-def _cut(vectors: Floats32, order: Rows, cell_start: Rows, rng: np.random.Generator) -> tuple[Rows, Rows]:
+def _cut(vectors: Floats32, order: Ints, cell_start: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
     """Reorder each cell's rows in ``order`` into blocks; return each cell's first block and each block's first row."""
     first_block, start = [0], [0]
     for begin, end in itertools.pairwise(cell_start):
@@ -188,7 +186,7 @@ def _unit(vector: Floats32) -> Floats32:
     return np.asarray(vector / (np.abs(vector).max() or np.float32(1)))
 
 
-def _shapes(vectors: Floats32, start: Rows, turn: Floats, exact: bool) -> dict[str, NDArray[Any]]:
+def _shapes(vectors: Floats32, start: Ints, turn: Floats, exact: bool) -> dict[str, NDArray[Any]]:
     """Mean (blocks, D) and reach (blocks, leading + 2) of every block.
 
     Reach is half-widths and radius, or deviations, in the order of ``_turned``, and then the norm of the longest item.

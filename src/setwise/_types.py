@@ -1,0 +1,15 @@
+"""Type aliases of arrays, shared by the whole package; shapes are stated where an array is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Floats32 = NDArray[np.float32]
+Ints = NDArray[np.int64]  # counts, labels, offsets: what is saved, and what compiled code reads
+Mask = NDArray[np.bool_]
+Rows = NDArray[np.intp]  # row numbers, as numpy indexes
