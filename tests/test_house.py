@@ -1,4 +1,4 @@
-"""The house keeps its order: who may import whom, what is exported, what every file owes its reader."""
+"""The rules of the source tree: direction of imports, exports, vocabulary, sizes, commit subjects."""
 
 from __future__ import annotations
 
@@ -6,17 +6,20 @@ import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 import setwise as sw
+from setwise import errors
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "setwise"
 
-# Packages from the bottom up: each may import those above it in this list and itself.
-ORDER = [
+# Packages from the bottom up. A package may import itself and every package of an earlier line.
+LAYERS = [
     {"errors"},
     {"_types", "_validation", "_progress"},
     {"storage", "kernels"},
@@ -32,10 +35,11 @@ ORDER = [
     {"cli"},
 ]
 BELOW: dict[str, set[str]] = {
-    package: set().union(*ORDER[:level]) | {package} for level, packages in enumerate(ORDER) for package in packages
+    package: set().union(*LAYERS[:level]) | {package} for level, packages in enumerate(LAYERS) for package in packages
 }
-BELOW["verification"] -= {"kernels"}
+BELOW["verification"] -= {"kernels"}  # verification shares no compiled code with the code that it checks
 
+# A library that is optional, large or compiled, and the only files that may import it.
 HEAVY = {
     "numba": {
         "kernels/rewards.py",
@@ -74,62 +78,275 @@ HEAVY = {
     "sklearn": {"training/baselines.py"},
 }
 
+# Libraries and packages that ``import setwise`` must not load.
+NOT_AT_IMPORT = [
+    "numba", "scipy", "torch", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
+    "polars", "pyarrow", "pandas", "duckdb", "faiss",
+    "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli",
+]  # fmt: skip
 
-def files() -> list[Path]:
+# Words of the vocabulary table that no name, comment, docstring, message or page may contain, and what to write instead.
+WORDS = {
+    "wish wishes wished": "query, option",
+    "asker askers": "user",
+    "heard": "user history, seen items",
+    "regard regards regarded": "bound, consider",
+    "follower followers leader leaders": "best partners of an anchor item",
+    "strike strikes struck": "prune",
+    "newcomer newcomers": "candidate, added item, new user",
+    "kick kicks kicked": "perturb",
+    "teacher teachers taught": "trainer, train",
+    "parted": "split",
+    "fake fakes": "negatives",
+    "crew crews": "worker pool",
+    "desk desks": "handler",
+    "tell tells told": "say what the code does: return, raise, show",
+    "refusal refusals": "error",
+    "accident accidents": "internal error",
+    "oracle oracles": "brute force, reference",
+    "judge judges judged": "reference objective, evaluate",
+    "nobody whoever misfortune": "name the subject",
+}
+PHRASES = {
+    "in vain": "name what failed",
+    "stands back": "say what the code does",
+    "into words": "serialise",
+    "who lends whom": "contribution",
+}
+# Words that are plain English in a sentence, but that no defined name may contain.
+NAMES = {
+    "enough": "default_evaluations",
+    "late": "deadline exceeded",
+    "thin": "prune",
+    "thinned": "prune",
+    "beginning": "prefix",
+    "beginnings": "prefixes",
+    "door": "middleware",
+    "straight": "fast path",
+    "company": "partners, interaction",
+    "newly": "new",
+    "joined_by": "add",
+    "own_slates": "on-policy slates",
+}
+
+# Not yet clean. These lists only become shorter; the last change of the rewrite empties them.
+PENDING_WORDS: tuple[str, ...] = (
+    "README.md",
+    "docs/",
+    "src/setwise/__init__.py",
+    "src/setwise/_progress.py",
+    "src/setwise/_validation.py",
+    "src/setwise/bounds/",
+    "src/setwise/cli/",
+    "src/setwise/datasets/",
+    "src/setwise/model/",
+    "src/setwise/preferences/",
+    "src/setwise/ranking/",
+    "src/setwise/recommend/",
+    "src/setwise/retrieval/",
+    "src/setwise/service/",
+    "src/setwise/storage/",
+    "src/setwise/training/",
+    "src/setwise/verification/",
+)
+PENDING_CIRCLES: tuple[str, ...] = ("setwise.training.", "setwise.preferences.")
+PENDING_LONG_FUNCTIONS = {
+    ("cli/train.py", "train"),
+    ("ranking/kernels.py", "best_subset"),
+    ("retrieval/kernels.py", "scan"),
+    ("retrieval/kernels.py", "climb"),
+}
+
+FIRST_COMMIT = "2f04ed5"  # subjects are checked from the commit after this one on
+
+
+def source_files() -> list[Path]:
     return sorted(SOURCE.rglob("*.py"))
 
 
-def imported(path: Path) -> list[tuple[str, bool]]:
-    """(module, whether imported at the top level) for every import of a file."""
-    tree = ast.parse(path.read_text())
-    top = set(tree.body)
-    found = []
-    for node in ast.walk(tree):
-        names = [alias.name for alias in node.names] if isinstance(node, (ast.Import, ast.ImportFrom)) else []
-        if isinstance(node, ast.ImportFrom) and node.module:
-            names = [node.module] if node.module != "setwise" else [f"setwise.{name}" for name in names]
-        found += [(name, node in top) for name in names]
+def relative_name(path: Path) -> str:
+    return path.relative_to(SOURCE).as_posix()
+
+
+@cache
+def syntax_tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_name(path): path for path in source_files()}
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Every module that a file imports, at any level and under TYPE_CHECKING; files of setwise by their full name."""
+    found = set()
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module, f"{path}: relative imports are not used"
+            full = {alias.name: f"{node.module}.{alias.name}" for alias in node.names}
+            found |= {name if name in MODULES else node.module for name in full.values()}
     return found
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_direction_of_knowledge(path: Path) -> None:
-    room = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if room in ("__init__", "__main__"):
+def import_circles() -> list[str]:
+    """The strongly connected components of the import graph of files, each as one text."""
+    graph = {name: (imported_modules(path) & MODULES.keys()) - {name} for name, path in MODULES.items()}
+
+    def reachable(start: str) -> set[str]:
+        seen, stack = set(), [start]
+        while stack:
+            new = graph[stack.pop()] - seen
+            seen |= new
+            stack += new
+        return seen
+
+    reach = {name: reachable(name) for name in graph}
+    circles = {frozenset(other for other in reach[name] if name in reach[other]) for name in graph}
+    return [" <-> ".join(sorted(circle)) for circle in circles if circle]
+
+
+# --- imports ---
+
+
+@pytest.mark.parametrize("path", source_files(), ids=relative_name)
+def test_direction_of_imports(path: Path) -> None:
+    package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+    if package in ("__init__", "__main__"):
         return
-    for module, _ in imported(path):
+    for module in imported_modules(path):
         if module.startswith("setwise."):
-            assert module.split(".")[1] in BELOW[room], f"{room} must not know {module}"
+            assert module.split(".")[1] in BELOW[package], f"{package} must not import {module}"
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_heavy_libraries_have_one_door(path: Path) -> None:
-    name = str(path.relative_to(SOURCE))
-    for module, _ in imported(path):
-        library = module.split(".")[0]
-        if library in HEAVY:
-            assert name in HEAVY[library], f"{library} is imported in {HEAVY[library]} alone"
+def test_no_import_circle() -> None:
+    circles = [circle for circle in import_circles() if not circle.startswith(PENDING_CIRCLES)]
+    assert not circles, "\n".join(circles)
 
 
-def test_importing_setwise_imports_nothing_heavy() -> None:
-    code = "import sys, setwise; print([name for name in ('numba', 'scipy', 'torch', 'typer', 'rich') if name in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]"
+@pytest.mark.parametrize("path", source_files(), ids=relative_name)
+def test_heavy_libraries_are_imported_in_their_files_only(path: Path) -> None:
+    for library in {module.split(".")[0] for module in imported_modules(path)} & HEAVY.keys():
+        assert relative_name(path) in HEAVY[library], f"{library} is imported in {HEAVY[library]} only"
 
 
-@pytest.mark.parametrize("path", files(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_files_are_short_and_say_what_they_are(path: Path) -> None:
-    text = path.read_text()
-    assert ast.get_docstring(ast.parse(text)), "a file says in its docstring what idea it is"
-    assert text.count("\n") <= 400, "is it still one idea?"
+def run_python(code: str) -> str:
+    """The output of a new interpreter that treats warnings as errors."""
+    command = [sys.executable, "-W", "error", "-c", code]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
 
-def test_no_pickle_anywhere() -> None:
-    for path in files():
-        # network.eval() is torch's word for "not training any more"
-        assert not re.search(
-            r"pickle|allow_pickle=True|(?<!network\.)\beval\(|\bexec\(", path.read_text().replace("unpickled", "")
-        ), path
+def test_importing_setwise_loads_nothing_heavy() -> None:
+    assert run_python(f"import sys, setwise; print([name for name in {NOT_AT_IMPORT} if name in sys.modules])") == "[]"
+
+
+@pytest.mark.xfail(reason="storage/artifact.py imports fcntl", strict=False)
+def test_library_and_command_line_need_no_posix() -> None:
+    """Import and help work without the modules and functions that only POSIX systems have."""
+    code = """
+import os, sys
+from typer.testing import CliRunner  # the test's own tool, imported before POSIX modules are hidden
+for name in ("fcntl", "resource", "grp"):
+    sys.modules[name] = None
+for name in ("sched_getaffinity", "fork", "register_at_fork"):
+    vars(os).pop(name, None)
+import setwise, setwise.cli
+result = CliRunner().invoke(setwise.cli.app, ["--help"])
+print(result.exit_code)
+"""
+    assert run_python(code) == "0"
+
+
+# --- files ---
+
+
+@pytest.mark.parametrize("path", source_files(), ids=relative_name)
+def test_files_are_short_and_documented(path: Path) -> None:
+    assert ast.get_docstring(syntax_tree(path)), "a file states its subject in its docstring"
+    lines = path.read_text(encoding="utf-8").count("\n")
+    assert lines <= 400, f"{lines} lines: split the file by subject"
+
+
+@pytest.mark.parametrize("path", source_files(), ids=relative_name)
+def test_functions_are_short(path: Path) -> None:
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+            if (relative_name(path), node.name) in PENDING_LONG_FUNCTIONS:
+                continue
+            lines = (node.end_lineno or node.lineno) - node.lineno + 1
+            assert lines <= 60, f"{node.name} has {lines} lines"
+
+
+def test_no_pickle_eval_or_exec() -> None:
+    for path in source_files():
+        # network.eval() is torch's evaluation mode
+        text = path.read_text(encoding="utf-8").replace("unpickled", "")
+        assert not re.search(r"pickle|allow_pickle=True|(?<!network\.)\beval\(|\bexec\(", text), path
+
+
+def test_package_is_typed() -> None:
+    assert (SOURCE / "py.typed").is_file()
+
+
+# --- vocabulary ---
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-case words; identifiers are split at underscores and capitals."""
+    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
+
+
+def written_files() -> list[Path]:
+    """Source, page, documentation and README."""
+    kinds = (".py", ".js", ".html", ".css", ".md")
+    found = [path for folder in (SOURCE, ROOT / "docs") for path in folder.rglob("*") if path.suffix in kinds]
+    return sorted([*found, ROOT / "README.md"])
+
+
+def defined_names(path: Path) -> Iterator[str]:
+    """The names that a Python file defines, and its own."""
+    yield path.stem
+    for node in ast.walk(syntax_tree(path)):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            yield node.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def forbidden(path: Path) -> list[str]:
+    """What a file says that the vocabulary says otherwise."""
+    instead = {word: say for words, say in WORDS.items() for word in words.split()}
+    found = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+        words = split_words(line)
+        used = {word: instead[word] for word in words if word in instead}
+        used |= {phrase: say for phrase, say in PHRASES.items() if phrase in " ".join(words)}
+        found += [f"{path.relative_to(ROOT)}:{number}: '{word}': {say}" for word, say in used.items()]
+    for name in set(defined_names(path)) if path.suffix == ".py" else ():
+        parts = "_".join(split_words(name))
+        used = {word: say for word, say in NAMES.items() if f"_{word}_" in f"_{parts}_"}
+        found += [f"{path.relative_to(ROOT)}: name {name}: '{word}': {say}" for word, say in used.items()]
+    return found
+
+
+@pytest.mark.parametrize("path", written_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
+def test_vocabulary(path: Path) -> None:
+    if path.relative_to(ROOT).as_posix().startswith(PENDING_WORDS):
+        pytest.skip("not yet rewritten")
+    found = forbidden(path)
+    assert not found, "\n".join(found)
+
+
+# --- names and errors ---
 
 
 def test_exported_names() -> None:
@@ -143,11 +360,28 @@ def test_exported_names() -> None:
 
 
 def test_every_error_is_in_the_tree() -> None:
-    from setwise import errors
-
+    assert errors.__doc__
     for name, thing in vars(errors).items():
         if isinstance(thing, type) and issubclass(thing, Exception) and thing.__module__ == "setwise.errors":
             assert name in errors.__doc__
             assert issubclass(thing, sw.SetwiseError)
     assert str(errors.SetwiseError()) == ""
     assert "pip install 'setwise[choice]'" in str(errors.MissingDependency("scipy", "fit", "choice"))
+
+
+# --- history ---
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+    try:
+        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+    except FileNotFoundError:
+        pytest.skip("git is not installed")
+
+
+def test_commit_subjects_are_short() -> None:
+    if git("merge-base", "--is-ancestor", FIRST_COMMIT, "HEAD").returncode:
+        pytest.skip("the git history is not available")
+    subjects = git("log", "--no-merges", "--format=%s", f"{FIRST_COMMIT}..HEAD").stdout.splitlines()
+    assert subjects
+    assert [subject for subject in subjects if len(subject) > 72] == []
