@@ -16,7 +16,7 @@ from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, scores, who
 from setwise.errors import Infeasible, InvalidInput
 from setwise.kernels.rewards import table_value
 from setwise.model import objective
-from setwise.model.rewards import RewardTable
+from setwise.model.reward_table import RewardTable
 from setwise.retrieval.clusters import clusters
 from worlds import REWARDS, random_catalog
 

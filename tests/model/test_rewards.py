@@ -10,25 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from reward_families import rewards
 from setwise.errors import InvalidInput
-from setwise.model.rewards import FAMILIES, RewardTable, evaluate, from_spec, to_spec
+from setwise.model.reward_table import RewardTable
+from setwise.model.rewards import FAMILIES, evaluate, from_spec, to_spec
 from worlds import REWARDS
 
-scales, biases = st.floats(0, 5), st.floats(-5, 5)
-affine = [sw.Logistic, sw.Linear, sw.ReLU, sw.Tanh, sw.Softplus]
-knots = st.integers(2, 6).flatmap(
-    lambda count: st.tuples(
-        st.lists(st.integers(-50, 50), min_size=count, max_size=count, unique=True).map(sorted),
-        st.lists(st.floats(-5, 5), min_size=count, max_size=count).map(sorted),
-    )
-)
-rewards = st.one_of(
-    st.builds(lambda family, a, b: family(a, b), st.sampled_from(affine), scales, biases),
-    st.builds(sw.LeakyReLU, scales, biases, st.floats(0, 3)),
-    st.builds(sw.Exp, st.one_of(st.floats(0.01, 2), st.floats(-2, -0.01)), st.floats(-2, 2)),
-    st.builds(lambda xy: sw.PiecewiseLinear(tuple(x / 10 for x in xy[0]), tuple(xy[1])), knots),
-    st.builds(sw.Constant, biases),
-)
 points, errors = st.floats(-20, 20), st.floats(0, 5)
 
 
@@ -104,7 +91,11 @@ def test_evaluate_by_class() -> None:
     np.testing.assert_array_equal(out, [[0, 7, 2], [3, 7, 5]])
 
 
-def test_codes_are_distinct_and_tabled() -> None:
+def test_the_examples_of_worlds_cover_every_family() -> None:
+    assert {type(reward) for reward in REWARDS} == set(FAMILIES.values())
+
+
+def test_codes_are_distinct_and_stored_in_the_table() -> None:
     assert sorted(family.code for family in FAMILIES.values()) == list(range(len(FAMILIES)))
     table = RewardTable.of(REWARDS)
     assert table.knot.shape == (4, 2)
@@ -135,6 +126,8 @@ def test_codes_are_distinct_and_tabled() -> None:
             lambda: sw.PiecewiseLinear((1,), (0,)),
             "x and y must be two lists of equal length, at least 2, got 1 and 1 numbers; pair the knots.",
         ),
+        (lambda: from_spec(["Exp"]), "spec must be a mapping with the key 'family', got list; correct the specification."),
+        (lambda: from_spec({"family": ["Exp"]}), f"family must be one of {', '.join(FAMILIES)}, got ['Exp']; correct the specification."),
         (lambda: from_spec({"family": "Cubic"}), f"family must be one of {', '.join(FAMILIES)}, got 'Cubic'; correct the specification."),
         (lambda: from_spec({"family": "Exp", "x": 1}), "spec must be the parameters of Exp, got ['x']; correct the specification."),
     ],

@@ -10,7 +10,7 @@ import pytest
 import setwise as sw
 from setwise.errors import TooLarge
 from setwise.model.constraints import Constraints
-from setwise.model.rewards import RewardTable
+from setwise.model.reward_table import RewardTable
 from setwise.ranking import exhaustive, kernels
 from worlds import REWARDS, random_instance
 

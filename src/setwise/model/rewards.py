@@ -1,14 +1,18 @@
-"""Reward functions f_i: what an item is worth once attention has said how well it stands in its set.
+"""Reward functions f_i: the reward of item i is f_i(a_i(S)), where a_i(S) is its attention output in the set S.
 
-Every f is non-decreasing. The paper measures how much an error ε in the argument may cost by two numbers
-(Observation "g and h"):
+Every f is non-decreasing. Two functions g and h of the paper (Observation "g and h") bound the loss caused by an
+error ε in the argument:
 
     f(x − ε) ≥ (1 − g(ε)) f(x) − h(ε)      for all x and all ε ≥ 0,     0 ≤ g ≤ 1,  h ≥ 0.
 
 An L-Lipschitz f has g = 0 and h(ε) = Lε. ``Exp`` is not Lipschitz and has g(ε) = 1 − e^(−ε·scale), h = 0 instead.
 
-Rewards are values: two with equal parameters are equal, which is how a catalogue counts its τ distinct functions.
-The compiled kernels know a reward by ``code`` and its row of parameters (``RewardTable``).
+Rewards compare by value: two with equal parameters are equal, so a catalogue can count its τ distinct functions.
+
+``FAMILIES`` is the registry. Rankers and bounds run compiled code that selects a function by ``code``, so only an exact
+type from the registry is accepted; a subclass could override ``value`` and the compiled bound would be false. To add a
+family, write its class here, list it in ``FAMILIES`` with the next free code, and add the branch of that code to
+``family_value`` in kernels/rewards.py. The tests run over ``FAMILIES``.
 """
 
 from __future__ import annotations
@@ -18,6 +22,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,7 +33,7 @@ from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
 
 
-def _error(eps: float) -> float:
+def _nonnegative_error(eps: float) -> float:
     value = real_number("eps", eps)
     if value < 0:
         raise InvalidInput("eps", "at least 0", value, "pass the size of the error")
@@ -36,9 +41,9 @@ def _error(eps: float) -> float:
 
 
 class Reward(ABC):
-    """A non-decreasing function of one real number. The families of this file are all there are: kernels know them."""
+    """A non-decreasing function of one real number. Only the classes in ``FAMILIES`` can be ranked and bounded."""
 
-    code: ClassVar[int]
+    code: ClassVar[int]  # selects the compiled function in kernels/rewards.py
 
     @abstractmethod
     def value(self, x: ArrayLike) -> Floats:
@@ -55,12 +60,12 @@ class Reward(ABC):
 
     def g(self, eps: float) -> float:
         """The multiplicative part of the loss under an error of ``eps`` in the argument."""
-        _error(eps)
+        _nonnegative_error(eps)
         return 0.0
 
     def h(self, eps: float) -> float:
         """The additive part of the loss under an error of ``eps`` in the argument."""
-        return self.lipschitz * _error(eps)
+        return self.lipschitz * _nonnegative_error(eps)
 
     @abstractmethod
     def shifted(self, c: float) -> Reward:
@@ -69,12 +74,17 @@ class Reward(ABC):
     @property
     @abstractmethod
     def parameters(self) -> tuple[float, ...]:
-        """What a compiled kernel needs beside the code."""
+        """At most three numbers that the compiled function reads, in its order."""
+
+    @property
+    def knots(self) -> tuple[tuple[float, float], ...]:
+        """The points (x, y) that the compiled function interpolates; empty for most families."""
+        return ()
 
 
 @dataclass(frozen=True)
 class _Affine(Reward):
-    """φ(scale·x + bias) for a fixed non-decreasing φ; ``scale`` ≥ 0 keeps it non-decreasing."""
+    """φ(scale·x + bias) for a fixed non-decreasing φ; with ``scale`` ≥ 0 the result is non-decreasing."""
 
     scale: float = 1.0
     bias: float = 0.0
@@ -109,7 +119,7 @@ class Logistic(_Affine):
 
     def value(self, x: ArrayLike) -> Floats:
         z = self._argument(x)
-        small = np.exp(-np.abs(z))  # never overflows, and keeps the relative precision of both tails
+        small = np.exp(-np.abs(z))  # cannot overflow, and both tails keep their relative precision
         return np.asarray(np.where(z >= 0, 1.0, small) / (1.0 + small))
 
     @property
@@ -204,8 +214,8 @@ class Exp(_Affine):
     """The increasing exponential, sign(scale)·e^(scale·x + bias).
 
     A positive scale is convex (multiplicative utilities, the weights of a choice model); a negative one is
-    −e^(−|scale|x + bias), concave and bounded by 0: the exponential (CARA) utility of economics, and what an item of
-    negative margin adds to an assortment. The second has no finite g and h: its losses grow without limit.
+    −e^(−|scale|x + bias), concave and bounded by 0: the exponential (CARA) utility of economics, and the value that an
+    item of negative margin adds to an assortment. The second has no finite g and h: its losses are unbounded.
     """
 
     code: ClassVar[int] = 6
@@ -215,7 +225,7 @@ class Exp(_Affine):
             raise InvalidInput("scale", "different from 0", 0.0, "use Constant for a reward that does not change")
 
     def value(self, x: ArrayLike) -> Floats:
-        with np.errstate(over="ignore"):  # beyond e^709 the value is infinite, and says so
+        with np.errstate(over="ignore"):  # above e^709 the value is infinite
             return math.copysign(1.0, self.scale) * np.exp(self._argument(x))
 
     @property
@@ -223,16 +233,16 @@ class Exp(_Affine):
         return math.inf
 
     def g(self, eps: float) -> float:
-        eps = _error(eps)
+        eps = _nonnegative_error(eps)
         return -math.expm1(-self.scale * eps) if self.scale > 0 else 0.0
 
     def h(self, eps: float) -> float:
-        return 0.0 if _error(eps) == 0 or self.scale > 0 else math.inf
+        return 0.0 if _nonnegative_error(eps) == 0 or self.scale > 0 else math.inf
 
 
 @dataclass(frozen=True)
 class PiecewiseLinear(Reward):
-    """The line through the knots (x_1, y_1), (x_2, y_2), …, constant before the first and after the last."""
+    """Linear interpolation of the knots (x_1, y_1), (x_2, y_2), …, constant before the first and after the last."""
 
     x: tuple[float, ...]
     y: tuple[float, ...]
@@ -268,10 +278,14 @@ class PiecewiseLinear(Reward):
     def parameters(self) -> tuple[float, ...]:
         return ()
 
+    @property
+    def knots(self) -> tuple[tuple[float, float], ...]:
+        return tuple(zip(self.x, self.y, strict=True))
+
 
 @dataclass(frozen=True)
 class Constant(Reward):
-    """The same reward whatever the company, c."""
+    """The same reward c in every set."""
 
     c: float = 0.0
     code: ClassVar[int] = 8
@@ -294,7 +308,7 @@ class Constant(Reward):
         return (self.c,)
 
 
-RewardChoice = Reward | tuple[Sequence[Reward], ArrayLike]  # one function, or τ functions and each item's class
+RewardChoice = Reward | tuple[Sequence[Reward], ArrayLike]  # one function, or τ functions and the class of each item
 
 FAMILIES: dict[str, type[Reward]] = {
     family.__name__: family
@@ -302,38 +316,67 @@ FAMILIES: dict[str, type[Reward]] = {
 }
 
 
+def registered(reward: Reward) -> Reward:
+    """An equal reward of the same registered family, with its parameters checked again.
+
+    The type must be the registered class itself. A new object is built from the fields, so attributes that were set on
+    the given object by other means are dropped, and a decreasing function is refused.
+    """
+    family = type(reward)
+    if FAMILIES.get(family.__name__) is not family:
+        raise InvalidInput(
+            "reward",
+            f"one of the registered families {', '.join(FAMILIES)}",
+            f"{family.__name__}, which compiled rankers and bounds cannot evaluate",
+            "use a registered family, not a subclass; PiecewiseLinear approximates any non-decreasing function",
+        )
+    return _built(family, tuple(getattr(reward, field.name) for field in dataclasses.fields(family)))  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)  # a request checks its rewards several times, and knots are slow to check
+def _built(family: type[Reward], fields: tuple[Any, ...]) -> Reward:
+    return family(*fields)
+
+
 def to_spec(reward: Reward) -> dict[str, Any]:
-    """A reward as plain JSON data."""
-    return {"family": type(reward).__name__, **dataclasses.asdict(reward)}  # type: ignore[call-overload]  # all are dataclasses
+    """A reward as plain JSON data that ``from_spec`` reads."""
+    checked = registered(reward)
+    return {"family": type(checked).__name__, **dataclasses.asdict(checked)}  # type: ignore[call-overload]
 
 
 def from_spec(spec: Mapping[str, Any]) -> Reward:
     """The reward that ``to_spec`` described."""
+    todo = "correct the specification"
+    if not isinstance(spec, Mapping):
+        raise InvalidInput("spec", "a mapping with the key 'family'", type(spec).__name__, todo)
     fields = dict(spec)
     family = fields.pop("family", None)
-    if family not in FAMILIES:
-        raise InvalidInput("family", f"one of {', '.join(FAMILIES)}", repr(family), "correct the specification")
+    if not isinstance(family, str) or family not in FAMILIES:
+        raise InvalidInput("family", f"one of {', '.join(FAMILIES)}", repr(family), todo)
     try:
         return FAMILIES[family](**fields)
     except TypeError:
-        raise InvalidInput("spec", f"the parameters of {family}", sorted(fields), "correct the specification") from None
+        raise InvalidInput("spec", f"the parameters of {family}", sorted(map(str, fields)), todo) from None
 
 
 def evaluate(rewards: Sequence[Reward], reward_class: NDArray[np.integer[Any]], x: Floats) -> Floats:
-    """f_i(x_i) along the last axis of ``x``, item i having the function ``rewards[reward_class[i]]``."""
+    """f_i(x_i) along the last axis of ``x``, where item i has the function ``rewards[reward_class[i]]``."""
     if len(rewards) == 1:
         return rewards[0].value(x)
     result = np.empty_like(x)
     for number, reward in enumerate(rewards):
-        mine = reward_class == number
-        result[..., mine] = reward.value(x[..., mine])
+        of_class = reward_class == number
+        result[..., of_class] = reward.value(x[..., of_class])
     return result
 
 
 def reward_classes(reward: RewardChoice, n: int) -> tuple[tuple[Reward, ...], NDArray[np.int32]]:
-    """The τ distinct functions in order of appearance, and each item's number among them."""
+    """The τ distinct functions in order of appearance, and the class of each of n items among them.
+
+    Unregistered types are refused here, where a Catalog or an Instance is made, because their bounds would be false.
+    """
     if isinstance(reward, Reward):
-        return (reward,), np.zeros(n, np.int32)
+        return (registered(reward),), np.zeros(n, np.int32)
     todo = "pass a Reward, or ([functions], class of each item)"
     if not (isinstance(reward, tuple) and len(reward) == 2 and isinstance(reward[0], Sequence)):
         raise InvalidInput("reward", "a reward function or a pair (functions, classes)", type(reward).__name__, todo)
@@ -350,33 +393,5 @@ def reward_classes(reward: RewardChoice, n: int) -> tuple[tuple[Reward, ...], ND
             "reward classes", f"between 0 and {len(functions) - 1}", f"{given.min()} to {given.max()}", todo
         )
     distinct: dict[Reward, int] = {}
-    merged = np.array([distinct.setdefault(function, len(distinct)) for function in functions], np.int32)
+    merged = np.array([distinct.setdefault(registered(each), len(distinct)) for each in functions], np.int32)
     return tuple(distinct), merged[given]
-
-
-@dataclass(frozen=True)
-class RewardTable:
-    """τ rewards as arrays for the compiled kernels: code, three parameters, and the knots of the piecewise ones."""
-
-    code: NDArray[np.int64]  # (τ,)
-    parameter: Floats  # (τ, 3)
-    first_knot: NDArray[np.int64]  # (τ + 1,): the knots of function c are first_knot[c] to first_knot[c + 1]
-    knot: Floats  # (total, 2)
-
-    @classmethod
-    def of(cls, rewards: Sequence[Reward]) -> RewardTable:
-        """The table of these functions, in this order."""
-        parameter = np.zeros((len(rewards), 3))
-        knots: list[tuple[float, float]] = []
-        first_knot = [0]
-        for row, reward in zip(parameter, rewards, strict=True):
-            row[: len(reward.parameters)] = reward.parameters
-            if isinstance(reward, PiecewiseLinear):
-                knots.extend(zip(reward.x, reward.y, strict=True))
-            first_knot.append(len(knots))
-        return cls(
-            np.array([reward.code for reward in rewards], np.int64),
-            parameter,
-            np.array(first_knot, np.int64),
-            np.array(knots, np.float64).reshape(-1, 2),
-        )

@@ -9,7 +9,7 @@ import numpy as np
 from setwise.errors import TooLarge
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.model.rewards import RewardTable
+from setwise.model.reward_table import RewardTable
 from setwise.ranking.ranker import Ranker, Ranking
 
 MOST_SETS = 50_000_000

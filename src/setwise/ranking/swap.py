@@ -23,7 +23,8 @@ from setwise._types import Floats
 from setwise._validation import milliseconds, whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.model.rewards import Logistic, RewardTable, evaluate
+from setwise.model.reward_table import RewardTable
+from setwise.model.rewards import Logistic, evaluate
 from setwise.ranking.greedy import greedy
 from setwise.ranking.ranker import Ranker, Ranking
 

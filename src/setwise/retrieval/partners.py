@@ -16,7 +16,7 @@ import numpy as np
 from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.model.rewards import RewardTable
+from setwise.model.reward_table import RewardTable
 from setwise.model.users import User
 
 

@@ -22,7 +22,8 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Floats, Rows
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.model.rewards import RewardTable, evaluate
+from setwise.model.reward_table import RewardTable
+from setwise.model.rewards import evaluate
 
 if TYPE_CHECKING:
     from setwise.bounds.candidates.best_first import Tree

@@ -23,7 +23,7 @@ from setwise._validation import whole_number
 from setwise.bounds.catalog.group_bounds import Groups, Table
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
-from setwise.model.rewards import RewardTable
+from setwise.model.reward_table import RewardTable
 from setwise.retrieval.backends.protocol import by_cell
 from setwise.retrieval.clusters import clusters
 from setwise.retrieval.partition import Partition
