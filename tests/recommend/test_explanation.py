@@ -39,7 +39,7 @@ def test_the_parts_add_up(parts) -> None:
         assert alone == sw.set_value(catalog, user, [row])
 
 
-def test_rivals_keep_the_same_wishes() -> None:
+def test_rivals_keep_the_same_constraints() -> None:
     rec, user = world(2)
     slate = rec.recommend(user, k=5, at_most={"artist": 1}, include=[7], exclude=[3, 4])
     told = rec.explain(slate)

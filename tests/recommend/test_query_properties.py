@@ -1,4 +1,4 @@
-"""Wishes hold on thousands of random requests: rules checked from raw attributes, values and bounds by the judge."""
+"""Constraints hold on thousands of random queries, checked on raw attributes and by the reference objective."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ CONDITIONS = {
 }
 
 
-def random_wishes(rng: np.random.Generator, ids: list[str]) -> dict[str, Any]:
-    wishes: dict[str, Any] = {"k": int(rng.integers(1, 7))}
+def random_options(rng: np.random.Generator, ids: list[str]) -> dict[str, Any]:
+    options: dict[str, Any] = {"k": int(rng.integers(1, 7))}
     if rng.random() < 0.5:
-        wishes["exclude"] = some(rng, ids, 6)
+        options["exclude"] = some(rng, ids, 6)
     if rng.random() < 0.4:
-        wishes["include"] = some(rng, ids, 2)
+        options["include"] = some(rng, ids, 2)
     if rng.random() < 0.5:
         names = rng.choice(list(CONDITIONS), size=rng.integers(1, 3), replace=False).tolist()
-        wishes["where"] = {name: CONDITIONS[name](rng) for name in names}
+        options["where"] = {name: CONDITIONS[name](rng) for name in names}
     if rng.random() < 0.6:
-        wishes["at_most"] = {name: int(rng.integers(1, 3)) for name in some(rng, ["artist", "city", "year"], 2)}
-    return wishes
+        options["at_most"] = {name: int(rng.integers(1, 3)) for name in some(rng, ["artist", "city", "year"], 2)}
+    return options
 
 
 def fits(cell: Any, condition: Any) -> bool:
@@ -83,20 +83,20 @@ def fits(cell: Any, condition: Any) -> bool:
     return cell in condition if isinstance(condition, list) else cell == condition
 
 
-def shown(world: Small, wishes: dict[str, Any], history: list[str]) -> set[str]:
+def shown(world: Small, options: dict[str, Any], history: list[str]) -> set[str]:
     """The ids that may be shown at all."""
-    barred = set(wishes["exclude"]) if "exclude" in wishes else set(history) - set(wishes.get("include", []))
-    where = wishes.get("where", {})
+    excluded = set(options["exclude"]) if "exclude" in options else set(history) - set(options.get("include", []))
+    where = options.get("where", {})
     return {
         one
         for row, one in enumerate(world.ids)
-        if one not in barred and all(fits(world.columns[name][row], where[name]) for name in where)
+        if one not in excluded and all(fits(world.columns[name][row], where[name]) for name in where)
     }
 
 
-def limits_kept(world: Small, chosen: list[str], wishes: dict[str, Any]) -> bool:
+def limits_kept(world: Small, chosen: list[str], options: dict[str, Any]) -> bool:
     rows = [world.ids.index(one) for one in chosen]
-    for name, limit in wishes.get("at_most", {}).items():
+    for name, limit in options.get("at_most", {}).items():
         counts = Counter(world.columns[name][row] for row in rows)
         counts.pop(None, None)
         if counts and max(counts.values()) > limit:
@@ -104,61 +104,61 @@ def limits_kept(world: Small, chosen: list[str], wishes: dict[str, Any]) -> bool
     return True
 
 
-def possible(world: Small, wishes: dict[str, Any], allowed: set[str]) -> bool:
-    pinned = wishes.get("include", [])
+def possible(world: Small, options: dict[str, Any], allowed: set[str]) -> bool:
+    pinned = options.get("include", [])
     return (
-        bool(allowed) and set(pinned) <= allowed and len(pinned) <= wishes["k"] and limits_kept(world, pinned, wishes)
+        bool(allowed) and set(pinned) <= allowed and len(pinned) <= options["k"] and limits_kept(world, pinned, options)
     )
 
 
-def random_feasible(rng: np.random.Generator, world: Small, wishes: dict[str, Any], allowed: set[str]) -> list[str]:
-    chosen = list(wishes.get("include", []))
+def random_feasible(rng: np.random.Generator, world: Small, options: dict[str, Any], allowed: set[str]) -> list[str]:
+    chosen = list(options.get("include", []))
     for one in rng.permutation(sorted(allowed - set(chosen))).tolist():
-        if len(chosen) < wishes["k"] and limits_kept(world, [*chosen, one], wishes):
+        if len(chosen) < options["k"] and limits_kept(world, [*chosen, one], options):
             chosen.append(one)
     return chosen
 
 
-def check(world: Small, slate: sw.Slate, wishes: dict[str, Any], allowed: set[str]) -> None:
+def check(world: Small, slate: sw.Slate, options: dict[str, Any], allowed: set[str]) -> None:
     chosen = slate.items.tolist()
     assert chosen == [world.ids[row] for row in slate.indices]
-    assert 1 <= len(chosen) == len(set(chosen)) <= wishes["k"]
+    assert 1 <= len(chosen) == len(set(chosen)) <= options["k"]
     assert set(chosen) <= allowed, "exclude and where"
-    assert set(wishes.get("include", [])) <= set(chosen), "include"
-    assert limits_kept(world, chosen, wishes), "at_most"
+    assert set(options.get("include", [])) <= set(chosen), "include"
+    assert limits_kept(world, chosen, options), "at_most"
     value = sw.set_value(slate.catalog, slate.user, slate.indices)
     assert slate.value == pytest.approx(value, rel=1e-12, abs=1e-12)
     assert slate.upper_bound >= slate.value
 
 
-def test_wishes_hold(count) -> None:
+def test_constraints_hold(count) -> None:
     rng = np.random.default_rng(0)
     worlds = [small_world(seed) for seed in range(WORLDS)]
     kinds = Counter[str]()
     for number in range(count(10_000)):
         world = worlds[number % WORLDS]
-        wishes, history = random_wishes(rng, world.ids), some(rng, world.ids, 8)
+        options, history = random_options(rng, world.ids), some(rng, world.ids, 8)
         by_history, certify = bool(rng.integers(2)), rng.random() < 0.1
         catalog = world.rec.index.catalog
         vector = rng.normal(size=catalog.value.shape[1:])
-        asker = (
+        user = (
             {"history": history}
             if by_history
             else {"user": sw.User(vector, rng.normal(size=2) if catalog.base is not None else None)}
         )
         way = {"ranker": rng.choice(["swap", "greedy", "knn"]).item(), "certify": certify, "budget_ms": 2.0}
-        allowed = shown(world, wishes, history if by_history else [])
-        if not possible(world, wishes, allowed):
+        allowed = shown(world, options, history if by_history else [])
+        if not possible(world, options, allowed):
             with pytest.raises(Infeasible):
-                world.rec.recommend(**asker, **wishes, **way)
+                world.rec.recommend(**user, **options, **way)
             kinds["infeasible"] += 1
             continue
-        slate = world.rec.recommend(**asker, **wishes, **way)
-        check(world, slate, wishes, allowed)
+        slate = world.rec.recommend(**user, **options, **way)
+        check(world, slate, options, allowed)
         kinds["feasible"] += 1
         if certify:
             kinds["certified"] += 1
-            rival = catalog.rows_of(random_feasible(rng, world, wishes, allowed))
+            rival = catalog.rows_of(random_feasible(rng, world, options, allowed))
             value = sw.set_value(catalog, slate.user, rival)
             assert value <= slate.upper_bound + 1e-9 * abs(value), "no feasible set beats the bound"
     assert min(kinds["infeasible"], kinds["certified"]) > 0

@@ -14,8 +14,7 @@ import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, UnknownId
 from setwise.model.encoder import Encoder
-from setwise.recommend import pipeline as request
-from setwise.recommend import recommender
+from setwise.recommend import pipeline, recommender
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval.partition import Partition
 from setwise.training import SimpleTransformer
@@ -70,20 +69,20 @@ def test_no_feasible_set_of_a_small_catalogue_beats_the_bound(seed, heads, base,
         assert slate.value == pytest.approx(best, rel=1e-6, abs=1e-9)
 
 
-@pytest.mark.parametrize("wishes", [{}, {"at_most": {"artist": 1}}, {"include": ["song 3"], "budget_ms": 10_000}])
+@pytest.mark.parametrize("options", [{}, {"at_most": {"artist": 1}}, {"include": ["song 3"], "budget_ms": 10_000}])
 @pytest.mark.parametrize("hasty", [False, True])
-def test_a_certificate_never_costs_value(wishes, hasty, monkeypatch) -> None:
+def test_a_certificate_never_costs_value(options, hasty, monkeypatch) -> None:
     """Ranking stops early where a proof may come; where none comes, it must have gone all the way."""
     if hasty:  # a glance, and no time for a proof: everything is left to what follows
-        for name, little in (("FIRST_LOOK", 10_000), ("FIRST_PROOF", 0.0), ("CERTIFY_MS", 0.0)):
-            monkeypatch.setattr(request, name, little)
+        for name, little in (("FIRST_LOOK", 10_000), ("FIRST_PROOF", 0.0), ("BOUND_MS", 0.0)):
+            monkeypatch.setattr(pipeline, name, little)
     for seed in range(6):
         rec, user = world(seed, sharpness=3.0)
-        certified, plain = (rec.recommend(user, k=6, certify=each, **wishes) for each in (True, False))
+        certified, plain = (rec.recommend(user, k=6, certify=each, **options) for each in (True, False))
         assert certified.value >= plain.value * (1 - 1e-9)
 
 
-def test_wishes_are_kept() -> None:
+def test_constraints_are_kept() -> None:
     rec, user = world(2)
     free = rec.recommend(user, k=6)
     slate = rec.recommend(
@@ -121,20 +120,20 @@ def test_without_a_certificate() -> None:
 
 @pytest.mark.parametrize("heads", [1, 2])
 @pytest.mark.parametrize(
-    "wishes", [{}, {"exclude": ["song 1"], "where": {"year": (1995, None)}, "at_most": {"artist": 1}}]
+    "options", [{}, {"exclude": ["song 1"], "where": {"year": (1995, None)}, "at_most": {"artist": 1}}]
 )
-def test_many_users_get_what_each_gets_alone(heads: int, wishes, monkeypatch) -> None:
-    monkeypatch.setattr(recommender, "TOGETHER", 5)  # more than one pass
+def test_many_users_get_what_each_gets_alone(heads: int, options, monkeypatch) -> None:
+    monkeypatch.setattr(recommender, "RETRIEVED_TOGETHER", 5)  # more than one pass
     rec, _ = world(6, heads=heads)
     users = np.random.default_rng(0).normal(size=(12, heads, 3))
-    together = rec.recommend_many(users, k=4, threads=3, certify=False, **wishes)
+    together = rec.recommend_many(users, k=4, threads=3, certify=False, **options)
     for user, slate in zip(users, together, strict=True):
-        alone = rec.recommend(user, k=4, certify=False, **wishes)
+        alone = rec.recommend(user, k=4, certify=False, **options)
         np.testing.assert_array_equal(slate.indices, alone.indices)
         assert slate.value == alone.value
     for threads in (1, 3):
-        for user, slate in zip(users, rec.recommend_many(users, k=3, threads=threads, **wishes), strict=True):
-            alone = rec.recommend(user, k=3, **wishes)
+        for user, slate in zip(users, rec.recommend_many(users, k=3, threads=threads, **options), strict=True):
+            alone = rec.recommend(user, k=3, **options)
             assert set(slate.timings) == {"retrieve", "rank", "certify"}
             assert alone.value <= slate.upper_bound * (1 + 1e-9)
             assert slate.value <= alone.upper_bound * (1 + 1e-9)
@@ -214,7 +213,7 @@ def test_histories_and_changes_of_the_index(tmp_path) -> None:
     slate = rec.recommend(history=["song 4", "new", "song 0"], k=5)
     np.testing.assert_allclose(slate.user.heads, model.user(["song 4", "song 0"]).heads)
     assert "new" not in slate.items
-    with pytest.raises(InvalidInput, match="encoder must be one that can read every item, got items added since"):
+    with pytest.raises(InvalidInput, match="encoder must be one that knows every item, got items added since"):
         rec.save(tmp_path / "rec")
     rec.index.remove(["new"])
     rec.save(tmp_path / "rec")
@@ -284,18 +283,18 @@ def test_an_index_alone_loads_without_histories(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "sentence"),
+    ("option", "sentence"),
     [
         ({}, "user or history must be given, and not both, got neither; pass one of the two."),
         ({"user": [1.0, 2.0, 3.0], "history": []}, "user or history must be given, and not both, got both; pass one of the two."),
-        ({"history": []}, "history must be left out, as this recommender has no encoder to read it, got one; use Recommender.from_model(model), or pass a user."),
+        ({"history": []}, "history must be left out, as this recommender has no encoder for it, got one; use Recommender.from_model(model), or pass a user."),
         ({"user": [1.0, 2.0, 3.0], "ranker": "best"}, None),
     ],
 )  # fmt: skip
-def test_who_asks(wish, sentence) -> None:
+def test_who_asks(option, sentence) -> None:
     rec, _ = world(13, n=50)
     with pytest.raises(InvalidInput) as caught:
-        rec.recommend(**wish)
+        rec.recommend(**option)
     assert sentence is None or str(caught.value) == sentence
 
 
@@ -346,11 +345,11 @@ def test_a_budget_for_everything() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "error", "sentence"),
+    ("option", "error", "sentence"),
     [
         ({"k": 0}, InvalidInput, "k must be a whole number of at least 1, got 0; pass 1 or more."),
         ({"exclude": ["no such song"]}, UnknownId, None),
-        ({"include": ["song 1"], "exclude": ["song 1"]}, Infeasible, "include must be items that may be shown, got 'song 1', excluded or filtered out; drop one wish."),
+        ({"include": ["song 1"], "exclude": ["song 1"]}, Infeasible, "include must be items that may be shown, got 'song 1', excluded or filtered out; drop it from include, or loosen exclude and where."),
         ({"include": ["song 1"], "where": {"year": 1990}}, Infeasible, None),
         ({"where": {"year": 1800}}, Infeasible, None),
         ({"budget_ms": -1}, InvalidInput, "budget_ms must be above 0, got -1.0; pass milliseconds, or leave it out."),
@@ -360,9 +359,9 @@ def test_a_budget_for_everything() -> None:
         ({"where": 0}, InvalidInput, None),
     ],
 )  # fmt: skip
-def test_refusals(wish, error, sentence) -> None:
+def test_refusals(option, error, sentence) -> None:
     rec, user = world(9)
-    asked = {"user": user, "k": 3} | wish
+    asked = {"user": user, "k": 3} | option
     with pytest.raises(error) as caught:
         rec.recommend(asked.pop("user"), **asked)
     assert sentence is None or str(caught.value) == sentence

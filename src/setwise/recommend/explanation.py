@@ -1,19 +1,17 @@
-"""Explanation: why a slate is worth what it is, and what other methods would have shown.
+"""Explanation: what each item contributes to a slate, and what other methods would have shown.
 
-Item i of the slate S draws on its company through attention: its argument is
+Item i of the slate S receives from the items it attends to: its argument is
 
     a_i(S) = base_i · u⁰ + Σ_h sink_i^h s_0^h + Σ_{j∈S} lent_ij,      lent_ij = Σ_h attention_ij^h s_j^h,
 
-so ``lent`` says who lends whom value: the paper's directed weighted graph, valued by the user's scores. ``rewards``
-beside ``alone`` says what the company is worth to each item; the rivals say what it is worth to choose the set as a
-whole. Every figure is recomputed by the judge.
+so ``lent`` is the paper's directed weighted graph, valued by the user's scores. ``rewards`` beside ``alone`` says what
+the other items of the slate are worth to each item; the rivals say what choosing the set as a whole is worth. Every
+value is recomputed by the reference objective.
 """
 
 from __future__ import annotations
 
-import math
-import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,17 +19,21 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise.model import objective
-from setwise.recommend.pipeline import Request
+from setwise.ranking import Ranker
+from setwise.ranking.beam import BEAM
+from setwise.ranking.greedy import GREEDY
+from setwise.ranking.knn import KNN
+from setwise.recommend.pipeline import Candidates, Clock, Snapshot, answer, retrieve
 from setwise.recommend.slate import Slate
 
-TOP_K, GREEDY, BEAM = "knn", "greedy", "beam"
+RIVALS = (KNN, GREEDY, BEAM)
 
 
 @dataclass(frozen=True, eq=False)
 class Rival:
-    """The same request under one ranker: ids, rows and value of its set, and how long ranking took.
+    """The same query under one ranker: ids, rows and value of its set, and how long ranking took.
 
-    The slate's own ranker is listed with the slate as it was answered, which the certificate may have bettered.
+    The slate's own ranker is listed with the slate as answered, which the search for the bound may have improved.
     """
 
     ranker: str
@@ -43,14 +45,14 @@ class Rival:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """A slate of k items, taken apart.
+    """The parts of a slate of k items.
 
-    attention  (H, k, k)  who attends to whom; rows sum to 1, or to less by what the sink takes
+    attention  (H, k, k)  the weight that item i gives to item j; rows sum to 1, or to less by what the sink takes
     sink       (H, k)     what the sink takes, or None without one
-    rewards    (k,)       f_i(a_i(S)): what each item earns in this company
+    rewards    (k,)       f_i(a_i(S)): what each item earns in this set
     alone      (k,)       f_i(a_i({i})): what it would earn as the only item
     lent       (k, k)     what item j lends to the argument of item i, over all heads
-    rivals                the same request under plain top-k ("knn"), greedy, beam and the slate's own ranker
+    rivals                the same query under top-k by score ("knn"), greedy, beam and the slate's own ranker
     """
 
     slate: Slate
@@ -64,23 +66,24 @@ class Explanation:
     @property
     def gain_over_top_k(self) -> float:
         """How much more the slate is worth than the items of highest score."""
-        return self._gain_over(TOP_K)
+        return self._gain_over(KNN)
 
     @property
     def gain_over_greedy(self) -> float:
-        """How much more the slate is worth than what adding the best next item leads to."""
+        """How much more the slate is worth than the greedy set."""
         return self._gain_over(GREEDY)
 
-    def _gain_over(self, ranker: str) -> float:
-        return next(self.slate.value - rival.value for rival in self.rivals if rival.ranker == ranker)
+    def _gain_over(self, ranker: Ranker) -> float:
+        return next(self.slate.value - rival.value for rival in self.rivals if rival.ranker == ranker.name)
 
 
-def explained(slate: Slate, request: Request) -> Explanation:
-    """The slate, taken apart; ``request`` is the same request with its candidates retrieved."""
+def explained(slate: Slate, snapshot: Snapshot) -> Explanation:
+    """Explain the slate; ``snapshot`` is of the index that it came from."""
     catalog, user, rows = slate.catalog, slate.user, slate.indices
     logit, sink_logit = objective.logits(catalog, rows, None)
     attention, sink = objective.softmax(logit, sink_logit)
     score, _ = objective.scores(catalog, user, rows, None)
+    candidates = retrieve(slate.query, snapshot)
     return Explanation(
         slate=slate,
         attention=attention,
@@ -88,17 +91,15 @@ def explained(slate: Slate, request: Request) -> Explanation:
         rewards=objective.item_rewards(catalog, user, rows),
         alone=np.array([objective.set_value(catalog, user, [row]) for row in rows]),
         lent=np.einsum("hij,hj->ij", attention, score),
-        rivals=[_rival(name, slate, request) for name in dict.fromkeys((TOP_K, GREEDY, BEAM, slate.ranker))],
+        rivals=[_rival(one, slate, snapshot, candidates) for one in dict.fromkeys((*RIVALS, slate.query.ranker))],
     )
 
 
-def _rival(ranker: str, slate: Slate, request: Request) -> Rival:
-    """What this ranker makes of the same candidates under the same wishes."""
-    answer, took = slate, slate.timings["rank"]
-    if ranker != slate.ranker:
-        began = time.perf_counter()
-        request.rank(ranker, certify=False)
-        took = 1000 * (time.perf_counter() - began)
-        answer = request.slate(ranker, math.inf)
-    value = objective.set_value(slate.catalog, slate.user, answer.indices)
-    return Rival(ranker, answer.items, answer.indices, value, took)
+def _rival(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candidates) -> Rival:
+    """The set that this ranker chooses from the same candidates under the same constraints."""
+    answered = slate
+    if ranker != slate.query.ranker:
+        query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
+        answered = answer(query, snapshot, candidates, Clock(None))
+    value = objective.set_value(slate.catalog, slate.user, answered.indices)
+    return Rival(ranker.name, answered.items, answered.indices, value, answered.timings["rank"])

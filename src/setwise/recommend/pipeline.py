@@ -1,36 +1,38 @@
-"""One recommendation on its way: retrieve candidates, rank them, certify the answer.
+"""The pipeline of one request: retrieve candidates, rank them, bound every other set, value the answer.
 
-Phase One knows what items lend, not what they are worth in company: among the best of every cell by score the followers
-of the leader may be missing. So the pass over the catalogue brings a reserve as well, and those of it that make the
-best pairs with the leader are candidates, too (``retrieval/company.py``; what that is worth: docs/results.md, Reach).
+**Retrieve.** Phase One knows what items contribute to others, not what they earn beside others: the best items of every
+cell by score may lack the best partners of the top-scoring item, the *anchor*. So the pass over the catalogue also
+returns a reserve, and the items of it that form the best pairs with the anchor become candidates as well
+(``retrieval/partners.py``; docs/results.md, Reach, says what that is worth).
 
-Swap search mostly finds the best set in its first few climbs and then only assures itself. A certificate assures more:
-so where one is wanted, ranking stops early, and goes on only if no proof is found in a while. Where the search for the
-bound meets a better feasible set than the ranker's, that one is the answer. Pins and ``at_most`` only make the feasible
-sets fewer, so the bound holds for them too.
+**Rank and bound.** Swap search mostly finds the best set in its first few climbs and spends the rest confirming it. A
+bound confirms more. So where one is wanted, ranking first makes a sixteenth of its evaluations, the bound gets a
+quarter of its time, and only if that proves nothing do both continue. If the search for the bound meets a better
+feasible set, that set is the answer. Pinned items and ``at_most`` only remove feasible sets, so the bound holds for
+them too.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import NDArray
 
-from setwise._types import Rows
-from setwise._validation import milliseconds, whole_number
-from setwise.errors import Infeasible, InvalidInput
+from setwise._types import Floats, Rows
 from setwise.model import objective
-from setwise.model.catalog import Catalog
 from setwise.model.instance import Instance
-from setwise.model.users import User
-from setwise.ranking import Ranking, rank
+from setwise.ranking import Ranker, Ranking, rank
+from setwise.ranking.exact import EXACT
 from setwise.ranking.swap import enough
-from setwise.recommend.slate import Slate, Wishes
+from setwise.recommend.query import Query
+from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import followers
 from setwise.retrieval.snapshot import Found
@@ -38,279 +40,323 @@ from setwise.retrieval.snapshot import Found
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.score_order import Scored
-
-PER_HEAD = 2  # of each cell by every head alone, when there are several
-CERTIFY_MS = 100.0  # for the certificate when no budget is given
-RANK_SHARE = 0.4  # of the budget that is left is for ranking
-CERTIFY_SHARE = 0.9  # of the budget that ranking leaves is for the certificate, the rest for the judge
-FIRST_LOOK = 16  # that part of swap search's evaluations is made before a proof is sought
-FIRST_PROOF = 0.25  # of the time for the certificate is spent before ranking goes on
-LEAST_MS = 0.5  # a phase is given at least this
-PROVEN_WITHIN = 1e-8  # of Σ |f_i|: what rounding outwards leaves between value and bound of a search that has ended
-TIMED = ("swap", "exact")  # rankers that take budget_ms
-RESERVE, LARGEST_RESERVE = 9, 6_400  # so many times k of every cell, and rows times heads in all at most
-FOLLOWERS = 0.25  # of the candidates
+    from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
 
-def wished(
-    index: Index,
-    k: int,
-    exclude: Rows,
-    include: Rows,
-    where: Mapping[str, Any] | None,
-    at_most: Mapping[str, int] | None,
-) -> Wishes:
-    """The wishes, checked; ``exclude`` and ``include`` are rows. What was removed is excluded for all."""
-    for name, wish in (("where", where), ("at_most", at_most)):
-        if wish is not None and not isinstance(wish, Mapping):
-            raise InvalidInput(
-                name, "a mapping of attributes, or left out", repr(wish), f"write {name}={{'artist': …}}"
-            )
-    barred = np.union1d(exclude, index.removed).astype(np.intp)
-    wishes = Wishes(whole_number("k", k), barred, np.unique(include), where, at_most or {})
-    _refuse_contradictions(index.catalog, wishes)
-    return wishes
+PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
+RESERVE, LARGEST_RESERVE = 9, 6_400  # times k of every cell; and rows times heads in all at most
+PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
+BOUND_MS = 100.0  # for the bound when the query has no budget
+RANK_SHARE = 0.4  # of the remaining budget goes to ranking where a bound follows
+LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is for valuing the answer
+FIRST_LOOK = 16  # ranking first makes this fraction of its evaluations
+FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
+SHORTEST_MS = 0.5  # a phase gets at least this
+PROVEN_WITHIN = 1e-8  # of Σ |f_i|: what rounding outwards leaves between value and bound of a finished search
+SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
 
-def _refuse_contradictions(catalog: Catalog, wishes: Wishes) -> None:
-    hidden = np.isin(wishes.include, wishes.exclude)
-    if wishes.where:
-        hidden |= ~catalog.attributes.matching(wishes.where)[wishes.include]
-    if hidden.any():
-        which = repr(catalog.ids[wishes.include[hidden]].tolist()[0])
-        raise Infeasible("include", "items that may be shown", f"{which}, excluded or filtered out", "drop one wish")
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What requests read: an index at one moment, its cells where bounds are wanted, and the most candidates."""
+
+    index: Index
+    cells: CellBounds | None
+    most_candidates: int
 
 
-class Request:
-    """Who asks, for what, and how far the answer is."""
+class Candidates(NamedTuple):
+    """The rows to rank; ``complete`` when they are all eligible items."""
 
-    def __init__(
-        self, index: Index, user: ArrayLike | User, wishes: Wishes, budget_ms: float | None, began: float
-    ) -> None:
-        self.index, self.wishes, self.began = index, wishes, began
-        self.catalog: Catalog = index.catalog
-        self.user = self.catalog.user(user)
-        self.budget_ms = milliseconds(budget_ms)
-        self.timings: dict[str, float] = {}
-        self.complete = False  # whether the candidates are all the items that may be shown
-        self.upper_bound = math.inf
-        self.scored: Scored | None = None  # what all items score, where the certificate need not ask
-        self.settled = True  # whether neither ranking nor certificate would gain by going on
-        self.rows: Rows
-        self.chosen: Rows
-        self.value: float
+    rows: Rows
+    complete: bool
+
+
+class Best(NamedTuple):
+    """The best feasible set known."""
+
+    rows: Rows
+    value: float
+
+
+class Bounded(NamedTuple):
+    """The best set known, an upper bound on all others, and whether more search could change either."""
+
+    best: Best
+    upper_bound: float
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Clock:
+    """The budget of a request and the milliseconds of its phases."""
+
+    budget_ms: float | None
+    began: float = field(default_factory=time.perf_counter)
+    timings: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def timed(self, phase: str) -> Iterator[None]:
-        """Write down how long a phase took, or went on."""
+    def phase(self, name: str) -> Iterator[None]:
+        """Add the time that passes inside to the phase ``name``."""
         start = time.perf_counter()
         yield
-        self.timings[phase] = self.timings.get(phase, 0.0) + 1000 * (time.perf_counter() - start)
+        self.timings[name] = self.timings.get(name, 0.0) + 1000 * (time.perf_counter() - start)
 
-    def resumed(self) -> Request:
-        """The request after it waited for its turn, which its budget does not pay for."""
-        self.began = time.perf_counter() - sum(self.timings.values()) / 1000
-        return self
-
-    def left_ms(self, share: float, otherwise: float | None) -> float | None:
-        """A share of what is left of the budget; ``otherwise`` when there is none."""
+    def share(self, share: float, default: float = math.inf) -> float:
+        """A share of the remaining budget in milliseconds; ``default`` without a budget."""
         if self.budget_ms is None:
-            return otherwise
-        return max(share * (self.budget_ms - 1000 * (time.perf_counter() - self.began)), LEAST_MS)
+            return default
+        return max(share * (self.budget_ms - self._passed_ms()), SHORTEST_MS)
 
-    # --- Phase One ---
-
-    def retrieve(self, most: int, company: bool = True) -> None:
-        """The best of every cell, by total score and by each head: all there is, or the most promising of too many.
-
-        With ``company`` a quarter of them are the leader's followers: top-k has no use for those.
-        """
-        if not self.sees_all(most):
-            wishes, reserve = self.wishes, self.reserve if company else 0
-            self.take(self.index.found(self.user, wishes.k, wishes.exclude, wishes.where, self.per_head, reserve), most)
-
-    @property
-    def per_head(self) -> int:
-        """How many of each cell every head adds."""
-        return PER_HEAD if self.catalog.heads > 1 else 0
-
-    @property
-    def reserve(self) -> int:
-        """How many more of each cell are asked whether they follow the leader."""
-        return min(RESERVE * self.wishes.k, LARGEST_RESERVE // (self.catalog.heads * self.index.partition.n_cells))
-
-    def sees_all(self, most: int) -> bool:
-        """Whether no more than ``most`` items may be shown: then all of them are candidates."""
-        where = self.wishes.where
-        if len(self.catalog) > most and not where:
-            return False
-        shown = self.catalog.attributes.matching(where).copy() if where else np.ones(len(self.catalog), bool)
-        shown[self.wishes.exclude] = False
-        if not shown.any():
-            raise Infeasible(
-                "where and exclude", "conditions that leave an item", "ones that leave none", "loosen them"
-            )
-        self.complete = bool(np.count_nonzero(shown) <= most)
-        if self.complete:
-            self.rows = np.flatnonzero(shown)
-        return self.complete
-
-    def take(self, found: Found, most: int) -> None:
-        """These are the candidates, or the most promising of them; the followers from the reserve; and the pins."""
-        few = int(FOLLOWERS * most) if len(found.reserve) else 0
-        rows = found.best
-        if len(rows) > most - few:
-            rows = self._promising(rows, max(most - few, self.wishes.k))
-        if few:
-            others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
-            rows = np.concatenate([rows, followers(self.catalog, self.user, self._leader(rows), others, few)])
-        self.rows = np.union1d(rows, self.wishes.include).astype(np.intp)
-
-    def _leader(self, rows: Rows) -> int:
-        """The one of highest total score."""
-        score, _ = objective.scores(self.catalog, self.user, rows, None)
-        return int(rows[np.argmax(score.sum(axis=0) + objective.base_scores(self.catalog, self.user, rows))])
-
-    def _promising(self, rows: Rows, most: int) -> Rows:
-        """The best of each cell, and then whoever ranks highest by total score or in some head."""
-        score, _ = objective.scores(self.catalog, self.user, rows, None)
-        total = score.sum(axis=0) + objective.base_scores(self.catalog, self.user, rows)
-        places = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
-        place = np.min(places, axis=0)
-        by_cell = np.lexsort((-total, self.index.cell_of[rows]))
-        cell = self.index.cell_of[rows][by_cell]
-        place[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
-        return np.sort(rows[np.lexsort((-total, place))[:most]])
-
-    # --- Phase Two ---
-
-    def rank(self, ranker: str, certify: bool) -> None:
-        """Choose among the candidates; where a certificate follows, swap search has but a first look."""
-        self.instance = Instance.from_catalog(self.catalog, self.user, self.rows)
-        self.settled = not (certify and ranker == "swap") or self.complete
-        share = RANK_SHARE if certify else CERTIFY_SHARE
-        self._adopt(self._ranked(ranker, share, 1 if self.settled else FIRST_LOOK))
-
-    def rank_on(self) -> None:
-        """Go on with swap search, if there is time: from the start again, as the same things come in the same order."""
-        if not self._late():
-            ranking = self._ranked("swap", RANK_SHARE, 1)
-            if ranking.value > self.value:
-                self._adopt(ranking)
-
-    def _ranked(self, ranker: str, share: float, part: int) -> Ranking:
-        """By this ranker, in a share of what is left; swap search as far as one ``part`` of enough."""
-        options: dict[str, Any] = {}
-        if ranker in TIMED and self.budget_ms is not None:
-            options["budget_ms"] = self.left_ms(share, None)
-        if ranker == "swap":  # a budget is a limit, not a wish: who has found enough leaves the rest to the certificate
-            options["evaluations"] = enough(self.instance.m, self.wishes.k) // part
-        return rank(self.instance, self.wishes.k, ranker, **self._constraints(), **options)
-
-    def _constraints(self) -> dict[str, Any]:
-        """The wishes as ``rank`` takes them: pins are positions among the candidates."""
-        return {"include": np.searchsorted(self.rows, self.wishes.include), "at_most": self.wishes.at_most}
-
-    def _adopt(self, ranking: Ranking) -> None:
-        self.chosen, self.value = self.instance.candidates[ranking.indices], ranking.value
-
-    def _late(self) -> bool:
+    def is_over(self) -> bool:
         """Whether the budget is spent."""
-        return self.budget_ms is not None and 1000 * (time.perf_counter() - self.began) >= self.budget_ms
+        return self.budget_ms is not None and self._passed_ms() >= self.budget_ms
 
-    # --- the certificate ---
+    def resumed(self) -> Clock:
+        """The same clock as if only the phases had taken time: waiting for other queries is not charged."""
+        return Clock(self.budget_ms, time.perf_counter() - sum(self.timings.values()) / 1000, self.timings)
 
-    def certify(self, cells: CellBounds) -> None:
-        """Bound every feasible set of the catalogue; a better set met on the way is adopted."""
-        from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
-
-        if self.complete:
-            return self._certify_instance()
-        where, barred = self.wishes.where, self.wishes.exclude
-        self._search = WholeCatalogSearch(
-            cells, self.user, self.wishes.k, self.value, exclude=barred, where=where, scored=self.scored
-        )
-        first = CERTIFY_SHARE if self.settled else FIRST_PROOF
-        self._prove(first, CERTIFY_MS if self.settled else FIRST_PROOF * CERTIFY_MS)
-
-    def certify_on(self) -> None:
-        """Go on with the certificate, if there is time, knowing what ranking has found since."""
-        if not self._late():
-            self._search.offer(self.value)
-            self._prove(CERTIFY_SHARE, (1 - FIRST_PROOF) * CERTIFY_MS)
-
-    def _certify_instance(self) -> None:
-        """All there is was ranked: search the instance itself, limits and pins included."""
-        budget = self.left_ms(CERTIFY_SHARE, CERTIFY_MS)
-        ranking = rank(self.instance, self.wishes.k, "exact", budget_ms=budget, **self._constraints())
-        if ranking.value > self.value:
-            self._adopt(ranking)
-        self.upper_bound = ranking.upper_bound
-
-    def _prove(self, share: float, otherwise: float) -> None:
-        """Search in a share of what is left, or for so many milliseconds without a budget."""
-        budget = self.left_ms(share, otherwise)
-        self._search.run(otherwise if budget is None else budget)
-        found = self._search.found()
-        if found.better is not None and not self.wishes.at_most and not len(self.wishes.include):
-            self.chosen, self.value = found.better, found.value
-        self.upper_bound = found.upper_bound
-        self.settled = self.settled or (self._search.finished and found.value <= self.value)
-
-    # --- the answer ---
-
-    def slate(self, ranker: str, upper_bound: float) -> Slate:
-        """What was chosen, judged: best first by reward."""
-        rewards = objective.item_rewards(self.catalog, self.user, self.chosen)
-        order = np.lexsort((self.chosen, -rewards))
-        chosen, rewards = self.chosen[order], rewards[order]
-        value = float(rewards.sum())
-        bound = max(upper_bound, value)
-        size = float(np.abs(rewards).sum())
-        return Slate(
-            catalog=self.catalog,
-            user=self.user,
-            wishes=self.wishes,
-            ranker=ranker,
-            indices=chosen,
-            value=value,
-            rewards=rewards,
-            upper_bound=bound,
-            proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
-            timings=dict(self.timings),
-        )
+    def _passed_ms(self) -> float:
+        return 1000 * (time.perf_counter() - self.began)
 
 
-def retrieve_together(requests: Sequence[Request], most: int, company: bool = True) -> None:
-    """``retrieve`` for requests with one k, one filter and one index, in one pass; each is charged its share of it."""
+# --- one query, or many ---
+
+
+def run(query: Query, snapshot: Snapshot, began: float | None = None) -> Slate:
+    """The best slate found for the query; its budget counts from ``began``, now unless given."""
+    clock = Clock(query.budget_ms, time.perf_counter() if began is None else began)
+    with clock.phase("retrieve"):
+        candidates = retrieve(query, snapshot)
+    return answer(query, snapshot, candidates, clock)
+
+
+def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list[Slate]:
+    """``run`` for queries with one k, one ranker and one filter.
+
+    They share one retrieval pass and, a few at a time, the bound's pass over the scores. Each is charged its share.
+    """
+    clocks = [Clock(query.budget_ms) for query in queries]
     start = time.perf_counter()
-    asking = [request for request in requests if not request.sees_all(most)]
-    if asking:
-        one = asking[0]
-        found = one.index.found_many(
-            [request.user for request in asking],
-            one.wishes.k,
-            [request.wishes.exclude for request in asking],
-            one.wishes.where,
-            one.per_head,
-            one.reserve if company else 0,
-        )
-        for request, mine in zip(asking, found, strict=True):
-            request.take(mine, most)
-    share = (time.perf_counter() - start) / len(requests)
-    for request in requests:
-        request.timings["retrieve"] = 1000 * share
+    candidates = retrieve_many(queries, snapshot)
+    share_ms = 1000 * (time.perf_counter() - start) / max(len(queries), 1)
+    for clock in clocks:
+        clock.timings["retrieve"] = share_ms
+    every = list(zip(queries, candidates, clocks, strict=True))
+    parts = [every[start : start + SCORED_TOGETHER] for start in range(0, len(every), SCORED_TOGETHER)]
+    if threads == 1:  # in the caller's own thread
+        return [slate for part in parts for slate in _answer_some(part, snapshot)]
+    with ThreadPoolExecutor(threads) as pool:
+        return [slate for some in pool.map(lambda part: _answer_some(part, snapshot), parts) for slate in some]
 
 
-def score_together(requests: Sequence[Request], cells: CellBounds) -> None:
-    """What certificates ask of all items, for requests with one filter: in one pass, charged like retrieval."""
+def _answer_some(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Slate]:
+    scored = _score_together(part, snapshot)
+    return [
+        answer(query, snapshot, candidates, clock.resumed(), items)
+        for (query, candidates, clock), items in zip(part, scored, strict=True)
+    ]
+
+
+def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Scored | None]:
+    """The scores of all items that bounds read, in one pass; None where the bound needs none."""
+    needed = [query.certify and not candidates.complete for query, candidates, _ in part]
+    if snapshot.cells is None or not any(needed):
+        return [None] * len(part)
     from setwise.bounds.catalog.whole_catalog import scores
 
     start = time.perf_counter()
-    asking = [request for request in requests if not request.complete]
+    asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]
+    users, excluded = [query.user for query, *_ in asking], [query.exclude for query, *_ in asking]
+    found = iter(scores(snapshot.cells, users, excluded, asking[0][0].where))
+    for *_, clock in asking:
+        clock.timings["certify"] = 1000 * (time.perf_counter() - start) / len(asking)
+    return [next(found) if wanted else None for wanted in needed]
+
+
+def answer(
+    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
+) -> Slate:
+    """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
+    with clock.phase("rank"):
+        instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
+    if not query.certify or snapshot.cells is None:
+        with clock.phase("rank"):
+            best = _ranked(query, instance, clock, LAST_SHARE)
+        clock.timings.setdefault("certify", 0.0)
+        return _valued(query, best, math.inf, clock)
+    bounded = _rank_and_bound(query, snapshot.cells, candidates, instance, clock, scored)
+    return _valued(query, bounded.best, bounded.upper_bound, clock)
+
+
+# --- Phase One ---
+
+
+def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
+    """The best items of every cell, by total score and by each head, and the best partners of the anchor."""
+    rows = _all_eligible(query, snapshot)
+    if rows is not None:
+        return Candidates(rows, True)
+    index = snapshot.index
+    found = index.found(query.user, query.k, query.exclude, query.where, _per_head(query), _reserve(query, index))
+    return Candidates(_chosen(found, query, snapshot), False)
+
+
+def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates]:
+    """``retrieve`` for queries with one k, one ranker and one filter, in one pass."""
+    complete = [_all_eligible(query, snapshot) for query in queries]
+    asking = [query for query, rows in zip(queries, complete, strict=True) if rows is None]
+    found: Iterator[Found] = iter(())
     if asking:
-        users, barred = [request.user for request in asking], [request.wishes.exclude for request in asking]
-        for request, scored in zip(asking, scores(cells, users, barred, asking[0].wishes.where), strict=True):
-            request.scored = scored
-    for request in asking:
-        request.timings["certify"] = 1000 * (time.perf_counter() - start) / len(asking)
+        one, index = asking[0], snapshot.index
+        users, excluded = [query.user for query in asking], [query.exclude for query in asking]
+        found = iter(index.found_many(users, one.k, excluded, one.where, _per_head(one), _reserve(one, index)))
+    return [
+        Candidates(_chosen(next(found), query, snapshot), False) if rows is None else Candidates(rows, True)
+        for query, rows in zip(queries, complete, strict=True)
+    ]
+
+
+def _all_eligible(query: Query, snapshot: Snapshot) -> Rows | None:
+    """All eligible rows, where they are no more than the candidates that may be ranked."""
+    if np.count_nonzero(query.eligible) > snapshot.most_candidates:
+        return None
+    return np.flatnonzero(query.eligible)
+
+
+def _per_head(query: Query) -> int:
+    return PER_HEAD if query.catalog.heads > 1 else 0
+
+
+def _reserve(query: Query, index: Index) -> int:
+    """How many more items of each cell are valued beside the anchor."""
+    if not query.ranker.uses_attention:
+        return 0
+    return min(RESERVE * query.k, LARGEST_RESERVE // (query.catalog.heads * index.partition.n_cells))
+
+
+def _chosen(found: Found, query: Query, snapshot: Snapshot) -> Rows:
+    """The most promising of the rows found, best partners from the reserve, and the pinned items."""
+    most = snapshot.most_candidates
+    partners = int(PARTNERS * most) if len(found.reserve) else 0
+    rows = found.best
+    if len(rows) > most - partners:
+        rows = _promising(rows, max(most - partners, query.k), query, snapshot.index.cell_of)
+    if partners:
+        others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
+        total, _ = _scores(query, rows)
+        anchor = int(rows[np.argmax(total)])
+        rows = np.concatenate([rows, followers(query.catalog, query.user, anchor, others, partners)])
+    return np.union1d(rows, query.include).astype(np.intp)
+
+
+def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
+    """Total scores (m,) and scores by head (H, m) of these rows."""
+    score, _ = objective.scores(query.catalog, query.user, rows, None)
+    return score.sum(axis=0) + objective.base_scores(query.catalog, query.user, rows), score
+
+
+def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) -> Rows:
+    """The best item of each cell, then the items of best rank by total score or in some head."""
+    total, score = _scores(query, rows)
+    ranks = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
+    rank_ = np.min(ranks, axis=0)
+    by_cell = np.lexsort((-total, cell_of[rows]))
+    cell = cell_of[rows][by_cell]
+    rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
+    return np.sort(rows[np.lexsort((-total, rank_))[:most]])
+
+
+# --- Phase Two and the bound ---
+
+
+def _ranked(query: Query, instance: Instance, clock: Clock, share: float, part: int = 1) -> Best:
+    """The ranker's set, in a share of the remaining budget; one ``part`` of the evaluations where it counts them."""
+    ranking = _rank(query, instance, query.ranker, clock.share(share), part)
+    return Best(instance.candidates[ranking.indices], ranking.value)
+
+
+def _rank(query: Query, instance: Instance, ranker: Ranker, budget_ms: float, part: int = 1) -> Ranking:
+    options: dict[str, Any] = {}
+    if ranker.takes_budget and math.isfinite(budget_ms):
+        options["budget_ms"] = budget_ms
+    if ranker.takes_evaluations:  # capped even with a budget: unused budget goes to the bound
+        options["evaluations"] = enough(instance.m, query.k) // part
+    pinned = np.searchsorted(instance.candidates, query.include)
+    return rank(instance, query.k, ranker.name, include=pinned, **query.constraints, **options)
+
+
+def _rank_and_bound(
+    query: Query,
+    cells: CellBounds,
+    candidates: Candidates,
+    instance: Instance,
+    clock: Clock,
+    scored: Scored | None,
+) -> Bounded:
+    """Rank and bound in turns; see the module's docstring."""
+    in_turns = query.ranker.takes_evaluations and not candidates.complete
+    with clock.phase("rank"):
+        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1)
+    with clock.phase("certify"):
+        if candidates.complete:
+            return _bound_candidates(query, instance, best, clock)
+        from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+
+        search = WholeCatalogSearch(
+            cells, query.user, query.k, best.value, exclude=query.exclude, where=query.where, scored=scored
+        )
+        share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
+        bounded = _bound_catalog(query, search, best, clock.share(share, default))
+    if not in_turns or bounded.settled:
+        return bounded
+    with clock.phase("rank"):
+        if not clock.is_over():  # from the start again: the same sets come in the same order, then more
+            again = _ranked(query, instance, clock, RANK_SHARE)
+            if again.value > bounded.best.value:
+                bounded = bounded._replace(best=again)
+    with clock.phase("certify"):
+        if not clock.is_over():
+            search.offer(bounded.best.value)
+            budget_ms = clock.share(LAST_SHARE, (1 - FIRST_PROOF) * BOUND_MS)
+            bounded = _bound_catalog(query, search, bounded.best, budget_ms)
+    return bounded
+
+
+def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
+    """All eligible items are candidates: branch and bound on the instance, with limits and pins."""
+    exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS))
+    if exact.value > best.value:
+        best = Best(instance.candidates[exact.indices], exact.value)
+    return Bounded(best, exact.upper_bound, True)
+
+
+def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
+    """Continue the search over the whole catalogue; it ignores pins and limits, so it improves no limited query."""
+    search.run(budget_ms)
+    found = search.found()
+    if found.better is not None and not query.is_limited:
+        best = Best(found.better, found.value)
+    return Bounded(best, found.upper_bound, search.finished and found.value <= best.value)
+
+
+# --- the answer ---
+
+
+def _valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
+    """The slate, ordered by reward, with its value recomputed by the reference objective."""
+    rewards = objective.item_rewards(query.catalog, query.user, best.rows)
+    order = np.lexsort((best.rows, -rewards))
+    rows, rewards = best.rows[order], rewards[order]
+    value = float(rewards.sum())
+    bound = max(upper_bound, value)
+    size = float(np.abs(rewards).sum())
+    return Slate(
+        query=query,
+        indices=rows,
+        value=value,
+        rewards=rewards,
+        upper_bound=bound,
+        proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
+        timings=dict(clock.timings),
+    )

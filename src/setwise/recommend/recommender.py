@@ -1,14 +1,14 @@
-"""The front door: retrieve candidates cell by cell, rank them, certify the answer against the whole catalogue.
+"""Recommender: the entry point. It retrieves candidates, ranks them and bounds every other set of the catalogue.
 
-    rec = Recommender(index)                       or Recommender.from_model(model), which understands histories
+    rec = Recommender(index)                       or Recommender.from_model(model), which encodes histories
     slate = rec.recommend(user, k=10)              or rec.recommend(history=["id of a song", "another"])
     slate.items, slate.value, slate.upper_bound, slate.gap
-    rec.explain(slate)                             who lends whom, and what plain top-k and greedy would have been worth
+    rec.explain(slate)                             what each item contributes, and what top-k and greedy would show
     rec.save("songs/"); Recommender.load("songs/")
 
-Retrieval is Phase One (retrieval/), ranking Phase Two (ranking/), the certificate a bound on F(S) for EVERY feasible
-set of all n items (certificates/whole_catalog.py); how one request goes through them is request.py. (An index has no
-places: ordered slates are ranked as an ``Instance``.)
+Retrieval is Phase One (retrieval/), ranking Phase Two (ranking/); the bound holds for F(S) of EVERY feasible set of all
+n items (bounds/catalog/). A request is a ``Query`` (query.py), and pipeline.py answers it. An index has no positions:
+ordered slates are ranked as an ``Instance``.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -32,10 +31,12 @@ from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice, Ids
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
-from setwise.ranking import RANKERS, warm_up
+from setwise.ranking import DEFAULT, ranker_named, warm_up
+from setwise.recommend import pipeline
 from setwise.recommend.explanation import Explanation, explained
 from setwise.recommend.memory import keep_some
-from setwise.recommend.pipeline import Request, retrieve_together, score_together, wished
+from setwise.recommend.pipeline import Snapshot
+from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import followers
@@ -44,79 +45,25 @@ from setwise.storage import artifact
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
 
-Asker = tuple[Any, Rows]  # a user, and the rows of what he or she has heard
+Seen = tuple[Any, Rows]  # a user, and the rows of the items that the user has seen
 
-CANDIDATES = (
-    400  # at most so many are ranked, unless told: more gained half a percent on trained catalogues, at m² cost
-)
-NOTHING: Rows = np.zeros(0, np.intp)  # what a user who comes as a vector has heard
-TOGETHER = 256  # users share one retrieval pass; more would only take more memory
-CERTIFIED_TOGETHER = 4  # share the certificate's pass: every one of them keeps the scores of all items
-
-
-@dataclass(frozen=True, eq=False)
-class _Snapshot:
-    """An index at one moment, and the cells that its certificates are made of when they are asked for."""
-
-    index: Index
-    cells: CellBounds | None
-
-
-@dataclass(frozen=True, eq=False)
-class _Way:
-    """How requests are answered: from this index, by this ranker, certified when there are cells for it."""
-
-    index: Index
-    ranker: str
-    cells: CellBounds | None
-
-    @property
-    def company(self) -> bool:
-        """Whether the ranker looks at more than scores."""
-        return self.ranker != "knn"
-
-    def answered(self, request: Request) -> Slate:
-        """The request, ranked, certified and judged."""
-        with request.timed("rank"):
-            request.rank(self.ranker, self.cells is not None)
-        with request.timed("certify"):
-            if self.cells is not None:
-                request.certify(self.cells)
-        if not request.settled:
-            with request.timed("rank"):
-                request.rank_on()
-            with request.timed("certify"):
-                request.certify_on()
-        return request.slate(self.ranker, request.upper_bound)
-
-    def all_answered(self, requests: Sequence[Request], threads: int) -> list[Slate]:
-        """Requests that were retrieved together, answered a few at a time; one thread is the caller's own."""
-        few = [requests[start : start + CERTIFIED_TOGETHER] for start in range(0, len(requests), CERTIFIED_TOGETHER)]
-        if threads == 1:
-            return [slate for some in few for slate in self._few_answered(some)]
-        with ThreadPoolExecutor(threads) as pool:
-            return [slate for some in pool.map(self._few_answered, few) for slate in some]
-
-    def _few_answered(self, requests: Sequence[Request]) -> list[Slate]:
-        """With one pass over the catalogue for all their certificates."""
-        if self.cells is not None:
-            score_together(requests, self.cells)
-        return [self.answered(request.resumed()) for request in requests]
+CANDIDATES = 400  # ranked at most: more gained half a percent on trained catalogues, and the cost is quadratic
+RETRIEVED_TOGETHER = 256  # users share one retrieval pass; more would only take more memory
 
 
 class Recommender:
     """Recommends sets from an index: thread-safe, and follows changes of the index.
 
     ``ranker`` chooses among at most ``candidates`` retrieved items (one of ``setwise.ranking.RANKERS``); ``certify``
-    says whether every slate comes with a bound on all others. Both can be chosen for a single request, too.
-    ``encoder`` reads histories: it is about the items that the index has now. Items added later can be recommended, and
-    are seen in a history without being read.
+    says whether every slate comes with an upper bound. A single request may choose both otherwise. ``encoder`` turns
+    histories into users; it knows the items that the index has now. Items added later can be recommended, and in a
+    history they are excluded from the slate but not encoded.
     """
 
     def __init__(
         self,
         index: Index,
-        ranker: str = "swap",
+        ranker: str = DEFAULT.name,
         certify: bool = True,
         candidates: int = CANDIDATES,
         encoder: Encoder | None = None,
@@ -132,20 +79,20 @@ class Recommender:
         encoder: Encoder | None,
         cells: CellBounds | None,
     ) -> None:
-        """The fields, checked; ``cells`` are the bounds of the index where they are known already."""
+        """Check and set the fields; ``cells`` are those of the index where they were saved with it."""
         if not isinstance(index, Index):
             raise InvalidInput("index", "a setwise.Index", type(index).__name__, "use Index.build or Index.load")
         if encoder is not None and not isinstance(encoder, Encoder):
             raise InvalidInput("encoder", "an Encoder", type(encoder).__name__, "pass that of a trained model")
-        self.index, self.ranker, self.certify = index, _known_ranker(ranker), certify
+        self.index, self.ranker, self.certify = index, ranker_named(ranker).name, certify
         self._candidates = whole_number("candidates", candidates)
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
-        self._read: Ids = index.catalog.ids  # the ids of the encoder's rows
+        self._encoder_ids: Ids = index.catalog.ids
         self._change = threading.Lock()
-        self._snapshot = self._taken(certify, cells)
+        self._snapshot = self._take_snapshot(certify, cells)
         warm_up()
         keep_some()
-        followers(index.catalog, _nobody(index.catalog), 0, NOTHING, 1)  # compiled, or loaded: no request waits for it
+        followers(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
@@ -159,32 +106,32 @@ class Recommender:
             raise InvalidInput("model", "one with a catalogue and an encoder", type(model).__name__, todo)
         return cls(Index.build(catalog, cells), encoder=model.encoder, **options)
 
-    def _taken(self, certify: bool, known: CellBounds | None = None) -> _Snapshot:
+    def _take_snapshot(self, certify: bool, saved: CellBounds | None = None) -> Snapshot:
         from setwise.bounds.catalog.cells import CellBounds  # compiled: imported when first needed
         from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 
         index = self.index.snapshot()
         if not certify:
-            return _Snapshot(index, None)
-        cells = CellBounds.build(index.catalog) if known is None else known
-        whole_catalog_bound(cells, _nobody(index.catalog), 1, budget_ms=1)  # compiled, or loaded, now
-        return _Snapshot(index, cells)
+            return Snapshot(index, None, self._candidates)
+        cells = CellBounds.build(index.catalog) if saved is None else saved
+        whole_catalog_bound(cells, zero_user(index.catalog), 1, budget_ms=1)  # compiled here, not in a request
+        return Snapshot(index, cells, self._candidates)
 
-    def _current(self, certify: bool) -> _Snapshot:
-        """The snapshot to answer from; a new one when the index has changed, or cells are missed."""
-        if not self._serves(self._snapshot, certify):
+    def _current(self, certify: bool) -> Snapshot:
+        """The snapshot to answer from; a new one when the index has changed, or cells are missing."""
+        if not self._is_current(self._snapshot, certify):
             with self._change:
-                if not self._serves(self._snapshot, certify):
-                    self._snapshot = self._taken(certify or self.certify)
+                if not self._is_current(self._snapshot, certify):
+                    self._snapshot = self._take_snapshot(certify or self.certify)
         return self._snapshot
 
-    def _serves(self, snapshot: _Snapshot, certify: bool) -> bool:
+    def _is_current(self, snapshot: Snapshot, certify: bool) -> bool:
         return snapshot.index.is_like(self.index) and not (certify and snapshot.cells is None)
 
     def __repr__(self) -> str:
         return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certify})"
 
-    # --- asking ---
+    # --- requests ---
 
     def recommend(
         self,
@@ -200,22 +147,31 @@ class Recommender:
         ranker: str | None = None,
         certify: bool | None = None,
     ) -> Slate:
-        """The best set of at most k items for this user, or for whoever has this ``history``, with its certificate.
+        """The best set of at most k items for this user, or for a user with this ``history``, with an upper bound.
 
-        A history is a list of ids, read by the encoder; an empty one is a newcomer's. ``exclude`` and ``include`` are
-        ids; what the history holds is excluded unless ``exclude`` says otherwise or ``include`` pins it. ``where``
-        filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}`` limits a group;
-        ``budget_ms`` is for everything together (some 100 ms otherwise). ``ranker`` and ``certify`` are for this
-        request alone.
+        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``exclude`` and
+        ``include`` are ids; the items of the history are excluded unless ``exclude`` names others or ``include`` pins
+        them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
+        allows two items of one artist; ``budget_ms`` is for the whole request (some 100 ms otherwise). ``ranker`` and
+        ``certify`` are for this request alone.
         """
         began = time.perf_counter()
-        way = self._way(ranker, certify)
-        _the_given(user=user, history=history)
-        asker: Asker = (user, NOTHING) if history is None else self._readers(way.index.catalog, [history])[0]
-        request = _asked(way.index, asker, k, began, exclude, include, where, at_most, budget_ms)
-        with request.timed("retrieve"):
-            request.retrieve(self._candidates, way.company)
-        return way.answered(request)
+        snapshot = self._snapshot_for(certify)
+        _one_of(user=user, history=history)
+        pair = (user, NO_ROWS) if history is None else self._encoded(snapshot.index.catalog, [history])[0]
+        query = self._query(
+            snapshot,
+            pair,
+            k=k,
+            exclude=exclude,
+            include=include,
+            where=where,
+            at_most=at_most,
+            budget_ms=budget_ms,
+            ranker=ranker,
+            certify=certify,
+        )
+        return pipeline.run(query, snapshot, began)
 
     def recommend_many(
         self,
@@ -224,80 +180,81 @@ class Recommender:
         *,
         histories: Iterable[IdChoice] | None = None,
         threads: int | None = None,
-        ranker: str | None = None,
-        certify: bool | None = None,
-        **wishes: Any,
+        **options: Any,
     ) -> list[Slate]:
-        """``recommend`` for many users or histories, with the same wishes: retrieved together, ranked side by side.
+        """``recommend`` for many users or histories with the same options: retrieved together, ranked in parallel.
 
-        Up to 256 of them share one pass over the catalogue (their ``timings`` have each one's share of it); ranking is
-        on ``threads`` threads (all cores unless told).
+        Up to 256 of them share one pass over the catalogue (the ``timings`` of each have its share of it); ranking
+        uses ``threads`` threads, one a core unless given.
         """
         workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
-        way = self._way(ranker, certify)
-        given = _the_given(users=users, histories=histories)
-        asking = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
+        snapshot = self._snapshot_for(options.get("certify"))
+        given = _one_of(users=users, histories=histories)
+        every = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
         slates: list[Slate] = []
-        for start in range(0, len(asking), TOGETHER):
-            some = asking[start : start + TOGETHER]
-            askers: list[Asker] = [(user, NOTHING) for user in some]
-            if users is None:
-                askers = self._readers(way.index.catalog, some)
-            requests = [_asked(way.index, asker, k, time.perf_counter(), **wishes) for asker in askers]
-            retrieve_together(requests, self._candidates, way.company)
-            slates += way.all_answered(requests, workers)
+        for start in range(0, len(every), RETRIEVED_TOGETHER):
+            some = every[start : start + RETRIEVED_TOGETHER]
+            seen = (
+                [(user, NO_ROWS) for user in some] if users is not None else self._encoded(snapshot.index.catalog, some)
+            )
+            queries = [self._query(snapshot, one, k=k, **options) for one in seen]
+            slates += pipeline.run_many(queries, snapshot, workers)
         return slates
 
-    def _way(self, ranker: str | None, certify: bool | None) -> _Way:
-        wanted = self.certify if certify is None else certify
-        snapshot = self._current(wanted)
-        chosen = _known_ranker(self.ranker if ranker is None else ranker)
-        return _Way(snapshot.index, chosen, snapshot.cells if wanted else None)
+    def _snapshot_for(self, certify: bool | None) -> Snapshot:
+        return self._current(self.certify if certify is None else certify)
 
-    def _readers(self, catalog: Catalog, histories: Sequence[IdChoice]) -> list[Asker]:
-        """The users of these histories, each with the rows of the catalogue that it holds."""
+    def _query(
+        self, snapshot: Snapshot, pair: Seen, *, ranker: str | None = None, certify: bool | None = None, **stated: Any
+    ) -> Query:
+        """Parse one request; what it leaves open is as the recommender has it."""
+        user, seen = pair
+        chosen = self.ranker if ranker is None else ranker
+        bounded = self.certify if certify is None else certify
+        return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, **stated)
+
+    def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice]) -> list[Seen]:
+        """The users of these histories, each with the rows of the seen items."""
         if self.encoder is None:
             todo = "use Recommender.from_model(model), or pass a user"
-            raise InvalidInput("history", "left out, as this recommender has no encoder to read it", "one", todo)
-        heard = [catalog.rows_of(history) for history in histories]
-        heads, base = self.encoder.users(Ragged.of([self._rows_read(catalog, rows) for rows in heard]))
-        return [(User(one, None if base is None else base[at]), heard[at]) for at, one in enumerate(heads)]
+            raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
+        seen = [catalog.rows_of(history) for history in histories]
+        heads, base = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows in seen]))
+        return [(User(one, None if base is None else base[at]), seen[at]) for at, one in enumerate(heads)]
 
-    def _rows_read(self, catalog: Catalog, rows: Rows) -> Rows:
-        """The encoder's rows of these items, leaving out those that it does not know."""
-        if catalog.ids is self._read:
+    def _encoder_rows(self, catalog: Catalog, rows: Rows) -> Rows:
+        """The encoder's rows of these items, without those that it does not know."""
+        if catalog.ids is self._encoder_ids:
             return rows
         known = []
         for one in catalog.ids[rows].tolist():
             try:
-                known.append(self._read.rows_of([one])[0])
+                known.append(self._encoder_ids.rows_of([one])[0])
             except UnknownId:
                 continue
         return np.array(known, np.intp)
 
     def explain(self, slate: Slate) -> Explanation:
-        """Why the slate is worth what it is, and what plain top-k, greedy and beam search would have shown."""
-        index = self._current(False).index
-        same = isinstance(slate, Slate) and slate.catalog is index.catalog
-        if not same or not np.isin(index.removed, slate.wishes.exclude).all():
+        """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""
+        snapshot = self._current(False)
+        same = isinstance(slate, Slate) and slate.catalog is snapshot.index.catalog
+        if not same or not np.isin(snapshot.index.removed, slate.query.exclude).all():
             must = "a slate of this recommender, and its index unchanged since"
             raise InvalidInput("slate", must, "another", "recommend again, then explain")
-        request = Request(index, slate.user, slate.wishes, None, time.perf_counter())
-        request.retrieve(self._candidates)
-        return explained(slate, request)
+        return explained(slate, snapshot)
 
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write index, catalogue, encoder and bounds to the folder ``path`` as one artifact, atomically and compacted.
+        """Write index, catalogue, encoder and cells to the folder ``path`` as one artifact, atomically and compacted.
 
-        Saved without the bounds that certificates are made of, every opening would have to measure all items again.
+        The cells of the bounds are saved too: loading would otherwise have to measure all items again.
         """
         index = self.index.snapshot()
         index.compact()
         arrays, meta = index.packed()
         parts = {f"index.{name}": array for name, array in arrays.items()}
-        encoder = None if self.encoder is None else self._fitting(index.catalog, self.encoder)
+        encoder = None if self.encoder is None else self._restricted(index.catalog, self.encoder)
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
         cells = self._cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
@@ -305,7 +262,7 @@ class Recommender:
         artifact.write(path, "recommender", parts, {"index": meta, "options": options})
 
     def _cells_of(self, index: Index) -> CellBounds | None:
-        """What certificates of this index are made of, where they are wanted."""
+        """The cells that bounds over this index need, where bounds are wanted."""
         from setwise.bounds.catalog.cells import CellBounds
 
         if not self.certify:
@@ -313,15 +270,15 @@ class Recommender:
         snapshot = self._current(True)
         return snapshot.cells if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
 
-    def _fitting(self, catalog: Catalog, encoder: Encoder) -> Encoder:
+    def _restricted(self, catalog: Catalog, encoder: Encoder) -> Encoder:
         """The encoder of just these items, in their order."""
-        if catalog.ids is self._read:
+        if catalog.ids is self._encoder_ids:
             return encoder
         try:
-            rows = self._read.rows_of(catalog.ids[np.arange(len(catalog))])
+            rows = self._encoder_ids.rows_of(catalog.ids[np.arange(len(catalog))])
         except UnknownId:
             todo = "train again with them, or save the index alone by recommender.index.save"
-            raise InvalidInput("encoder", "one that can read every item", "items added since", todo) from None
+            raise InvalidInput("encoder", "one that knows every item", "items added since", todo) from None
         return replace(encoder, items=encoder.items[rows])
 
     @classmethod
@@ -341,31 +298,8 @@ class Recommender:
         return recommender
 
 
-def _asked(
-    index: Index,
-    asker: Asker,
-    k: int,
-    began: float,
-    exclude: IdChoice | None = None,
-    include: IdChoice = (),
-    where: Mapping[str, Any] | None = None,
-    at_most: Mapping[str, int] | None = None,
-    budget_ms: float | None = None,
-) -> Request:
-    """One request; what was heard is excluded unless ``exclude`` says otherwise or ``include`` pins it."""
-    (user, heard), pinned = asker, index.catalog.rows_of(include)
-    unwanted = np.setdiff1d(heard, pinned) if exclude is None else index.catalog.rows_of(exclude)
-    return Request(index, user, wished(index, k, unwanted, pinned, where, at_most), budget_ms, began)
-
-
-def _known_ranker(ranker: str) -> str:
-    if not isinstance(ranker, str) or ranker not in RANKERS:
-        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(ranker), "choose one of those")
-    return ranker
-
-
-def _the_given(**either: Any) -> Any:
-    """The one of the two that was given."""
+def _one_of(**either: Any) -> Any:
+    """The one of the two arguments that was given."""
     given = [one for one in either.values() if one is not None]
     if len(given) != 1:
         got = "both" if given else "neither"
@@ -373,6 +307,7 @@ def _the_given(**either: Any) -> Any:
     return given[0]
 
 
-def _nobody(catalog: Catalog) -> User:
+def zero_user(catalog: Catalog) -> User:
+    """A user whose scores are all zero: for compiling kernels before the first request."""
     base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
     return User(np.zeros((catalog.heads, catalog.value.shape[2])), base)

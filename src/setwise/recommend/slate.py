@@ -1,10 +1,10 @@
-"""Slate: what a person is shown, what it is worth, and how much better any other could be."""
+"""Slate: the recommended set, its value, and an upper bound on the value of any other."""
 
 from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -16,36 +16,23 @@ from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
-
-
-@dataclass(frozen=True, eq=False)
-class Wishes:
-    """What was asked for: at most k items, without the rows ``exclude``, with ``include``, filtered and limited."""
-
-    k: int
-    exclude: Rows
-    include: Rows
-    where: Mapping[str, Any] | None
-    at_most: Mapping[str, int]
+from setwise.recommend.query import Query
 
 
 @dataclass(frozen=True, eq=False)
 class Slate:
     """A recommended set, best first by reward.
 
+    query        what was asked
     indices      rows of the catalogue
-    value        F(S), by the judge
-    rewards      f_i(a_i(S)), by the judge: they add up to the value
-    upper_bound  no feasible set of the whole catalogue is worth more; infinite when no certificate was asked for
-    proven       whether none is worth more than the value, but for rounding
+    value        F(S), by the reference objective
+    rewards      f_i(a_i(S)), by the reference objective: they add up to the value
+    upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
+    proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
-    ranker       who chose among the candidates
     """
 
-    catalog: Catalog = field(repr=False)
-    user: User = field(repr=False)
-    wishes: Wishes = field(repr=False)
-    ranker: str = field(repr=False)
+    query: Query = field(repr=False)
     indices: Rows
     value: float
     rewards: Floats
@@ -54,22 +41,36 @@ class Slate:
     timings: Mapping[str, float]
 
     @property
+    def catalog(self) -> Catalog:
+        """The catalogue that the rows belong to."""
+        return self.query.catalog
+
+    @property
+    def user(self) -> User:
+        """The user that the slate is for."""
+        return self.query.user
+
+    @property
+    def ranker(self) -> str:
+        """The name of the ranker that was asked to choose among the candidates."""
+        return self.query.ranker.name
+
+    @property
     def items(self) -> NDArray[Any]:
         """The ids of the items."""
         return np.asarray(self.catalog.ids[self.indices])
 
     @cached_property
     def attention(self) -> Floats:
-        """Who attends to whom within the slate: (H, len, len)."""
+        """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head."""
         return objective.attention(self.catalog, self.indices)
 
     @property
     def gap(self) -> float:
-        """(upper_bound − value) / upper_bound: the share of the best there may be that is not proven to be here.
+        """(upper_bound − value) / upper_bound: the share of the bound that this slate does not reach.
 
-        0 when proven: a gap of 0.1 says that this slate has at least nine tenths of what any other could have.
-
-        Relative to the value's size where the bound is not positive, and 1 where there is no bound.
+        0 when proven. A gap of 0.1 says that the slate has at least 90 % of the value of the best feasible set. It is
+        relative to the size of the value where the bound is not positive, and 1 where there is no bound.
         """
         if self.proven:
             return 0.0
@@ -81,22 +82,35 @@ class Slate:
     def __len__(self) -> int:
         return len(self.indices)
 
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.items.tolist())
+
+    def to_dict(self) -> dict[str, Any]:
+        """The slate as plain JSON data; upper_bound and gap are None without a bound."""
+        bounded = math.isfinite(self.upper_bound)
+        rewards = zip(self.items.tolist(), self.rewards.tolist(), strict=True)
+        return {
+            "items": [{"id": one, "reward": finite(reward)} for one, reward in rewards],
+            "value": finite(self.value),
+            "upper_bound": self.upper_bound if bounded else None,
+            "gap": self.gap if bounded else None,
+            "proven": self.proven,
+            "timings": dict(self.timings),
+        }
+
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the slate with its certificate; ``setwise verify`` checks such a file against the catalogue."""
+        """Write the slate with its query and bound; ``setwise verify`` checks such a file against the catalogue."""
         from setwise.verification.slate_file import write_slate
 
-        write_slate(path, self._content())
-
-    def _content(self) -> dict[str, Any]:
-        wishes, user = self.wishes, self.user
-        return {
+        query, user = self.query, self.user
+        content = {
             "catalog": self.catalog.digest,
             "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
-            "k": wishes.k,
-            "exclude": wishes.exclude.tolist(),
-            "include": wishes.include.tolist(),
-            "where": None if wishes.where is None else dict(wishes.where),
-            "at_most": dict(wishes.at_most),
+            "k": query.k,
+            "exclude": query.exclude.tolist(),
+            "include": query.include.tolist(),
+            "where": None if query.where is None else dict(query.where),
+            "at_most": dict(query.at_most),
             "indices": self.indices.tolist(),
             "positions": None,
             "items": self.items.tolist(),
@@ -105,3 +119,9 @@ class Slate:
             "upper_bound": self.upper_bound,
             "proven": self.proven,
         }
+        write_slate(path, content)
+
+
+def finite(number: float) -> float | None:
+    """The number, or None where JSON has no word for it."""
+    return number if math.isfinite(number) else None

@@ -1,0 +1,197 @@
+"""Query: one request, parsed and checked once, whether it comes from Python, the command line, HTTP or a slate file.
+
+A query belongs to one catalogue. Ids have become rows, a history or vector has become a user, and the items that may be
+shown are known: retrieval, ranking and bounds read that from the query and compute none of it again.
+
+**JSON form.** ``to_json`` writes, and ``arguments_from_json`` reads, one object:
+
+    user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids]  or  vector […] (one head)
+    k            the most items of the slate
+    exclude      ids not to show; left out: the items of the history
+    include      ids that must be in the slate
+    where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
+    at_most      {attribute: n}: at most n items with the same value of the attribute
+    budget_ms    milliseconds for the whole request, or null
+    ranker       the name of a ranker; left out: the recommender's
+    certify      whether to compute an upper bound; left out: as the recommender does
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setwise._types import Mask, Rows
+from setwise._validation import milliseconds, whole_number
+from setwise.errors import Infeasible, InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice
+from setwise.model.users import User
+from setwise.ranking import DEFAULT, Ranker, ranker_named
+from setwise.retrieval import Index
+
+NO_ROWS: Rows = np.zeros(0, np.intp)
+USER_KEYS = ("history", "user", "vector")
+JSON_KEYS = (*USER_KEYS, "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify")
+
+
+@dataclass(frozen=True, eq=False)
+class Query:
+    """What is asked of a catalogue for one user.
+
+    exclude   rows that must not be shown, those of removed items among them; ascending
+    include   rows that must be in the slate; ascending
+    eligible  (n,) which items may be shown: neither excluded nor filtered out by ``where``
+    """
+
+    catalog: Catalog = field(repr=False)
+    user: User = field(repr=False)
+    k: int
+    exclude: Rows
+    include: Rows
+    where: Mapping[str, Any] | None
+    at_most: Mapping[str, int]
+    budget_ms: float | None
+    ranker: Ranker
+    certify: bool
+    eligible: Mask = field(repr=False)
+
+    @classmethod
+    def parse(
+        cls,
+        index: Index,
+        user: ArrayLike | User,
+        seen: Rows = NO_ROWS,
+        *,
+        k: int = 10,
+        exclude: IdChoice | None = None,
+        include: IdChoice = (),
+        where: Mapping[str, Any] | None = None,
+        at_most: Mapping[str, int] | None = None,
+        budget_ms: float | None = None,
+        ranker: str = DEFAULT.name,
+        certify: bool = True,
+    ) -> Query:
+        """Check everything that can be checked before retrieval; ``seen`` are the rows of the user's history.
+
+        Seen items are excluded unless ``exclude`` names others or ``include`` pins them.
+        """
+        catalog = index.catalog
+        pinned = np.unique(catalog.rows_of(include)).astype(np.intp)
+        unwanted = np.setdiff1d(seen, pinned) if exclude is None else catalog.rows_of(exclude)
+        excluded = np.union1d(unwanted, index.removed).astype(np.intp)
+        for name, given in (("where", where), ("at_most", at_most)):
+            if given is not None and not isinstance(given, Mapping):
+                must = "a mapping of attributes, or left out"
+                raise InvalidInput(name, must, repr(given), f"write {name}={{'artist': …}}")
+        return cls(
+            catalog=catalog,
+            user=catalog.user(user),
+            k=whole_number("k", k),
+            exclude=excluded,
+            include=pinned,
+            where=where,
+            at_most=dict(at_most or {}),
+            budget_ms=milliseconds(budget_ms),
+            ranker=ranker_named(ranker),
+            certify=bool(certify),
+            eligible=_eligible(catalog, excluded, pinned, where),
+        )
+
+    @property
+    def constraints(self) -> dict[str, Any]:
+        """Whatever limits a set beside its size and its items, as keyword arguments of ``rank``."""
+        return {"at_most": self.at_most}
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether some sets of at most k eligible items are not feasible."""
+        return bool(len(self.include) or self.at_most)
+
+    def to_json(self) -> dict[str, Any]:
+        """The query as plain data, ids instead of rows; ``arguments_from_json`` reads it back."""
+        ids, user = self.catalog.ids, self.user
+        return {
+            "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
+            "k": self.k,
+            "exclude": ids[self.exclude].tolist(),
+            "include": ids[self.include].tolist(),
+            "where": {name: condition_to_json(condition) for name, condition in (self.where or {}).items()},
+            "at_most": {name: int(limit) for name, limit in self.at_most.items()},
+            "budget_ms": self.budget_ms,
+            "ranker": self.ranker.name,
+            "certify": self.certify,
+        }
+
+
+def _eligible(catalog: Catalog, exclude: Rows, include: Rows, where: Mapping[str, Any] | None) -> Mask:
+    """(n,) the items that may be shown; refuse a query that pins others or leaves none."""
+    mask = catalog.attributes.matching(where).copy() if where else np.ones(len(catalog), bool)
+    mask[exclude] = False
+    mask.flags.writeable = False
+    if not mask[include].all():
+        first = repr(catalog.ids[include[~mask[include]]].tolist()[0])
+        todo = "drop it from include, or loosen exclude and where"
+        raise Infeasible("include", "items that may be shown", f"{first}, excluded or filtered out", todo)
+    if not mask.any():
+        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
+    return mask
+
+
+# --- JSON ---
+
+
+def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of ``Recommender.recommend`` from the JSON form; a value of null counts as left out."""
+    unknown = [key for key in content if key not in JSON_KEYS]
+    if unknown:
+        raise InvalidInput("the query", f"an object with keys among {', '.join(JSON_KEYS)}", unknown[0], "drop it")
+    given = {key: part for key, part in content.items() if part is not None}
+    stated = [key for key in USER_KEYS if key in given]
+    if len(stated) != 1:
+        got = " and ".join(stated) or "none of them"
+        raise InvalidInput("the query", "an object with exactly one of history, user and vector", got, "send one")
+    if "vector" in given:
+        given["user"] = User(given.pop("vector"))
+    elif "user" in given:
+        given["user"] = _user_from_json(given["user"])
+    if "where" in given:
+        given["where"] = {name: condition_from_json(one) for name, one in given["where"].items()}
+    return given
+
+
+def _user_from_json(content: Any) -> User:
+    if not isinstance(content, Mapping) or "heads" not in content or not content.keys() <= {"heads", "base"}:
+        must, got = 'an object {"heads": [[…]], "base": […]}', type(content).__name__
+        raise InvalidInput("user", must, got, "leave base out where the catalogue has none")
+    return User(content["heads"], content.get("base"))
+
+
+def condition_from_json(condition: Any) -> Any:
+    """A condition of ``where`` as ``Attributes.matching`` takes it: a range becomes a pair."""
+    if not isinstance(condition, Mapping):
+        return condition
+    if not condition.keys() <= {"from", "to"}:
+        raise InvalidInput(
+            "a range in where", 'an object {"from": low, "to": high}', sorted(condition), "use those keys"
+        )
+    return condition.get("from"), condition.get("to")
+
+
+def condition_to_json(condition: Any) -> Any:
+    """The inverse of ``condition_from_json``."""
+    if isinstance(condition, (set, frozenset)):
+        condition = sorted(condition, key=repr)
+    if isinstance(condition, (np.ndarray, np.generic)):
+        return condition.tolist()
+    if isinstance(condition, list):
+        return [condition_to_json(one) for one in condition]
+    if not isinstance(condition, tuple):
+        return condition
+    ends = [None if end is None or math.isinf(end) else condition_to_json(end) for end in condition]
+    return dict(zip(("from", "to"), ends, strict=True))
