@@ -1,4 +1,4 @@
-# Not run by its authors: no container engine was at hand. See docs/operations.md.
+# Not run by its authors: no container engine was at hand. See docs/how-to/operations.md.
 FROM python:3.12-slim
 
 WORKDIR /src

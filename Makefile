@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint bench clean
+.PHONY: setup demo test lint docs bench clean
 
 setup: $(READY)
 
@@ -23,6 +23,9 @@ lint: $(READY)
 test: lint
 	$(BIN)/python tests/service/page_browser.py
 	$(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
+
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(READY)
 	for question in benchmarks/*.py; do $(BIN)/python $$question || exit 1; done

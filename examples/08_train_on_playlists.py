@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     named = sys.argv[1:]
     playlists = read(named[0] if named else simulated(folder / "playlists.jsonl"))
     if not isinstance(playlists, Sessions):
-        sys.exit("These are slates with outcomes, not playlists: docs/learning.md says how to learn from them.")
+        sys.exit("These are slates with outcomes, not playlists: docs/how-to/learning.md says how to learn from them.")
     playlists = playlists.trimmed(least_sessions=3, least_items=4)  # of rare songs nothing can be learned
     order = np.random.default_rng(0).permutation(len(playlists))
     judges, learned = playlists.taken(order[:JUDGES]), playlists.taken(order[JUDGES:])

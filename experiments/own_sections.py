@@ -64,7 +64,7 @@ def closed_loop(section: Section, rows: list[Row]) -> None:
     section.blocks.append(
         "True expected hits of ten, by the simulated world. *Best* is what a search with the truth itself finds. The "
         "recipe was found on other seeds than this one; more seeds, and more slates to learn from, are in "
-        "[measurements](measurements.md). The paper has no figure of this kind."
+        "[performance](performance.md). The paper has no figure of this kind."
     )
     chart = charts.dots(points, f"true hits of {K}", "method", "world")
     section.blocks.append(Chart("closed_loop", "True expected hits of ten, new users.", chart))

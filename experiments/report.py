@@ -1,7 +1,7 @@
 """The report from the rows: one page, its text, its figures, and the rows as Parquet.
 
     python experiments/report.py --rows report/rows --out report                what setwise reproduce ends with
-    python experiments/report.py --rows report/rows --out report --docs docs    and docs/results.md, its figures, README
+    python experiments/report.py --rows report/rows --out report --docs docs/evidence     and the text and figures of docs
 
 Only rows of steps that were done count; what is missing is named. The page and the text hold aggregates alone, so that
 the text and the figures may be committed; the rows are about real people's data, and stay in OUT.
@@ -32,7 +32,7 @@ TITLE = "Results"
 OPENING = (
     "Made by `setwise reproduce`, which runs every command below and writes this text, a page and the raw rows. Every "
     "figure is computed from those rows; none is typed by hand but the paper's own. Data are public samples. Two "
-    "steps ran side by side, so times have company. What was measured by hand is in [measurements](measurements.md).",
+    "steps ran side by side, so times have company. What was measured by hand is in [performance](performance.md).",
 )
 QUICK = "**Made with `--quick`: this shows that everything runs, and the figures mean nothing.**"
 IN_README = ("Figure 3", "`Recommender", "closed loop", "held-out playlists, hits", "gap of the certificate", "growth")

@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 python experiments/scaling.py --data ../shared/data --out report/scaling.csv
 
 A request is ``Recommender.recommend`` without a certificate: the best of every cell, at most 400 of them, ranked by
-swap search, judged. (The certificate takes the budget it is given, and reads all n scores once: docs/measurements.md.)
+swap search, judged. (The certificate takes the budget it is given, and reads all n scores once.)
 Requests are warm, one at a time, each three times, of which the fastest counts; figures are medians over users, values
 are the judge's. Milliseconds are given by the wall's clock and by the processor's, which other work on the machine
 disturbs less.

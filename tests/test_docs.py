@@ -1,52 +1,64 @@
-"""Documentation that drifts from the code fails here."""
+"""The documentation matches the code: links, snippets, the paper map, generated tables, and the site itself."""
 
 from __future__ import annotations
 
 import ast
+import importlib.util
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")])
+DOCS = ROOT / "docs"
+PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 
-def map_rows() -> list[list[str]]:
-    """The table of docs/paper-map.md: paper, what it is, code, test, state."""
-    lines = (ROOT / "docs" / "paper-map.md").read_text().splitlines()
+def page_name(page: Path) -> str:
+    return str(page.relative_to(ROOT))
+
+
+# --- the paper map ---
+
+
+def paper_map_rows() -> list[list[str]]:
+    """The table of the paper map: paper, what it is, code, test, state."""
+    lines = (DOCS / "explanation" / "paper-map.md").read_text().splitlines()
     table = [line for line in lines if line.startswith("|")][2:]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table]
 
 
-def named(cell: str) -> list[str]:
+def code_spans(cell: str) -> list[str]:
     return re.findall(r"`([^`]+)`", cell)
 
 
-@pytest.mark.parametrize("row", map_rows(), ids=lambda row: row[0])
-def test_the_paper_map_names_what_exists(row: list[str]) -> None:
-    _, _, code, test, state = row
-    assert state == "done"
-    assert named(code)
-    assert named(test)
-    for name in named(code):
-        path, _, symbol = name.partition("::")
-        source = ROOT / ("" if path.startswith("experiments/") else "src/setwise") / path
-        assert source.exists(), f"{name} does not exist"
-        assert not symbol or symbol in symbols(source), f"{source} has no {symbol}"
-    for name in named(test):
-        path, _, symbol = name.partition("::")
-        assert (ROOT / path).exists(), f"{name} does not exist"
-        assert not symbol or symbol in symbols(ROOT / path), f"{path} has no {symbol}"
-
-
-def symbols(path: Path) -> set[str]:
+def defined_names(path: Path) -> set[str]:
     tree = ast.parse(path.read_text())
     return {node.name for node in ast.walk(tree) if isinstance(node, (ast.FunctionDef, ast.ClassDef))}
 
 
-def test_every_row_of_the_papers_map_is_there() -> None:
-    rows = " ".join(row[0] for row in map_rows())
+@pytest.mark.parametrize("row", paper_map_rows(), ids=lambda row: row[0])
+def test_paper_map_names_existing_code_and_tests(row: list[str]) -> None:
+    _, _, code, test, state = row
+    assert state == "done"
+    assert code_spans(code)
+    assert code_spans(test)
+    for name in code_spans(code):
+        path, _, symbol = name.partition("::")
+        source = ROOT / ("" if path.startswith("experiments/") else "src/setwise") / path
+        assert source.exists(), f"{name} does not exist"
+        assert not symbol or symbol in defined_names(source), f"{source} has no {symbol}"
+    for name in code_spans(test):
+        path, _, symbol = name.partition("::")
+        assert (ROOT / path).exists(), f"{name} does not exist"
+        assert not symbol or symbol in defined_names(ROOT / path), f"{path} has no {symbol}"
+
+
+def test_paper_map_has_every_result_of_the_paper() -> None:
+    rows = " ".join(row[0] for row in paper_map_rows())
     for wanted in (
         "Pure Embedding", "Observation g, h", "Model 1", "Model 2", "Halo MNL", "variety and substitution", "attention graph",
         "lower bound (a)", "lower bound (b)", "hardness of k", "MDK", "cluster", "rank partition", "Phase One preprocess",
@@ -56,11 +68,23 @@ def test_every_row_of_the_papers_map_is_there() -> None:
         assert wanted in rows, wanted
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_links_between_pages_lead_somewhere(page: Path) -> None:
+# --- pages ---
+
+
+@pytest.mark.parametrize("page", PAGES, ids=page_name)
+def test_links_lead_to_existing_files(page: Path) -> None:
     for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-        assert not target.startswith("http"), "the project stands alone"
-        assert (page.parent / target).exists(), f"{page.name} links to {target}"
+        assert not target.startswith("http"), "pages link to files of the repository only"
+        assert (page.parent / target).exists(), f"{page_name(page)} links to {target}"
+
+
+FILE_NAME = re.compile(r"`((?:src/setwise|tests|experiments|benchmarks|examples|docs|model|kernels|retrieval|ranking|bounds|verification|recommend|training|datasets|preferences|hardness|storage|service|cli)/[\w/.-]+\.(?:py|md|csv|gz))`")  # fmt: skip
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=page_name)
+def test_named_files_exist(page: Path) -> None:
+    for name in FILE_NAME.findall(page.read_text()):
+        assert (ROOT / name).exists() or (ROOT / "src" / "setwise" / name).exists(), f"{page_name(page)} names {name}"
 
 
 def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
@@ -70,11 +94,32 @@ def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.name
-)
+@pytest.mark.parametrize("page", [page for page in PAGES if "```python" in page.read_text()], ids=page_name)
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
     for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(compile(snippet, page.name, "exec"), namespace)
+
+
+# --- the site ---
+
+
+def test_site_builds_strictly_without_remote_assets(tmp_path: Path) -> None:
+    """A broken link, a page outside the navigation or an unknown API name is a warning, and strict mode fails on it."""
+    if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
+        pytest.skip("mkdocs is not installed: pip install -e '.[docs]'")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
+    built = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
+    )
+    assert built.returncode == 0, built.stderr
+    pages = {str(path.relative_to(tmp_path / "site")): path.read_text() for path in tmp_path.glob("site/**/*.html")}
+    for name, text in pages.items():
+        assert not re.search(r"<(?:script|link|img|iframe)[^>]+(?:src|href)=\"?(?:https?:)?//", text), name
+        assert "generated:" not in text, name
+    assert "setwise recommend" in pages["reference/cli.html"]
+    assert "--budget-ms" in pages["reference/cli.html"]
+    assert "POST /v1/recommend" in pages["reference/http.html"]
+    assert "SETWISE_DEADLINE_MS" in pages["reference/http.html"]
+    assert 'id="setwise.Recommender.recommend"' in pages["reference/python.html"]

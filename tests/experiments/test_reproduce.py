@@ -191,7 +191,7 @@ def claims(readme: str) -> set[str]:
 def test_every_result_in_the_readme_is_in_the_results() -> None:
     readme = (ROOT / "README.md").read_text()
     assert "<!-- results -->" in readme
-    assert claims(readme) <= set(re.findall(NUMBER, (ROOT / "docs" / "results.md").read_text()))
+    assert claims(readme) <= set(re.findall(NUMBER, (ROOT / "docs" / "evidence" / "results.md").read_text()))
 
 
 # --- what goes wrong ---

@@ -1,4 +1,4 @@
-"""The pictures of docs/page.md, taken of the real page: python tests/service/page_screenshots.py"""
+"""The pictures of docs/how-to/page.md, taken of the real page: python tests/service/page_screenshots.py"""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from page_browser import browser
 from page_service import served
 from services import world_recommender
 
-DOCS = Path(__file__).parents[2] / "docs"
+DOCS = Path(__file__).parents[2] / "docs" / "images"
 ASKED = "#history=%5B%22song-1%22%2C%22song-2%22%2C%22song-40%22%5D&k=7"
 DESK, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
 PICTURES = {  # what to look at in which window: all of the window, or a card alone

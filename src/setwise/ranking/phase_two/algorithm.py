@@ -11,7 +11,7 @@ solutions met on the way the one with the largest value in P'(I) is returned. λ
 is complete enumeration under W'; set ``lam`` and ``lam_prime`` by hand to see the linear programs at work. A reference
 to test against, not a fast path.
 
-**What is guaranteed.** The proposition's bound with its proof repaired (docs/errata.md): σ = (Vu)_max of the shifted
+**What is guaranteed.** The proposition's bound with its proof repaired (see the errata): σ = (Vu)_max of the shifted
 scores, φ = max_i f_i(σ), ρ the largest row sum of W', g and h the largest over the reward functions, and
 
     OPT' ≥ (1 − g(2γσ)) OPT − k h(2γσ)                               W' for W
