@@ -1,7 +1,7 @@
 """The report from the rows: one page, its text, its figures, and the rows as Parquet.
 
     python experiments/report.py --rows report/rows --out report                what setwise reproduce ends with
-    python experiments/report.py --rows report/rows --out report --docs docs/evidence     and the text and figures of docs
+    python experiments/report.py --rows report/rows --out report --docs docs/evidence   and the text and figures of docs
 
 Only rows of steps that were done count; what is missing is named. The page and the text hold aggregates alone, so that
 the text and the figures may be committed; the rows are about real people's data, and stay in OUT.
