@@ -3,7 +3,7 @@
 **Retrieve.** Phase One knows what items contribute to others, not what they earn beside others: the best items of every
 cell by score may lack the best partners of the top-scoring item, the *anchor*. So the pass over the catalogue also
 returns a reserve, and the items of it that form the best pairs with the anchor become candidates as well
-(``retrieval/partners.py``; docs/results.md, Reach, says what that is worth).
+(``retrieval/partners.py``; docs/evidence/results.md, Reach, says what that is worth).
 
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs and spends the rest confirming it. A
 bound confirms more. So where one is wanted, ranking first makes a sixteenth of its evaluations, the bound gets a
