@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import importlib.util
 import os
 import re
@@ -100,6 +101,14 @@ def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     namespace: dict[str, object] = {}
     for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
         exec(compile(snippet, page.name, "exec"), namespace)
+
+
+def test_performance_tables_match_the_benchmark_rows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(DOCS / "generate"))
+    tables = importlib.import_module("performance_tables")
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert set(tables.TABLES) == set(re.findall(r"<!-- table: (\w+) -->", page))
+    assert tables.with_current_tables(page) == page, "run python docs/generate/performance_tables.py"
 
 
 # --- the site ---
