@@ -1,7 +1,7 @@
-"""Ids and wishes as they are typed: ``--history a,b --where price=..200 --at-most artist=2``.
+"""The options of a query as typed: ``--history a,b --where price=..200 --at-most artist=2``.
 
-What a text means is decided by the catalogue: ids are whole numbers where its ids are, a condition is a range or a
-number where the column holds numbers, and a text otherwise.
+The catalogue decides what a text means: ids are whole numbers where its ids are; a condition is a range or a number
+where the column holds numbers, and a text otherwise.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def _condition(catalog: Catalog, name: str, values: list[str]) -> Any:
 def _pair(option: str, text: str, example: str) -> tuple[str, str]:
     name, equals, value = text.partition("=")
     if not (equals and name.strip() and value.strip()):
-        raise InvalidInput(option, f"like {example}", repr(text), "write an attribute, =, and what is wished")
+        raise InvalidInput(option, f"like {example}", repr(text), "write an attribute, =, and a value")
     return name.strip(), value.strip()
 
 

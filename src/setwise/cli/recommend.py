@@ -7,14 +7,12 @@ import math
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from setwise._types import Rows
-from setwise.cli import query_options as wishes
+from setwise.cli import query_options
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.ranking import RANKERS
@@ -28,7 +26,7 @@ SHOWN = 4  # attributes of an item in a table
 def recommend(
     folder: Annotated[Path, typer.Argument(help="What setwise index wrote.")],
     history: Annotated[
-        list[str] | None, typer.Option(help="Ids that the user knows: a,b,c; '' for a newcomer.")
+        list[str] | None, typer.Option(help="Ids that the user knows: a,b,c; '' for a new user.")
     ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, an id a line.")] = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
@@ -56,12 +54,12 @@ def recommend(
     recommender = Recommender.load(folder)
     catalog = recommender.index.catalog
     slate = recommender.recommend(
-        **_asker(catalog, history, history_file, user_json),
+        **_user(catalog, history, history_file, user_json),
         k=k,
-        exclude=None if exclude is None else wishes.ids(catalog, wishes.split(exclude)),
-        include=wishes.ids(catalog, wishes.split(include or ())),
-        where=wishes.where(catalog, where or ()),
-        at_most=wishes.at_most(at_most or ()),
+        exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude)),
+        include=query_options.ids(catalog, query_options.split(include or ())),
+        where=query_options.where(catalog, where or ()),
+        at_most=query_options.at_most(at_most or ()),
         budget_ms=budget_ms,
         ranker=ranker,
     )
@@ -69,78 +67,25 @@ def recommend(
         slate.save(save)
     explanation = recommender.explain(slate) if explain else None
     if as_json:
-        print(json.dumps(_report(slate, explanation)))
+        report = slate.to_dict() | ({} if explanation is None else explanation.to_dict())
+        print(json.dumps(report))
     else:
         _print(Console(), slate, explanation)
 
 
-def _asker(
+def _user(
     catalog: Catalog, history: list[str] | None, history_file: Path | None, user_json: Path | None
 ) -> dict[str, Any]:
-    """The one way in which the user was given."""
+    """The user as keyword arguments of ``recommend``, from the one option that was given."""
     given = 3 - [history, history_file, user_json].count(None)
     if given != 1:
-        todo = "pass one of them, --history '' for a newcomer"
+        todo = "pass one of them, --history '' for a new user"
         got = "several" if given else "none"
         raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", got, todo)
     if user_json is not None:
-        return {"user": wishes.user(user_json)}
-    known = wishes.split(history) if history is not None else wishes.lines(Path(history_file or ""))
-    return {"history": wishes.ids(catalog, known)}
-
-
-# --- for programs ---
-
-
-def _report(slate: Slate, explanation: Explanation | None) -> dict[str, Any]:
-    report: dict[str, Any] = {
-        "items": _items(slate.catalog, slate.indices, slate.rewards.tolist()),
-        "value": _finite(slate.value),
-        "upper_bound": _finite(slate.upper_bound),
-        "gap": slate.gap if math.isfinite(slate.upper_bound) else None,
-        "proven": slate.proven,
-        "timings": dict(slate.timings),
-    }
-    return report if explanation is None else report | _reasons(explanation)
-
-
-def _reasons(explanation: Explanation) -> dict[str, Any]:
-    catalog = explanation.slate.catalog
-    return {
-        "attention": explanation.attention.tolist(),
-        "sink": None if explanation.sink is None else explanation.sink.tolist(),
-        "alone": explanation.alone.tolist(),
-        "lent": explanation.lent.tolist(),
-        "rivals": [
-            {
-                "ranker": rival.ranker,
-                "items": _items(catalog, rival.indices),
-                "value": _finite(rival.value),
-                "milliseconds": rival.milliseconds,
-            }
-            for rival in explanation.rivals
-        ],
-        "gain_over_top_k": _finite(explanation.gain_over_top_k),
-        "gain_over_greedy": _finite(explanation.gain_over_greedy),
-    }
-
-
-def _items(catalog: Catalog, rows: Rows, rewards: list[float] | None = None) -> list[dict[str, Any]]:
-    items = [
-        {"id": one, "attributes": {name: _plain(column[int(row)]) for name, column in catalog.attributes.items()}}
-        for one, row in zip(catalog.ids[rows].tolist(), rows, strict=True)
-    ]
-    return items if rewards is None else [item | {"reward": _finite(f)} for item, f in zip(items, rewards, strict=True)]
-
-
-def _plain(cell: Any) -> Any:
-    """A cell as JSON has it: None where it is missing."""
-    value = cell.item() if isinstance(cell, np.generic) else cell
-    return _finite(value) if isinstance(value, float) else value
-
-
-def _finite(number: float) -> float | None:
-    return number if math.isfinite(number) else None
+        return {"user": query_options.user(user_json)}
+    known = query_options.split(history) if history is not None else query_options.lines(Path(history_file or ""))
+    return {"history": query_options.ids(catalog, known)}
 
 
 # --- for people ---
@@ -162,7 +107,8 @@ def _table(slate: Slate, explanation: Explanation | None) -> Table:
     if explanation is not None:
         table.add_column("alone", justify="right")
     for number, (one, row) in enumerate(zip(slate.items.tolist(), slate.indices, strict=True)):
-        cells = [_plain(slate.catalog.attributes[name][int(row)]) for name in names]
+        record = slate.catalog.attributes.record(int(row))
+        cells = [record[name] for name in names]
         figures = [slate.rewards[number], *([] if explanation is None else [explanation.alone[number]])]
         texts = [escape("" if cell is None else str(cell)) for cell in (one, *cells)]
         table.add_row(str(number + 1), *texts, *(f"{figure:.4f}" for figure in figures))

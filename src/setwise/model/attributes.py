@@ -253,6 +253,10 @@ class Attributes(Mapping[str, Column]):
                 result &= np.isin(column, _numbers(name, condition))
         return result
 
+    def record(self, row: int) -> dict[str, Any]:
+        """The values of one item by attribute, as JSON has them: None for a missing value."""
+        return {name: _plain(column[row]) for name, column in self._columns.items()}
+
     def labels(self, name: str, rows: NDArray[np.intp]) -> Ints:
         """A number for each of ``rows`` such that equal values, and only those, share it; −1 for a missing value."""
         column = self[name]
@@ -263,6 +267,11 @@ class Attributes(Mapping[str, Column]):
         labels = np.unique(cells, return_inverse=True)[1].astype(np.int64)
         labels[missing] = -1
         return labels
+
+
+def _plain(cell: Any) -> Any:
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    return None if isinstance(value, float) and not np.isfinite(value) else value
 
 
 def _listed(condition: Any) -> list[Any]:

@@ -24,7 +24,7 @@ from setwise.ranking.beam import BEAM
 from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.recommend.pipeline import Candidates, Clock, Snapshot, answer, retrieve
-from setwise.recommend.slate import Slate
+from setwise.recommend.slate import Slate, finite, items_to_dicts
 
 RIVALS = (KNN, GREEDY, BEAM)
 
@@ -72,6 +72,27 @@ class Explanation:
     def gain_over_greedy(self) -> float:
         """How much more the slate is worth than the greedy set."""
         return self._gain_over(GREEDY)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The explanation without its slate as plain JSON data."""
+        return {
+            "attention": self.attention.tolist(),
+            "sink": None if self.sink is None else self.sink.tolist(),
+            "rewards": self.rewards.tolist(),
+            "alone": self.alone.tolist(),
+            "lent": self.lent.tolist(),
+            "rivals": [
+                {
+                    "ranker": rival.ranker,
+                    "items": items_to_dicts(self.slate.catalog, rival.indices),
+                    "value": finite(rival.value),
+                    "milliseconds": rival.milliseconds,
+                }
+                for rival in self.rivals
+            ],
+            "gain_over_top_k": finite(self.gain_over_top_k),
+            "gain_over_greedy": finite(self.gain_over_greedy),
+        }
 
     def _gain_over(self, ranker: Ranker) -> float:
         return next(self.slate.value - rival.value for rival in self.rivals if rival.ranker == ranker.name)

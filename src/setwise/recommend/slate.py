@@ -88,9 +88,9 @@ class Slate:
     def to_dict(self) -> dict[str, Any]:
         """The slate as plain JSON data; upper_bound and gap are None without a bound."""
         bounded = math.isfinite(self.upper_bound)
-        rewards = zip(self.items.tolist(), self.rewards.tolist(), strict=True)
+        records = items_to_dicts(self.catalog, self.indices)
         return {
-            "items": [{"id": one, "reward": finite(reward)} for one, reward in rewards],
+            "items": [one | {"reward": finite(reward)} for one, reward in zip(records, self.rewards, strict=True)],
             "value": finite(self.value),
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
@@ -122,6 +122,12 @@ class Slate:
         write_slate(path, content)
 
 
+def items_to_dicts(catalog: Catalog, rows: Rows) -> list[dict[str, Any]]:
+    """Ids and attributes of these rows as plain JSON data."""
+    ids = catalog.ids[rows].tolist()
+    return [{"id": one, "attributes": catalog.attributes.record(int(row))} for one, row in zip(ids, rows, strict=True)]
+
+
 def finite(number: float) -> float | None:
-    """The number, or None where JSON has no word for it."""
-    return number if math.isfinite(number) else None
+    """The number as JSON has it: None where it is infinite."""
+    return float(number) if math.isfinite(number) else None
