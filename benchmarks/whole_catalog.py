@@ -29,6 +29,7 @@ import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.datasets.synthetic import World
+from setwise.model.eligibility import Eligibility
 
 FIELDS = (
     "catalogue", "n", "cells", "build_s", "bytes", "k", "user", "budget_ms", "known", "value", "upper_bound", "gap_known",
@@ -56,7 +57,9 @@ def rows_of(
             known = sw.rank(sw.Instance.from_catalog(catalog, user, candidates), k, "swap").value
             for budget in budgets:
                 cpu = time.thread_time()
-                found = whole_catalog_bound(bounds, user, k, known, exclude=history, budget_ms=budget)
+                found = whole_catalog_bound(
+                    bounds, user, k, known, eligible=Eligibility.of(bounds.catalog, exclude=history), budget_ms=budget
+                )
                 cpu = 1000 * (time.thread_time() - cpu)
                 yield dict(zip(FIELDS, (
                     name, len(catalog), bounds.partition.n_cells, build, size, k, number, budget, known, found.value,

@@ -18,6 +18,7 @@ import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.model import objective
+from setwise.model.eligibility import Eligibility
 from setwise.model.rewards import evaluate
 
 Floats = NDArray[np.float64]
@@ -64,7 +65,9 @@ class HeavySearch:
         found = self._searched(user, heard, k)
         value = sw.set_value(self.catalog, user, found)
         budget = self.heaviness.certificate_ms
-        bound = whole_catalog_bound(self.cells, user, k, value, exclude=heard, budget_ms=budget)
+        bound = whole_catalog_bound(
+            self.cells, user, k, value, eligible=Eligibility.of(self.cells.catalog, exclude=heard), budget_ms=budget
+        )
         better = found if bound.better is None else bound.better
         return BestKnown(better, sw.set_value(self.catalog, user, better), bound.upper_bound)
 

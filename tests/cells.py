@@ -31,9 +31,9 @@ def random_cells(seed: int):
     if rng.random() < 0.3:
         vectors *= np.where(rng.random(n) < 0.02, 1000, 10.0 ** rng.uniform(-1, 0, size=n)).astype(np.float32)[:, None]
     users = rng.normal(size=(int(rng.integers(7, 41) if kind in (4, 9) else rng.integers(1, 4)), d)).astype(np.float32)
-    barred = rng.random(n) < rng.random() if rng.random() < 0.5 else None
+    eligible = rng.random(n) >= rng.random() if rng.random() < 0.5 else None
     per_cell = int(rng.choice([1, rng.integers(2, 15), rng.integers(15, 60)], p=[0.2, 0.6, 0.2]))
-    return vectors, cell_of, cells, users, per_cell, barred
+    return vectors, cell_of, cells, users, per_cell, eligible
 
 
 def agree(hits, truth, vectors, cell_of, users) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._types import Rows
 from setwise.errors import InvalidInput
 
 FloatType = TypeVar("FloatType", np.float32, np.float64)
@@ -144,8 +145,8 @@ def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[Float
     return result
 
 
-def index_array(parameter: str, indices: ArrayLike, size: int, of: str) -> NDArray[np.intp]:
-    """``indices`` as distinct integers in [0, ``size``)."""
+def index_array(parameter: str, indices: ArrayLike, size: int, of: str, repeats: bool = False) -> Rows:
+    """``indices`` as distinct integers in [0, ``size``); ``repeats``: sort, and drop duplicates."""
     array = np.atleast_1d(_integers(parameter, indices))
     require_shape(parameter, array, ("count",))
     outside = (array < 0) | (array >= size)
@@ -155,10 +156,15 @@ def index_array(parameter: str, indices: ArrayLike, size: int, of: str) -> NDArr
         )
     result = array.astype(np.intp)
     ordered = np.sort(result)
-    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
-    if repeated.size:
+    repeated = ordered[1:] == ordered[:-1]
+    if repeats:
+        return np.delete(ordered, 1 + np.flatnonzero(repeated))
+    if repeated.any():
         raise InvalidInput(
-            parameter, "a set of distinct row numbers", f"{int(repeated[0])} more than once", "remove the repetition"
+            parameter,
+            "a set of distinct row numbers",
+            f"{int(ordered[1:][repeated][0])} more than once",
+            "remove the repetition",
         )
     return result
 

@@ -16,6 +16,7 @@ from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, scores, who
 from setwise.errors import Infeasible, InvalidInput
 from setwise.kernels.rewards import table_value
 from setwise.model import objective
+from setwise.model.eligibility import Eligibility
 from setwise.model.reward_table import RewardTable
 from setwise.retrieval.clusters import clusters
 from worlds import REWARDS, random_catalog
@@ -69,7 +70,9 @@ def test_never_below_the_optimum_and_equal_to_it_when_proven(count) -> None:
         known = [-np.inf, best, best - 0.3 * abs(best) - 0.1, sw.set_value(catalog, user, rows[:1])][rng.integers(4)]
         cells = CellBounds.build(catalog, cells=int(rng.integers(1, n + 1)), seed=seed)
         budget = float(rng.choice([0.0, 0.05, 0.3, FOREVER]))
-        found = whole_catalog_bound(cells, user, k, known, exclude=barred, budget_ms=budget)
+        found = whole_catalog_bound(
+            cells, user, k, known, eligible=Eligibility.of(catalog, exclude=barred), budget_ms=budget
+        )
         assert found.upper_bound >= best, seed
         assert found.upper_bound >= found.value >= known
         assert found.proven or budget < FOREVER
@@ -224,7 +227,9 @@ def test_the_gap_on_trained_arrays(shared_data, count, k: int, allowed: float) -
         user, history = arrays["user_heads"][number], np.unique(arrays["history"][number])
         candidates = index.candidates(user, per_cell=k, exclude=history)
         known = sw.rank(sw.Instance.from_catalog(catalog, user, candidates), k, "swap").value
-        found = whole_catalog_bound(cells, user, k, known, exclude=history, budget_ms=1000)
+        found = whole_catalog_bound(
+            cells, user, k, known, eligible=Eligibility.of(catalog, exclude=history), budget_ms=1000
+        )
         assert found.better is None or not np.isin(found.better, history).any()
         gaps.append(found.gap)
     assert np.mean(gaps) <= allowed
@@ -260,21 +265,17 @@ def test_scores_of_several_users_are_those_of_each(heads: int) -> None:
     )
     cells, rng = CellBounds.build(catalog, cells=7), np.random.default_rng(14)
     users = [sw.User(rng.normal(size=(heads, 3)), rng.normal(size=2)) for _ in range(3)]
-    hidden, where = [[], [0, 2], [4, 5, 6]], {"genre": "jazz"}
-    shared = scores(cells, users, hidden, where)
-    for user, exclude, scored in zip(users, hidden, shared, strict=True):
-        wishes = {"exclude": exclude, "where": where}
+    jazz = Eligibility.of(catalog, where={"genre": "jazz"})
+    eligible = [jazz.without(exclude) for exclude in ([], [0, 2], [4, 5, 6])]
+    shared = scores(cells, users, eligible)
+    for user, mine, scored in zip(users, eligible, shared, strict=True):
         bounds = []
         for given in (None, scored):
-            search = WholeCatalogSearch(cells, user, 3, scored=given, **wishes)
+            search = WholeCatalogSearch(cells, user, 3, eligible=mine, scored=given)
             search.run(FOREVER)
             bounds.append(search.found())
         assert bounds[0].upper_bound == bounds[1].upper_bound
-        assert (
-            bounds[0].value
-            == bounds[1].value
-            == pytest.approx(optimum(catalog, user, np.setdiff1d(np.arange(0, 60, 2), exclude), 3))
-        )
+        assert bounds[0].value == bounds[1].value == pytest.approx(optimum(catalog, user, mine.rows, 3))
 
 
 def test_the_first_of_the_order_are_those_of_largest_total() -> None:
@@ -297,7 +298,9 @@ def test_filters_leave_items_out() -> None:
     catalog, user = random_catalog(3, n=40, attributes={"genre": ["jazz", "folk"] * 20})
     cells = CellBounds.build(catalog, cells=5)
     jazz = np.arange(0, 40, 2)
-    found = whole_catalog_bound(cells, user, 2, where={"genre": "jazz"}, exclude=jazz[:10], budget_ms=FOREVER)
+    found = whole_catalog_bound(
+        cells, user, 2, eligible=Eligibility.of(catalog, where={"genre": "jazz"}, exclude=jazz[:10]), budget_ms=FOREVER
+    )
     assert found.proven
     assert found.better is not None
     assert np.isin(found.better, jazz[10:]).all()
@@ -333,7 +336,7 @@ def test_refused_sentences() -> None:
     with pytest.raises(InvalidInput, match="value must be a number"):
         WholeCatalogSearch(cells, user, 2).offer(math.nan)
     with pytest.raises(Infeasible, match="leave an item"):
-        whole_catalog_bound(cells, user, 2, exclude=np.arange(6))
+        whole_catalog_bound(cells, user, 2, eligible=Eligibility.of(catalog, exclude=np.arange(6)))
     with pytest.raises(InvalidInput, match="without positional encodings"):
         CellBounds.build(random_catalog(8, n=6, positions=2)[0])
     with pytest.raises(InvalidInput, match="one of this catalogue"):

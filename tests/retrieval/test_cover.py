@@ -7,7 +7,7 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.cover import cover, delta_for, sensitivity
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.pure_embedding import guaranteed, item_vectors, user_vector
@@ -51,8 +51,8 @@ def of_every_kind(seed: int, delta: float) -> tuple[sw.Catalog, sw.User]:
 
 def retrieved(catalog: sw.Catalog, user: sw.User, partition: Partition, k: int) -> np.ndarray:
     """I: the k best of every cell."""
-    oracle = Oracle.build(item_vectors(catalog), partition.cell_of, partition.n_cells)
-    rows = oracle.search(user_vector(user)[None], k).rows
+    brute = BruteForce.build(item_vectors(catalog), partition.cell_of, partition.n_cells)
+    rows = brute.search(user_vector(user)[None], k).rows
     return np.sort(rows[rows >= 0])
 
 

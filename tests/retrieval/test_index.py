@@ -134,26 +134,34 @@ def test_many_users_with_a_filter_and_heads(backend: str) -> None:
     heavy = [np.flatnonzero(index.cell_of == 0), *world.histories[1:]]  # one user has seen a whole cell
     for user, seen, found in zip(users, heavy, index.candidates_many(users, 4, exclude=heavy), strict=True):
         np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=seen))
-    with pytest.raises(Infeasible, match="exclude must be"):
+    with pytest.raises(Infeasible, match="where and exclude must be"):
         index.candidates_many(users[:1], 4, exclude=np.arange(600)[None])
-    with pytest.raises(InvalidInput, match="exclude must be one list a user, 5, got 1"):
+    with pytest.raises(InvalidInput, match="exclude must be one list per user, 5 in all, got 1"):
         index.candidates_many(users, 4, exclude=[[]])
 
 
 @pytest.mark.parametrize("backend", ["auto", "numpy"])
-@pytest.mark.parametrize("wishes", [{}, {"per_head": 2}, {"where": {"year": (1980, None)}}])
-def test_the_reserve_is_what_comes_next(backend: str, wishes) -> None:
+@pytest.mark.parametrize(("per_head", "where"), [(0, None), (2, None), (0, {"year": (1980, None)})])
+def test_the_reserve_is_what_comes_next(backend: str, per_head: int, where) -> None:
     world, index = world_index(backend=backend)
     users = [world.user(history) for history in world.histories]
-    together = index.found_many(users, 3, exclude=world.histories, reserve=4, **wishes)
-    for user, history, many in zip(users, world.histories, together, strict=True):
-        found = index.found(user, 3, exclude=history, reserve=4, **wishes)
-        np.testing.assert_array_equal(found.best, index.candidates(user, 3, exclude=history, **wishes))
-        both = index.candidates(user, 7, exclude=history, **wishes)
+    eligible = [index.eligible(where=where).without(history) for history in world.histories]
+    separate = [index.eligible(history, where) for history in world.histories]  # masks of their own: no shared pass
+    batches = [index.retrieve_many(users, 3, each, per_head, reserve=4) for each in (eligible, separate)]
+    for user, history, mine, many, other in zip(users, world.histories, eligible, *batches, strict=True):
+        found = index.retrieve(user, 3, mine, per_head, reserve=4)
+        np.testing.assert_array_equal(found.best, index.candidates(user, 3, history, where, per_head))
+        both = index.candidates(user, 7, history, where, per_head)
         np.testing.assert_array_equal(np.sort(np.concatenate([found.best, found.reserve])), both)
-        np.testing.assert_array_equal(many.best, found.best)
-        np.testing.assert_array_equal(many.reserve, found.reserve)
-    assert not len(index.found(users[0], 3).reserve)
+        for each in (many, other):
+            np.testing.assert_array_equal(each.best, found.best)
+            np.testing.assert_array_equal(each.reserve, found.reserve)
+    assert not len(index.retrieve(users[0], 3).reserve)
+    assert [len(each.best) for each in index.retrieve_many(users, 3)] == [24] * len(users)
+    with pytest.raises(InvalidInput, match="eligible must be one per user, 5 in all, got 1"):
+        index.retrieve_many(users, 3, eligible[:1])
+    with pytest.raises(InvalidInput, match="eligible must be about the 600 items of this index, got about 12"):
+        index.retrieve(users[0], 3, sw.Index.build(random_catalog(0, n=12)[0], cells=1).eligible())
 
 
 def test_add_remove_and_compact() -> None:

@@ -9,7 +9,7 @@ from numba import njit
 
 from cells import agree
 from setwise.retrieval import int8_tiles as tiles
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.scan import Scan, tiled
 
 
@@ -77,7 +77,7 @@ def test_vectors_at_both_ends_of_float32(scale: float) -> None:
     vectors = (rng.normal(size=(500, 24)) * scale * 10 ** rng.uniform(0, 1, size=(500, 1))).astype(np.float32)
     users = (rng.normal(size=(9, 24)) * min(1 / scale, 1e38)).astype(np.float32)
     cell_of = (np.arange(500) % 2).astype(np.int32)
-    truth = Oracle.build(vectors, cell_of, 2).search(users, 5)
+    truth = BruteForce.build(vectors, cell_of, 2).search(users, 5)
     agree(Scan.build(vectors, cell_of, 2).search(users, 5), truth, vectors, cell_of, users)
 
 
@@ -97,8 +97,8 @@ def test_a_long_item_costs_its_tile_precision_and_nobody_else() -> None:
     np.testing.assert_array_equal(hits.rows[0, 0], np.argsort(-(vectors @ user[0]))[:10])
 
 
-@pytest.mark.parametrize("barred", [None, np.arange(640) % 16 == 15])
-def test_errors_that_all_point_one_way(barred: np.ndarray | None) -> None:
+@pytest.mark.parametrize("eligible", [None, np.arange(640) % 16 != 15])
+def test_errors_that_all_point_one_way(eligible: np.ndarray | None) -> None:
     """The worst case of the margin: the best items lose by rounding all that they can, the others gain as much."""
     rng = np.random.default_rng(0)
     user = np.append(0.0, rng.choice([-1.0, 1.0], size=32))
@@ -107,5 +107,5 @@ def test_errors_that_all_point_one_way(barred: np.ndarray | None) -> None:
     vectors = (np.array(whole) + 0.45 * np.where(best, 1, -1)[:, None]) * np.append(1, user[1:])
     vectors[:, 0] = 127  # so that the step is 1: approximate scores are 10 and 36, true ones 24.4 and 21.6
     index = Scan.build(vectors.astype(np.float32), np.zeros(640, np.int32), 1)
-    hits = index.search(user[None].astype(np.float32), 8, barred)
+    hits = index.search(user[None].astype(np.float32), 8, eligible)
     assert sorted(hits.rows[0, 0]) == np.flatnonzero(best).tolist()

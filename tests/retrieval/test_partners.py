@@ -1,4 +1,4 @@
-"""Pairs with the leader: their values are the judge's, and the best followers are found."""
+"""Pairs with an anchor: their values agree with the reference objective, and the best partners are found."""
 
 import numpy as np
 import pytest
@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import setwise as sw
-from setwise.retrieval.partners import followers, pair_values
+from setwise.retrieval.partners import best_partners, pair_values
 from worlds import REWARDS, random_catalog
 
 
@@ -20,24 +20,24 @@ from worlds import REWARDS, random_catalog
     base=st.booleans(),
     rewards=st.sampled_from([(sw.Logistic(2.0, -1.0),), REWARDS]),
 )
-def test_every_value_is_the_judges(seed, **parts):
+def test_pair_values_agree_with_the_reference_objective(seed, **parts):
     catalog, user = random_catalog(seed, 12, **parts)
-    leader, *rows = np.random.default_rng(seed).permutation(12)
-    judged = [sw.set_value(catalog, user, [leader, c]) for c in rows]
-    values = pair_values(catalog, catalog.user(user), leader, np.array(rows))
-    np.testing.assert_allclose(values, judged, rtol=1e-9, atol=1e-12)
+    anchor, *rows = np.random.default_rng(seed).permutation(12)
+    expected = [sw.set_value(catalog, user, [anchor, c]) for c in rows]
+    values = pair_values(catalog, catalog.user(user), anchor, np.array(rows))
+    np.testing.assert_allclose(values, expected, rtol=1e-9, atol=1e-12)
 
 
-def test_the_best_come_first_and_no_more_than_wanted():
+def test_the_best_partners_come_first():
     catalog, user = random_catalog(1, 40, heads=2, sharpness=2.0, sink=True, base=True)
     rows = np.setdiff1d(np.arange(40), [3])
     value = {c: sw.set_value(catalog, user, [3, c]) for c in rows.tolist()}
     best = sorted(value, key=lambda c: -value[c])
     for most in (1, 5, 39, 100):
-        assert followers(catalog, catalog.user(user), 3, rows, most).tolist() == best[:most]
+        assert best_partners(catalog, catalog.user(user), 3, rows, most).tolist() == best[:most]
 
 
-def test_logits_far_apart_are_safe():
+def test_logits_far_apart_do_not_overflow():
     catalog = sw.Catalog(np.array([[1e3], [-1e3], [5e2]]), np.array([[1e3], [1e3], [-1e3]]), np.eye(3))
     user = catalog.user([1.0, 2.0, 3.0])
     with np.errstate(all="raise", under="ignore"):

@@ -17,6 +17,7 @@ import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
+from setwise.model.eligibility import Eligibility
 from setwise.verification import reference_proof as item_proof
 from setwise.verification import slate_file
 from setwise.verification import verify as verify_module
@@ -152,7 +153,9 @@ def test_bounds_of_the_whole_catalogue_search_verify(tmp_path: Path) -> None:
         found = sw.rank(sw.Instance.from_catalog(catalog, user, candidates), 4, "swap")
         cells = CellBounds.build(catalog, cells=60)
         for budget in (0.0, 50.0):
-            bound = whole_catalog_bound(cells, user, 4, found.value, exclude=[7], budget_ms=budget)
+            bound = whole_catalog_bound(
+                cells, user, 4, found.value, eligible=Eligibility.of(catalog, exclude=[7]), budget_ms=budget
+            )
             rows = candidates[found.indices] if bound.better is None else bound.better
             content = claimed(catalog, user, rows, None, wished(4, exclude=[7]), upper_bound=bound.upper_bound)
             assert result_of(tmp_path / "s", catalog, content).ok

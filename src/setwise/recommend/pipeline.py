@@ -34,8 +34,8 @@ from setwise.ranking.swap import enough
 from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
-from setwise.retrieval.partners import followers
-from setwise.retrieval.snapshot import Found
+from setwise.retrieval.partners import best_partners
+from setwise.retrieval.snapshot import Retrieved
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
@@ -167,8 +167,8 @@ def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: S
 
     start = time.perf_counter()
     asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]
-    users, excluded = [query.user for query, *_ in asking], [query.exclude for query, *_ in asking]
-    found = iter(scores(snapshot.cells, users, excluded, asking[0][0].where))
+    users, eligible = [query.user for query, *_ in asking], [query.eligible for query, *_ in asking]
+    found = iter(scores(snapshot.cells, users, eligible))
     for *_, clock in asking:
         clock.timings["certify"] = 1000 * (time.perf_counter() - start) / len(asking)
     return [next(found) if wanted else None for wanted in needed]
@@ -198,7 +198,7 @@ def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
     if rows is not None:
         return Candidates(rows, True)
     index = snapshot.index
-    found = index.found(query.user, query.k, query.exclude, query.where, _per_head(query), _reserve(query, index))
+    found = index.retrieve(query.user, query.k, query.eligible, _per_head(query), _reserve(query, index))
     return Candidates(_chosen(found, query, snapshot), False)
 
 
@@ -206,11 +206,11 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
     """``retrieve`` for queries with one k, one ranker and one filter, in one pass."""
     complete = [_all_eligible(query, snapshot) for query in queries]
     asking = [query for query, rows in zip(queries, complete, strict=True) if rows is None]
-    found: Iterator[Found] = iter(())
+    found: Iterator[Retrieved] = iter(())
     if asking:
         one, index = asking[0], snapshot.index
-        users, excluded = [query.user for query in asking], [query.exclude for query in asking]
-        found = iter(index.found_many(users, one.k, excluded, one.where, _per_head(one), _reserve(one, index)))
+        users, eligible = [query.user for query in asking], [query.eligible for query in asking]
+        found = iter(index.retrieve_many(users, one.k, eligible, _per_head(one), _reserve(one, index)))
     return [
         Candidates(_chosen(next(found), query, snapshot), False) if rows is None else Candidates(rows, True)
         for query, rows in zip(queries, complete, strict=True)
@@ -219,9 +219,7 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
 
 def _all_eligible(query: Query, snapshot: Snapshot) -> Rows | None:
     """All eligible rows, where they are no more than the candidates that may be ranked."""
-    if np.count_nonzero(query.eligible) > snapshot.most_candidates:
-        return None
-    return np.flatnonzero(query.eligible)
+    return query.eligible.rows if query.eligible.count <= snapshot.most_candidates else None
 
 
 def _per_head(query: Query) -> int:
@@ -235,7 +233,7 @@ def _reserve(query: Query, index: Index) -> int:
     return min(RESERVE * query.k, LARGEST_RESERVE // (query.catalog.heads * index.partition.n_cells))
 
 
-def _chosen(found: Found, query: Query, snapshot: Snapshot) -> Rows:
+def _chosen(found: Retrieved, query: Query, snapshot: Snapshot) -> Rows:
     """The most promising of the rows found, best partners from the reserve, and the pinned items."""
     most = snapshot.most_candidates
     partners = int(PARTNERS * most) if len(found.reserve) else 0
@@ -246,7 +244,7 @@ def _chosen(found: Found, query: Query, snapshot: Snapshot) -> Rows:
         others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
         total, _ = _scores(query, rows)
         anchor = int(rows[np.argmax(total)])
-        rows = np.concatenate([rows, followers(query.catalog, query.user, anchor, others, partners)])
+        rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
     return np.union1d(rows, query.include).astype(np.intp)
 
 
@@ -303,9 +301,7 @@ def _rank_and_bound(
             return _bound_candidates(query, instance, best, clock)
         from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
-        search = WholeCatalogSearch(
-            cells, query.user, query.k, best.value, exclude=query.exclude, where=query.where, scored=scored
-        )
+        search = WholeCatalogSearch(cells, query.user, query.k, best.value, eligible=query.eligible, scored=scored)
         share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
         bounded = _bound_catalog(query, search, best, clock.share(share, default))
     if not in_turns or bounded.settled:

@@ -26,10 +26,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Mask, Rows
+from setwise._types import Rows
 from setwise._validation import milliseconds, whole_number
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
@@ -46,7 +47,7 @@ class Query:
 
     exclude   rows that must not be shown, those of removed items among them; ascending
     include   rows that must be in the slate; ascending
-    eligible  (n,) which items may be shown: neither excluded nor filtered out by ``where``
+    eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``
     """
 
     catalog: Catalog = field(repr=False)
@@ -59,7 +60,7 @@ class Query:
     budget_ms: float | None
     ranker: Ranker
     certify: bool
-    eligible: Mask = field(repr=False)
+    eligible: Eligibility = field(repr=False)
 
     @classmethod
     def parse(
@@ -76,10 +77,12 @@ class Query:
         budget_ms: float | None = None,
         ranker: str = DEFAULT.name,
         certify: bool = True,
+        filtered: Eligibility | None = None,
     ) -> Query:
         """Check everything that can be checked before retrieval; ``seen`` are the rows of the user's history.
 
-        Seen items are excluded unless ``exclude`` names others or ``include`` pins them.
+        Seen items are excluded unless ``exclude`` names others or ``include`` pins them. ``filtered`` is
+        ``index.eligible(where=where)`` if it is known already: queries that share it share their passes.
         """
         catalog = index.catalog
         pinned = np.unique(catalog.rows_of(include)).astype(np.intp)
@@ -100,7 +103,9 @@ class Query:
             budget_ms=milliseconds(budget_ms),
             ranker=ranker_named(ranker),
             certify=bool(certify),
-            eligible=_eligible(catalog, excluded, pinned, where),
+            eligible=_eligible(
+                catalog, index.eligible(where=where) if filtered is None else filtered, unwanted, pinned
+            ),
         )
 
     @property
@@ -129,18 +134,15 @@ class Query:
         }
 
 
-def _eligible(catalog: Catalog, exclude: Rows, include: Rows, where: Mapping[str, Any] | None) -> Mask:
-    """(n,) the items that may be shown; refuse a query that pins others or leaves none."""
-    mask = catalog.attributes.matching(where).copy() if where else np.ones(len(catalog), bool)
-    mask[exclude] = False
-    mask.flags.writeable = False
-    if not mask[include].all():
-        first = repr(catalog.ids[include[~mask[include]]].tolist()[0])
+def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: Rows) -> Eligibility:
+    """The filtered items without ``exclude``; refuse a query that pins others or leaves none."""
+    eligible = filtered.without(exclude)
+    admitted = eligible.admits(include)
+    if not admitted.all():
+        first = repr(catalog.ids[include[~admitted]].tolist()[0])
         todo = "drop it from include, or loosen exclude and where"
         raise Infeasible("include", "items that may be shown", f"{first}, excluded or filtered out", todo)
-    if not mask.any():
-        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
-    return mask
+    return eligible
 
 
 # --- JSON ---

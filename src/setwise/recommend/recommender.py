@@ -39,7 +39,7 @@ from setwise.recommend.pipeline import Snapshot
 from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
-from setwise.retrieval.partners import followers
+from setwise.retrieval.partners import best_partners
 from setwise.storage import artifact
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Recommender:
         self._snapshot = self._take_snapshot(certify, cells)
         warm_up()
         keep_some()
-        followers(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
+        best_partners(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
@@ -191,13 +191,14 @@ class Recommender:
         snapshot = self._snapshot_for(options.get("certify"))
         given = _one_of(users=users, histories=histories)
         every = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
-        slates: list[Slate] = []
+        where, slates = options.get("where"), list[Slate]()
+        filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
         for start in range(0, len(every), RETRIEVED_TOGETHER):
             some = every[start : start + RETRIEVED_TOGETHER]
             seen = (
                 [(user, NO_ROWS) for user in some] if users is not None else self._encoded(snapshot.index.catalog, some)
             )
-            queries = [self._query(snapshot, one, k=k, **options) for one in seen]
+            queries = [self._query(snapshot, one, k=k, filtered=filtered, **options) for one in seen]
             slates += pipeline.run_many(queries, snapshot, workers)
         return slates
 

@@ -29,13 +29,21 @@ from setwise._types import Rows
 from setwise._validation import whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.protocol import Neighbors, item_vectors, resolved
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.snapshot import Found, State, alone, excluded, hidden, questions, together
+from setwise.retrieval.snapshot import (
+    IndexState,
+    Retrieved,
+    require_fitting,
+    retrieve_batch,
+    retrieve_one,
+    search_vectors,
+)
 from setwise.storage import artifact
 
 _GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # what every backend is built from; the rest are options
@@ -61,7 +69,7 @@ class Statistics:
 class Index:
     """Phase One over one catalogue."""
 
-    def __init__(self, state: State, backend: str, options: Mapping[str, Any]) -> None:
+    def __init__(self, state: IndexState, backend: str, options: Mapping[str, Any]) -> None:
         self._state, self._backend, self._options = state, backend, dict(options)
         self._change = threading.Lock()
 
@@ -93,9 +101,9 @@ class Index:
                 wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
                 partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
             neighbors = _built(kind, name, catalog, partition, options)
-        return cls(State(catalog, partition, neighbors, len(catalog), None, None), name, options)
+        return cls(IndexState(catalog, partition, neighbors, len(catalog), None, None), name, options)
 
-    # --- asking ---
+    # --- searching ---
 
     def candidates(
         self,
@@ -105,25 +113,12 @@ class Index:
         where: Mapping[str, Any] | None = None,
         per_head: int = 0,
     ) -> Rows:
-        """The rows of the ``per_cell`` best of every cell for this user, in ascending order.
+        """The rows of the ``per_cell`` best eligible items of every cell for this user, in ascending order.
 
         ``exclude`` are rows; ``where`` filters by attributes: {"genre": "jazz", "year": (1990, None)}.
         """
-        return self.found(user, per_cell, exclude, where, per_head).best
-
-    def found(
-        self,
-        user: ArrayLike | User,
-        per_cell: int = 10,
-        exclude: ArrayLike = (),
-        where: Mapping[str, Any] | None = None,
-        per_head: int = 0,
-        reserve: int = 0,
-    ) -> Found:
-        """``candidates``, and beside them the ``reserve`` next of every cell by total score, from the same pass."""
-        state = self._state
-        (asked,), passes = questions(state, [user], per_cell, per_head, reserve)
-        return alone(state, asked, passes, hidden(state, exclude, where))
+        snapshot = self.snapshot()
+        return snapshot.retrieve(user, per_cell, snapshot.eligible(exclude, where), per_head).best
 
     def candidates_many(
         self,
@@ -133,32 +128,62 @@ class Index:
         where: Mapping[str, Any] | None = None,
         per_head: int = 0,
     ) -> list[Rows]:
-        """``candidates`` of many users, each with exclusions of their own, in one pass over the catalogue."""
-        return [each.best for each in self.found_many(users, per_cell, exclude, where, per_head)]
+        """``candidates`` of many users in one pass over the catalogue; ``exclude`` holds one list of rows per user."""
+        snapshot = self.snapshot()
+        lists: Sequence[ArrayLike] = [()] * len(users) if exclude is None else exclude
+        if len(lists) != len(users):
+            todo = "pass an empty list for a user without exclusions"
+            raise InvalidInput("exclude", f"one list per user, {len(users)} in all", f"{len(lists)}", todo)
+        shared = snapshot.eligible(where=where)
+        eligible = [shared.without(rows) for rows in lists]
+        return [each.best for each in snapshot.retrieve_many(users, per_cell, eligible, per_head)]
 
-    def found_many(
+    def eligible(self, exclude: ArrayLike = (), where: Mapping[str, Any] | None = None) -> Eligibility:
+        """The items that a slate may hold: not removed, matching ``where``, not among the rows ``exclude``.
+
+        For queries with one filter, call it once and derive the rest by ``without``: they then share their passes.
+        """
+        state = self._state
+        if not where:
+            return state.eligible.without(exclude)
+        return Eligibility.of(state.catalog, state.removed, where, exclude)
+
+    def retrieve(
+        self,
+        user: ArrayLike | User,
+        per_cell: int = 10,
+        eligible: Eligibility | None = None,
+        per_head: int = 0,
+        reserve: int = 0,
+    ) -> Retrieved:
+        """``candidates``, and the ``reserve`` next best of every cell by total score, from the same pass.
+
+        ``eligible`` comes from the method of that name; without it, every item that was not removed is eligible.
+        """
+        state = self._state
+        allowed = state.eligible if eligible is None else eligible
+        require_fitting(state, allowed)
+        (vectors,), passes = search_vectors(state, [user], per_cell, per_head, reserve)
+        return retrieve_one(state, vectors, passes, allowed)
+
+    def retrieve_many(
         self,
         users: Sequence[ArrayLike | User],
         per_cell: int = 10,
-        exclude: Sequence[ArrayLike] | None = None,
-        where: Mapping[str, Any] | None = None,
+        eligible: Sequence[Eligibility] | None = None,
         per_head: int = 0,
         reserve: int = 0,
-    ) -> list[Found]:
-        """``found`` for many users, each with exclusions of their own, in one pass over the catalogue."""
+    ) -> list[Retrieved]:
+        """``retrieve`` for many users; those whose ``eligible`` were derived from one share one pass."""
         state = self._state
-        lists: Sequence[ArrayLike] = [()] * len(users) if exclude is None else exclude
-        if len(lists) != len(users):
-            raise InvalidInput(
-                "exclude", f"one list a user, {len(users)}", f"{len(lists)}", "pass an empty list where none"
-            )
-        asked, passes = questions(state, users, per_cell, per_head, reserve)
-        result = together(state, asked, passes, [excluded(rows, state.catalog) for rows in lists], where)
-        if not all(len(each.best) for each in result):
-            raise Infeasible(
-                "exclude", "lists that leave an item to every user", "one that leaves none", "exclude fewer"
-            )
-        return result
+        allowed = [state.eligible] * len(users) if eligible is None else eligible
+        if len(allowed) != len(users):
+            todo = "pass what eligible() returns for each of them"
+            raise InvalidInput("eligible", f"one per user, {len(users)} in all", f"{len(allowed)}", todo)
+        for each in allowed:
+            require_fitting(state, each)
+        vectors, passes = search_vectors(state, users, per_cell, per_head, reserve)
+        return retrieve_batch(state, vectors, passes, allowed)
 
     @property
     def catalog(self) -> Catalog:
@@ -203,7 +228,7 @@ class Index:
             largest_cell=int(sizes.max()),
             query_radius=float(cells.query_radius[sizes > 0].mean()),
             key_radius=float(cells.key_radius[sizes > 0].mean()),
-            overflow=len(state.catalog) - state.settled,
+            overflow=len(state.catalog) - state.compacted,
             removed=0 if state.removed is None else int(state.removed.sum()),
             backend=self._backend,
         )
@@ -225,10 +250,10 @@ class Index:
             joined = state.catalog.joined(items)
             near = nearest_cells(joined, np.arange(len(state.catalog), len(joined)), state.partition)
             partition = state.partition.grown(joined, near)
-            late = np.arange(state.settled, len(joined))
-            overflow = Oracle.build(item_vectors(joined.taken(late)), partition.cell_of[late], partition.n_cells)
+            late = np.arange(state.compacted, len(joined))
+            overflow = BruteForce.build(item_vectors(joined.taken(late)), partition.cell_of[late], partition.n_cells)
             removed = None if state.removed is None else np.append(state.removed, np.zeros(len(items), bool))
-            self._state = State(joined, partition, state.neighbors, state.settled, overflow, removed)
+            self._state = IndexState(joined, partition, state.neighbors, state.compacted, overflow, removed)
 
     def remove(self, ids: IdChoice) -> None:
         """Take the items with these ids out of every answer."""
@@ -245,14 +270,14 @@ class Index:
         with self._change:
             self._state = self._compacted(self._state)
 
-    def _compacted(self, state: State) -> State:
+    def _compacted(self, state: IndexState) -> IndexState:
         """The same items, all settled."""
         if state.overflow is None and state.removed is None:
             return state
         stay = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
         catalog, partition = state.catalog.taken(stay), state.partition.taken(stay)
         name, kind = resolved(self._backend)
-        return State(
+        return IndexState(
             catalog, partition, _built(kind, name, catalog, partition, self._options), len(catalog), None, None
         )
 
@@ -307,7 +332,7 @@ class Index:
         _refuse_unknown(name, kind.from_arrays, options)
         neighbors = kind.from_arrays(part("backend"), **options)
         neighbors.search(np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32), 1)
-        return cls(State(catalog, partition, neighbors, len(catalog), None, None), name, meta["options"] | options)
+        return cls(IndexState(catalog, partition, neighbors, len(catalog), None, None), name, meta["options"] | options)
 
 
 # --- the pieces ------------------------------------------------------------------------------------------------------

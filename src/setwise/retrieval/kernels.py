@@ -49,7 +49,7 @@ def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def reached_by_items(
-    approximate: Floats32, margin: Any, size: int, first: int, order: Any, barred: Any, k: int
+    approximate: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, k: int
 ) -> float:
     """The k-th best that items surely reach; −∞ when fewer may be returned."""
     if size < k:
@@ -57,51 +57,51 @@ def reached_by_items(
     sure = np.empty(size)
     for place in range(size):
         sure[place] = approximate[place] - margin[place // LANES]
-        if len(barred) and barred[order[first + place]]:
+        if len(eligible) and not eligible[order[first + place]]:
             sure[place] = -np.inf
     return float(np.partition(sure, size - k)[size - k])
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def reached(
-    approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, barred: Any, best: Any,
+    approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, best: Any,
     best_at: Any,
 ) -> float:  # fmt: skip
     """L: a score that k = len(best) items surely reach; −∞ when none is known.
 
     A tile's peak less its margin is reached by one item at least, so the k-th best of the tiles will do, in a
-    sixteenth of the time; a peak may be a barred item's, so with those the items of promising tiles are looked at.
-    Where there are fewer tiles than k, all items are.
+    sixteenth of the time; a peak may belong to an item that is not eligible, so with a mask the
+    items of promising tiles are examined. Where there are fewer tiles than k, all items are.
     """
     k, held, tiles = len(best), 0, (size + LANES - 1) // LANES
     if tiles < k:
-        return float(reached_by_items(approximate, margin, size, first, order, barred, k))
+        return float(reached_by_items(approximate, margin, size, first, order, eligible, k))
     for tile in range(tiles):
         sure = peak[tile] - margin[tile]
         if held == k and sure <= best[k - 1]:
             continue
-        if len(barred) == 0:
+        if len(eligible) == 0:
             held = insert(best, best_at, held, sure, tile)
             continue
         for place in range(tile * LANES, min(size, (tile + 1) * LANES)):
-            if not barred[order[first + place]]:
+            if eligible[order[first + place]]:
                 held = insert(best, best_at, held, approximate[place] - margin[tile], place)
     return best[k - 1] if held == k else -np.inf
 
 
 @njit(cache=True, error_model="numpy", nogil=True)
 def promising(
-    approximate: Floats32, peak: Floats32, margin: Any, size: int, floor: float, first: int, order: Any, barred: Any,
+    approximate: Floats32, peak: Floats32, margin: Any, size: int, floor: float, first: int, order: Any, eligible: Any,
     out: Any,
 ) -> int:  # fmt: skip
-    """Write the places of the items that may reach ``floor`` and are not barred to ``out``; return how many."""
+    """Write the places of the items that may reach ``floor`` and are eligible to ``out``; return how many."""
     count = 0
     for tile in range((size + LANES - 1) // LANES):
         least = floor - margin[tile]
         if peak[tile] < least:
             continue
         for place in range(tile * LANES, min(size, (tile + 1) * LANES)):
-            if approximate[place] >= least and not (len(barred) and barred[order[first + place]]):
+            if approximate[place] >= least and (len(eligible) == 0 or eligible[order[first + place]]):
                 out[count] = first + place
                 count += 1
     return count
@@ -118,7 +118,7 @@ def settle(
     vectors: Floats32,
     user: Floats32,
     order: Any,
-    barred: Any,
+    eligible: Any,
     margin: Any,
     best: Any,
     best_at: Any,
@@ -132,7 +132,7 @@ def settle(
 
     ``filled`` of those are there already. ``spread`` begins at the first tile; ``measure`` is what ``quantise_user``
     returned, and approximate scores and margins are in units of t; ``margin``, ``best``, ``best_at``, ``chosen`` and
-    ``true`` are scratch space; an empty ``barred`` bars nothing.
+    ``true`` are scratch space; with an empty ``eligible`` every item is.
     """
     k, tiles = len(scores), (size + LANES - 1) // LANES
     step, alpha, beta, gamma = measure
@@ -140,10 +140,10 @@ def settle(
         margin[tile] = alpha * spread[tile, 0] + beta * spread[tile, 1] + gamma
     if size % LANES:  # lanes beyond the cell hold zeros, which must not pass for an item's score
         peak[tiles - 1] = approximate[(tiles - 1) * LANES : size].max()
-    floor = reached(approximate, peak, margin, size, first, order, barred, best, best_at)
+    floor = reached(approximate, peak, margin, size, first, order, eligible, best, best_at)
     if filled == k:
         floor = max(floor, scores[k - 1] / step)
-    found = promising(approximate, peak, margin, size, floor, first, order, barred, chosen)
+    found = promising(approximate, peak, margin, size, floor, first, order, eligible, chosen)
     for place in range(found):  # apart from the insertion, so that the loads from memory overlap
         true[place] = exact_score(vectors, chosen[place], user)
     for place in range(found):
@@ -161,13 +161,13 @@ def scan(
     scale: Floats32,
     spread: Any,
     users: Floats32,
-    barred: Any,
+    eligible: Any,
     rows: Any,
     scores: Floats32,
 ) -> None:
     """The best of every cell for every user, into rows and scores (B, C, k), which hold −1 and −∞ on entry.
 
-    An empty ``barred`` bars nothing. Approximate scores stay in units of t, the user's own step.
+    With an empty ``eligible`` every item is. Approximate scores stay in units of t, the user's own step.
     """
     count, d = users.shape
     k = rows.shape[2]
@@ -209,7 +209,7 @@ def scan(
                     vectors,
                     users[b],
                     order,
-                    barred,
+                    eligible,
                     margin,
                     best,
                     best_at,
@@ -264,7 +264,7 @@ def climb(
     optimism: float,
     users: Floats32,
     turned: Any,
-    barred: Any,
+    eligible: Any,
     rows: Any,
     scores: Floats32,
 ) -> int:
@@ -310,7 +310,7 @@ def climb(
                     vectors,
                     users[b],
                     order,
-                    barred,
+                    eligible,
                     margin,
                     best,
                     best_at,

@@ -1,4 +1,4 @@
-"""The compiled pass of company.py: a row of the reserve is read once, and its pair with the leader judged."""
+"""The compiled pass of partners.py: every row of the reserve is read once, and its pair with the anchor valued."""
 
 from __future__ import annotations
 
@@ -24,45 +24,45 @@ def dot(a: Any, b: Any) -> float:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def average(one: float, two: float, rest: float, first: float, second: float, silent: float) -> float:
-    """What is seen of two items that score ``first`` and ``second`` and of the sink, by these logits."""
+def average(one: float, two: float, rest: float, first: float, second: float, sink: float) -> float:
+    """The attention average of two items and the sink, with logits ``one``, ``two`` and ``rest``."""
     top = max(one, two, rest)
     w_1, w_2, z = math.exp(one - top), math.exp(two - top), math.exp(rest - top)
-    return (w_1 * first + w_2 * second + z * silent) / (w_1 + w_2 + z)
+    return (w_1 * first + w_2 * second + z * sink) / (w_1 + w_2 + z)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def judge_pairs(
+def fill_pair_values(
     query: Array, key: Array, value: Array, reward_class: Array, user: Floats, sink_key: Floats, sink_score: Floats,
-    base: Floats, leader: int, leader_base: float, rows: Array, code: Array, parameter: Array, first_knot: Array,
-    knot: Array, lent: Floats, logit: Floats, result: Floats,
+    base: Floats, anchor: int, anchor_base: float, rows: Array, code: Array, parameter: Array, first_knot: Array,
+    knot: Array, score: Floats, logit: Floats, result: Floats,
 ) -> None:  # fmt: skip
-    """result[at] = F({leader, rows[at]}); base[at] is that of the row, and a sink that there is not has no keys.
+    """result[at] = F({anchor, rows[at]}); base[at] is the row's base term; without a sink ``sink_key`` is empty.
 
-    ``lent`` (rows, H) and ``logit`` (rows, H, 4) are scratch: all that is read of the catalogue is read before anything
-    is made of it, so that the loads from memory overlap.
+    ``score`` (rows, H) and ``logit`` (rows, H, 4) are scratch space: everything is read from the catalogue before
+    anything is computed from it, so that the loads from memory overlap.
     """
     heads = len(user)
-    score, itself, rest = np.empty(heads), np.empty(heads), np.full(heads, -np.inf)
+    anchor_score, itself, rest = np.empty(heads), np.empty(heads), np.full(heads, -np.inf)
     for h in range(heads):
-        score[h], itself[h] = dot(value[leader, h], user[h]), dot(query[leader, h], key[leader, h])
+        anchor_score[h], itself[h] = dot(value[anchor, h], user[h]), dot(query[anchor, h], key[anchor, h])
         if len(sink_key):
-            rest[h] = dot(query[leader, h], sink_key[h])
+            rest[h] = dot(query[anchor, h], sink_key[h])
     for at in range(len(rows)):
         for h in range(heads):
-            lent[at, h] = dot(value[rows[at], h], user[h])
+            score[at, h] = dot(value[rows[at], h], user[h])
     for at in range(len(rows)):
         c = rows[at]
         for h in range(heads):
-            logit[at, h, 0] = dot(query[leader, h], key[c, h])
-            logit[at, h, 1] = dot(query[c, h], key[leader, h])
+            logit[at, h, 0] = dot(query[anchor, h], key[c, h])
+            logit[at, h, 1] = dot(query[c, h], key[anchor, h])
             logit[at, h, 2] = dot(query[c, h], key[c, h])
             logit[at, h, 3] = dot(query[c, h], sink_key[h]) if len(sink_key) else -np.inf
     for at in range(len(rows)):
-        ours, theirs = leader_base, base[at]
+        of_anchor, of_row = anchor_base, base[at]
         for h in range(heads):
-            drawn, given, own, left = logit[at, h]
-            ours += average(itself[h], drawn, rest[h], score[h], lent[at, h], sink_score[h])
-            theirs += average(given, own, left, score[h], lent[at, h], sink_score[h])
-        result[at] = table_value(code, parameter, first_knot, knot, reward_class[leader], ours)
-        result[at] += table_value(code, parameter, first_knot, knot, reward_class[rows[at]], theirs)
+            to_row, to_anchor, to_itself, to_sink = logit[at, h]
+            of_anchor += average(itself[h], to_row, rest[h], anchor_score[h], score[at, h], sink_score[h])
+            of_row += average(to_anchor, to_itself, to_sink, anchor_score[h], score[at, h], sink_score[h])
+        result[at] = table_value(code, parameter, first_knot, knot, reward_class[anchor], of_anchor)
+        result[at] += table_value(code, parameter, first_knot, knot, reward_class[rows[at]], of_row)

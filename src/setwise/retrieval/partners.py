@@ -1,9 +1,9 @@
-"""Company: who would be worth most beside an item that will be there. Phase One asked by the leader, not by the user.
+"""Best partners of an anchor item: the items that make the most valuable pair with it.
 
-Phase One takes the best of every cell by score. But a score is what an item lends; what it is worth depends on whom it
-attends to. Under strong attention the best sets are a leader l, the item of highest score, and followers whose rewards
-come from it: items of modest score that attend to the leader and to little else. So all items c of a reserve are asked
-for the value of the pair,
+Phase One ranks by score. A score is what an item contributes to the items that attend to it; its own reward depends on
+what it attends to. Under strong attention the best sets consist of an anchor l, the item of highest score, and partners
+whose rewards come from attending to it: items of modest score that attend to the anchor and to little else. Retrieval
+by score misses them. So the reserve of a search is ranked by the value of the pair that each item c makes with l:
 
     F({l, c}) = f_l(a_l) + f_c(a_c),
     a_i = base_i·u⁰ + Σ_h (z_i^h s_0^h + w_il^h s_l^h + w_ic^h s_c^h) / (z_i^h + w_il^h + w_ic^h)      for i in {l, c}.
@@ -20,27 +20,27 @@ from setwise.model.reward_table import RewardTable
 from setwise.model.users import User
 
 
-def followers(catalog: Catalog, user: User, leader: int, rows: Rows, most: int) -> Rows:
-    """The ``most`` of ``rows`` with which the ``leader`` makes the best pair, the best first."""
-    values = pair_values(catalog, user, leader, rows)
+def best_partners(catalog: Catalog, user: User, anchor: int, rows: Rows, most: int) -> Rows:
+    """At most ``most`` of ``rows``: those that make the best pairs with the ``anchor``, best first."""
+    values = pair_values(catalog, user, anchor, rows)
     if most < len(rows):
         best = np.argpartition(-values, most)[:most]
         rows, values = rows[best], values[best]
     return rows[np.argsort(-values, kind="stable")]
 
 
-def pair_values(catalog: Catalog, user: User, leader: int, rows: Rows) -> Floats:
-    """F({leader, c}) for every c of ``rows``, none of them the leader: (len(rows),)."""
-    from setwise.retrieval.partner_kernels import judge_pairs  # compiled: imported when first needed
+def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats:
+    """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),)."""
+    from setwise.retrieval.partner_kernels import fill_pair_values  # compiled: imported when first needed
 
     heads, d = catalog.query.shape[1:]
     sink_key, sink_score = np.zeros((0, d)), np.zeros(heads)
     if catalog.sink is not None:
         sink_key = np.array(catalog.sink.key, np.float64)
         sink_score = np.einsum("hd,hd->h", catalog.sink.value.astype(np.float64), user.heads)
-    base = objective.base_scores(catalog, user, np.append(rows, leader))
+    base = objective.base_scores(catalog, user, np.append(rows, anchor))
     table, result = RewardTable.of(catalog.rewards), np.empty(len(rows))
-    judge_pairs(
+    fill_pair_values(
         catalog.query,
         catalog.key,
         catalog.value,
@@ -49,7 +49,7 @@ def pair_values(catalog: Catalog, user: User, leader: int, rows: Rows) -> Floats
         sink_key,
         sink_score,
         base,
-        leader,
+        anchor,
         base[-1],
         rows,
         table.code,

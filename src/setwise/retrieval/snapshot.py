@@ -1,162 +1,177 @@
-"""The state of an index at one moment, and how it is asked: everything a search reads, replaced as a whole."""
+"""The state of an index at one moment, and the searches that read it.
+
+A state is immutable and replaced as a whole: a search keeps the one it began with while the index changes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from setwise._types import Floats32, Rows
-from setwise._validation import index_array, whole_number
-from setwise.errors import Infeasible
+from setwise._types import Floats32, Ints, Mask, Rows
+from setwise._validation import whole_number
+from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
-from setwise.retrieval.backends.brute_force import Oracle
-from setwise.retrieval.backends.protocol import Hits, Neighbors, tamed, user_vector
+from setwise.retrieval.backends.brute_force import BruteForce
+from setwise.retrieval.backends.protocol import Hits, Neighbors, scaled, user_vector
 from setwise.retrieval.partition import Partition
 
-Barred = NDArray[np.bool_] | None  # (n,) the rows that must not be returned, or None when all may be
-Passes = list[tuple[slice, int, int]]  # which of a user's questions, how many of every cell answer, how many wait
-
-_MOST_HIDDEN = 32  # exclusions in one cell up to which users share a pass
+_MOST_EXCLUDED = 32  # exclusions in one cell up to which a user takes part in a shared pass
 
 
-class Found(NamedTuple):
-    """What one user's search led to: both in ascending order, and no row in both."""
+class Retrieved(NamedTuple):
+    """The result of one user's search: both parts in ascending order, no row in both."""
 
-    best: Rows  # the best of every cell
-    reserve: Rows  # those next in order, as many as were asked for
+    best: Rows  # the best rows of every cell
+    reserve: Rows  # the next best rows of every cell, as many as were requested
+
+
+class Pass(NamedTuple):
+    """One search of the backend: some of a user's search vectors, and how many rows of each cell they fetch."""
+
+    vectors: slice
+    best: int
+    reserve: int
 
 
 @dataclass(frozen=True, eq=False)
-class State:
-    """Everything a search reads, replaced as a whole."""
+class IndexState:
+    """Everything that a search reads."""
 
     catalog: Catalog
     partition: Partition
-    neighbors: Neighbors  # the rows before ``settled``
-    settled: int
-    overflow: Oracle | None  # the rows from ``settled`` on
-    removed: NDArray[np.bool_] | None  # (n,)
+    neighbors: Neighbors  # searches the rows before ``compacted``
+    compacted: int
+    overflow: BruteForce | None  # searches the rows from ``compacted`` on
+    removed: Mask | None  # (n,)
 
     @cached_property
     def largest_cell(self) -> int:
-        """The number of its items; counting them at every request would take longer than some searches."""
+        """The size of the largest cell. Cached: counting at every request takes longer than some searches."""
         return int(self.partition.sizes.max())
 
+    @cached_property
+    def eligible(self) -> Eligibility:
+        """The rows that were not removed."""
+        return Eligibility.of(self.catalog, self.removed)
 
-def questions(
-    state: State, users: Sequence[ArrayLike | User], per_cell: int, per_head: int, reserve: int
-) -> tuple[list[Floats32], Passes]:
-    """What the users ask, checked, and how many of each cell are wanted by total score and by each head alone.
 
-    The ``reserve`` is by total score.
+def search_vectors(
+    state: IndexState, users: Sequence[ArrayLike | User], per_cell: int, per_head: int, reserve: int
+) -> tuple[list[Floats32], list[Pass]]:
+    """Each user's search vectors, (1, D) or (1 + H, D), and the passes to make with them; arguments are checked.
+
+    The first pass ranks by total score and also fetches the ``reserve``. The second ranks by each head alone.
     """
-    heads_too = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
-    few, more = whole_number("per_cell", per_cell), whole_number("reserve", reserve, least=0)
-    passes = [(slice(0, 1), few, more), (slice(1, None), per_head, 0)]
-    return [_asked(state.catalog.user(user), heads_too) for user in users], passes[: 1 + heads_too]
+    with_heads = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
+    passes = [Pass(slice(0, 1), whole_number("per_cell", per_cell), whole_number("reserve", reserve, least=0))]
+    if with_heads:
+        passes.append(Pass(slice(1, None), per_head, 0))
+    return [_vectors_of(state.catalog.user(user), with_heads) for user in users], passes
 
 
-def _asked(user: User, heads_too: bool) -> Floats32:
-    """Y = (u^1, …, u^H, u⁰), and after it, if wanted, each head alone: (1, D) or (1 + H, D)."""
-    rows = [user_vector(user)]
+def _vectors_of(user: User, with_heads: bool) -> Floats32:
+    """Y = (u^1, …, u^H, u⁰), followed by each head alone if ``with_heads``: (1, D) or (1 + H, D)."""
+    vectors = [user_vector(user)]
     heads, d = user.heads.shape
-    for h in range(heads if heads_too else 0):
-        row = np.zeros(len(rows[0]))
-        row[h * d : (h + 1) * d] = user.heads[h]
-        rows.append(tamed(row))
-    return np.stack(rows)
+    for h in range(heads if with_heads else 0):
+        one = np.zeros(len(vectors[0]))
+        one[h * d : (h + 1) * d] = user.heads[h]
+        vectors.append(scaled(one))
+    return np.stack(vectors)
 
 
-def hidden(state: State, exclude: ArrayLike, where: Mapping[str, Any] | None) -> Barred:
-    """The rows that must not be returned, by these wishes or because they were removed."""
-    rows = excluded(exclude, state.catalog)
-    if not len(rows) and not where:
-        return state.removed
-    barred = ~state.catalog.attributes.matching(where) if where else np.zeros(len(state.catalog), bool)
-    barred[rows] = True
-    if state.removed is not None:
-        barred |= state.removed
-    if barred.all():
-        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
-    return barred
+def require_fitting(state: IndexState, eligible: Eligibility) -> None:
+    """Refuse the eligible rows of another catalogue: their mask would be read past its end."""
+    if eligible.n != len(state.catalog):
+        must = f"about the {len(state.catalog)} items of this index"
+        raise InvalidInput("eligible", must, f"about {eligible.n}", "compute it with eligible() of the same snapshot")
 
 
-def _search(state: State, users: Floats32, per_cell: int, barred: Barred) -> Hits:
-    """The best of every cell among settled and late rows; no more of them than the largest cell has."""
+def retrieve_one(state: IndexState, vectors: Floats32, passes: list[Pass], eligible: Eligibility) -> Retrieved:
+    """The candidates of one user."""
+    found = [
+        (_search(state, vectors[each.vectors], each.best + each.reserve, eligible.mask).rows, each.best)
+        for each in passes
+    ]
+    return _merged([rows[:, :, :best] for rows, best in found], [rows[:, :, best:] for rows, best in found])
+
+
+def retrieve_batch(
+    state: IndexState, vectors: list[Floats32], passes: list[Pass], eligible: Sequence[Eligibility]
+) -> list[Retrieved]:
+    """The candidates of many users; those with one filter share their passes over the catalogue.
+
+    A pass serves users with different exclusions: it fetches as many more rows of each cell as any of them excludes
+    there. A user who excludes very many rows of one cell is served alone, to keep the shared pass narrow.
+    """
+    most = np.array([int(np.bincount(state.partition.cell_of[each.excluded]).max(initial=0)) for each in eligible])
+    result: list[Retrieved] = [_merged([], [])] * len(vectors)
+    for group in _with_one_filter(eligible, most <= _MOST_EXCLUDED):
+        own, extra = [eligible[user].excluded for user in group], int(most[group].max())
+        allowed = eligible[group[0]].allowed
+        found = [
+            _shared(state, each, [vectors[user][each.vectors] for user in group], own, extra, allowed)
+            for each in passes
+        ]
+        for user, *parts in zip(group, *found, strict=True):
+            result[user] = _merged([best for best, _ in parts], [reserve for _, reserve in parts])
+    for user in np.flatnonzero(most > _MOST_EXCLUDED).tolist():
+        result[user] = retrieve_one(state, vectors[user], passes, eligible[user])
+    return result
+
+
+def _with_one_filter(eligible: Sequence[Eligibility], sharing: Mask) -> list[list[int]]:
+    """The numbers of the ``sharing`` users, grouped by their common mask."""
+    groups: dict[int, list[int]] = {}
+    for user in np.flatnonzero(sharing).tolist():
+        groups.setdefault(id(eligible[user].allowed), []).append(user)
+    return list(groups.values())
+
+
+def _search(state: IndexState, users: Floats32, per_cell: int, eligible: Mask | None) -> Hits:
+    """The best of every cell among compacted and added rows; never more per cell than the largest cell holds."""
     per_cell = min(per_cell, state.largest_cell)
-    hits = state.neighbors.search(users, per_cell, None if barred is None else barred[: state.settled])
+    hits = state.neighbors.search(users, per_cell, None if eligible is None else eligible[: state.compacted])
     if state.overflow is None:
         return hits
-    late = state.overflow.search(users, per_cell, None if barred is None else barred[state.settled :])
-    late_rows = np.where(late.rows >= 0, late.rows + state.settled, -1)
-    rows, scores = np.concatenate([hits.rows, late_rows], axis=2), np.concatenate([hits.scores, late.scores], axis=2)
+    added = state.overflow.search(users, per_cell, None if eligible is None else eligible[state.compacted :])
+    added_rows = np.where(added.rows >= 0, added.rows + state.compacted, -1)
+    rows, scores = np.concatenate([hits.rows, added_rows], axis=2), np.concatenate([hits.scores, added.scores], axis=2)
     best = np.argsort(-scores, axis=2, kind="stable")[:, :, :per_cell]
     return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
 
 
-def alone(state: State, asked: Floats32, passes: Passes, barred: Barred) -> Found:
-    """The candidates of one user."""
-    hits = [(_search(state, asked[who], few + more, barred).rows, few) for who, few, more in passes]
-    return _found([rows[:, :, :few] for rows, few in hits], [rows[:, :, few:] for rows, few in hits])
-
-
-def together(
-    state: State, asked: list[Floats32], passes: Passes, unwanted: list[Rows], where: Mapping[str, Any] | None
-) -> list[Found]:
-    """The candidates of many users.
-
-    A user's exclusions cannot hide more rows of a cell than they have in it: so many more are asked for. Those with
-    very many in one cell are served alone, so that they do not make the pass wide for all.
-    """
-    most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in unwanted])
-    sharing = most <= _MOST_HIDDEN
-    result: list[Found] = [_found([], [])] * len(asked)
-    if sharing.any():
-        numbers, lost, barred = np.flatnonzero(sharing), int(most[sharing].max()), hidden(state, (), where)
-        gone = [unwanted[number] for number in numbers]
-        found = [
-            _shared(state, [asked[n][who] for n in numbers], few, more, lost, gone, barred) for who, few, more in passes
-        ]
-        for number, *parts in zip(numbers, *found, strict=True):
-            result[number] = _found([best for best, _ in parts], [reserve for _, reserve in parts])
-    for number in np.flatnonzero(~sharing):
-        result[number] = alone(state, asked[number], passes, hidden(state, unwanted[number], where))
-    return result
-
-
 def _shared(
-    state: State, asked: list[Floats32], few: int, more: int, lost: int, gone: list[Rows], barred: Barred
-) -> list[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """In one pass, the ``few`` best of every cell and ``more`` for each user, without what is gone for that user."""
-    hits = _search(state, np.concatenate(asked), few + more + lost, barred).rows
+    state: IndexState, each: Pass, vectors: list[Floats32], excluded: list[Rows], extra: int, allowed: Mask | None
+) -> list[tuple[Ints, Ints]]:
+    """One pass for many users: for each the best rows and the reserve, without the rows which that user excludes."""
+    hits = _search(state, np.concatenate(vectors), each.best + each.reserve + extra, allowed).rows
     result = []
-    for rows, mine in zip(np.split(hits, len(asked)), gone, strict=True):
+    for rows, mine in zip(np.split(hits, len(vectors)), excluded, strict=True):
         kept = (rows >= 0) & ~np.isin(rows, mine)
-        number = np.cumsum(kept, axis=2)
-        result.append((rows[kept & (number <= few)], rows[kept & (number > few) & (number <= few + more)]))
+        place = np.cumsum(kept, axis=2)
+        reserve = kept & (place > each.best) & (place <= each.best + each.reserve)
+        result.append((rows[kept & (place <= each.best)], rows[reserve]))
     return result
 
 
-def _found(best: Sequence[NDArray[np.int64]], reserve: Sequence[NDArray[np.int64]]) -> Found:
-    """What several searches led to, each row once and −1, an empty place, nowhere."""
-    nearest, waiting = _distinct(best), _distinct(reserve)
-    if len(best) > 1 and len(nearest):  # what waits in one search may be among the best of another
-        places = np.searchsorted(nearest, waiting)
-        waiting = waiting[nearest[np.minimum(places, len(nearest) - 1)] != waiting]
-    return Found(nearest, waiting)
+def _merged(best: Sequence[Ints], reserve: Sequence[Ints]) -> Retrieved:
+    """The results of several passes as one: each row once, empty places (−1) dropped."""
+    nearest, next_best = _distinct(best), _distinct(reserve)
+    if len(best) > 1 and len(nearest):  # a row in one pass's reserve may be among the best of another
+        places = np.searchsorted(nearest, next_best)
+        next_best = next_best[nearest[np.minimum(places, len(nearest) - 1)] != next_best]
+    return Retrieved(nearest, next_best)
 
 
-def _distinct(parts: Sequence[NDArray[np.int64]]) -> Rows:
+def _distinct(parts: Sequence[Ints]) -> Rows:
     found = np.sort(np.concatenate([np.array([-1]), *(rows.reshape(-1) for rows in parts)]))
     return found[1:][found[1:] > found[:-1]].astype(np.intp)
-
-
-def excluded(rows: ArrayLike, catalog: Catalog) -> Rows:
-    """Rows checked; a history may repeat itself."""
-    return index_array("exclude", np.unique(np.asarray(rows)), len(catalog), "the catalogue")

@@ -6,19 +6,19 @@ import numpy as np
 import pytest
 
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 
 pytest.importorskip("faiss")
 
 from setwise.retrieval.backends.faiss import Faiss
 
 
-def test_it_is_restored_from_what_the_oracle_saved() -> None:
+def test_it_is_restored_from_what_the_brute_saved() -> None:
     rng = np.random.default_rng(0)
-    oracle = Oracle.build(rng.normal(size=(50, 4)).astype(np.float32), rng.integers(0, 3, 50).astype(np.int32), 3)
+    brute = BruteForce.build(rng.normal(size=(50, 4)).astype(np.float32), rng.integers(0, 3, 50).astype(np.int32), 3)
     users = rng.normal(size=(2, 4)).astype(np.float32)
-    index = Faiss.from_arrays(oracle.arrays())
-    np.testing.assert_array_equal(index.search(users, 5).rows, oracle.search(users, 5).rows)
+    index = Faiss.from_arrays(brute.arrays())
+    np.testing.assert_array_equal(index.search(users, 5).rows, brute.search(users, 5).rows)
 
 
 @pytest.mark.parametrize("shape", [(4,), (1, 3), (1, 5)])

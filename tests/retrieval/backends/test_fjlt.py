@@ -9,7 +9,7 @@ import pytest
 
 from retrieval.backends.test_backend_conformance import check
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.fjlt import FJLT, Transform, walsh_hadamard
 from setwise.storage import artifact
 
@@ -88,7 +88,7 @@ def test_the_additive_guarantee(eps: float, count) -> None:
         assert index.projected.shape[1] < 500
         index.eps = eps
         found = index.search(user[None], 5).scores[0]
-        truth = Oracle.build(vectors, cell_of, 2).search(user[None], 5).scores[0]
+        truth = BruteForce.build(vectors, cell_of, 2).search(user[None], 5).scores[0]
         missed = truth - found
         wrong += (missed > index.slack(user)[:, None]).any()
         inexact += (missed > 1e-3 * index.slack(user)[:, None]).any()
@@ -119,12 +119,12 @@ def test_complete_cells_and_true_scores_when_projected() -> None:
     for seed in range(5):
         rng = np.random.default_rng(seed)
         vectors, cell_of, user = spread_out(rng, 120, DENSE, cells=4)
-        barred = rng.random(120) < 0.5
-        barred[cell_of == 2] = True
+        eligible = rng.random(120) >= 0.5
+        eligible[cell_of == 2] = False
         users = np.stack([user, rng.normal(size=DENSE).astype(np.float32)])
         index = FJLT.build(vectors, cell_of, 6, eps=0.6, seed=seed)
         assert index.transform is not None
-        check(index.search(users, 7, barred), vectors, cell_of, 6, users, 7, barred)
+        check(index.search(users, 7, eligible), vectors, cell_of, 6, users, 7, eligible)
 
 
 def test_short_vectors_are_not_projected_and_exact() -> None:
@@ -132,7 +132,7 @@ def test_short_vectors_are_not_projected_and_exact() -> None:
     index = FJLT.build(vectors, cell_of, 3)
     assert index.transform is None
     assert (index.slack(user) == 0).all()
-    truth = Oracle.build(vectors, cell_of, 3).search(user[None], 10).scores
+    truth = BruteForce.build(vectors, cell_of, 3).search(user[None], 10).scores
     np.testing.assert_allclose(index.search(user[None], 10).scores, truth, rtol=1e-5, atol=1e-5)
 
 

@@ -7,15 +7,15 @@ import pytest
 
 from cells import agree, random_cells, trained_kind
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.brute_force import Oracle
+from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.tree import BLOCK, Tree, _search
 
 
 def test_exact_mode_returns_what_the_oracle_returns(count) -> None:
     for seed in range(count(1000)):
-        vectors, cell_of, cells, users, per_cell, barred = random_cells(5000 + seed)
-        truth = Oracle.build(vectors, cell_of, cells).search(users, per_cell, barred)
-        hits = Tree.build(vectors, cell_of, cells, recall=1.0).search(users, per_cell, barred)
+        vectors, cell_of, cells, users, per_cell, eligible = random_cells(5000 + seed)
+        truth = BruteForce.build(vectors, cell_of, cells).search(users, per_cell, eligible)
+        hits = Tree.build(vectors, cell_of, cells, recall=1.0).search(users, per_cell, eligible)
         agree(hits, truth, vectors, cell_of, users)
 
 
@@ -30,7 +30,7 @@ def test_exact_mode_at_any_scale(scale: float, user_scale: float) -> None:
         (scale * vectors).astype(np.float32),
         (user_scale * (users + rng.normal(size=users.shape))).astype(np.float32),
     )
-    truth = Oracle.build(vectors, cell_of, 2).search(users, 5)
+    truth = BruteForce.build(vectors, cell_of, 2).search(users, 5)
     tree = Tree.build(vectors, cell_of, 2, recall=1.0)
     agree(tree.search(users, 5), truth, vectors, cell_of, users)
     assert _search(tree.arrays(), 0.0, users, 1)[1] < 0.95 * len(users) * (len(tree.arrays()["start"]) - 1)
@@ -45,7 +45,7 @@ def recall(found, truth) -> float:
 def test_approximate_mode_reaches_its_recall_with_a_part_of_the_blocks(wanted: float) -> None:
     vectors, cell_of, users = trained_kind(30_000, cells=8, seed=0)
     tree = Tree.build(vectors, cell_of, 8, recall=wanted)
-    truth = Oracle.build(vectors, cell_of, 8).search(users, 10)
+    truth = BruteForce.build(vectors, cell_of, 8).search(users, 10)
     hits, visited = _search(tree.arrays(), tree.optimism(10), users, 10)
     assert recall(hits, truth) >= wanted
     assert visited < 0.6 * len(users) * (len(tree.arrays()["start"]) - 1)
@@ -60,7 +60,7 @@ def test_recall_where_every_group_varies_along_a_direction_of_its_own(depth: int
     vectors = 0.06 * centre[group] + 0.06 * rng.normal(size=(15_000, 1)) * along[group]
     vectors = (vectors + 0.001 * rng.normal(size=vectors.shape)).astype(np.float32)
     cell_of, users = (group % 4).astype(np.int32), vectors[rng.integers(15_000, size=100)]
-    truth = Oracle.build(vectors, cell_of, 4).search(users, depth)
+    truth = BruteForce.build(vectors, cell_of, 4).search(users, depth)
     assert recall(Tree.build(vectors, cell_of, 4, recall=0.9).search(users, depth), truth) >= 0.9
 
 

@@ -38,22 +38,22 @@ weights and averages can matter (``_pads``).
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from setwise._types import Floats, Rows
-from setwise._validation import index_array, real_number, whole_number
+from setwise._types import Floats, Mask, Rows
+from setwise._validation import real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OPENED, SIZE, Tree
 from setwise.bounds.catalog.group_bounds import HUGE, Members, Regarded
 from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, list_first, score_cells, score_items
 from setwise.bounds.catalog.search import Problem, Work, search
-from setwise.errors import Infeasible, InvalidInput
+from setwise.errors import InvalidInput
 from setwise.model import objective
+from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 
 _LISTED = 512  # items whose place in the order is known exactly
@@ -99,17 +99,16 @@ def whole_catalog_bound(
     k: int,
     value: float = -np.inf,
     *,
-    exclude: ArrayLike = (),
-    where: Mapping[str, Any] | None = None,
+    eligible: Eligibility | None = None,
     budget_ms: float = 100.0,
 ) -> WholeBound:
-    """Bound F over every set of at most k items, without the rows ``exclude`` and those that ``where`` filters out.
+    """Bound F over every set of at most k ``eligible`` items; without that argument, of any items.
 
     ``value`` is that of the best set known; sets that cannot be better are not searched. The bound holds whenever the
     search stops: when the time is over, or when nothing better is left.
     """
     budget = real_number("budget_ms", budget_ms)
-    search = WholeCatalogSearch(cells, user, k, value, exclude=exclude, where=where)
+    search = WholeCatalogSearch(cells, user, k, value, eligible=eligible)
     search.run(budget - search.ms)
     return search.found()
 
@@ -118,7 +117,7 @@ class WholeCatalogSearch:
     """The search behind ``whole_catalog_bound``, in as many goes as one likes; the arguments are the same.
 
     ``finished`` says whether nothing better is left than the best set known, ``ms`` how long it has taken so far.
-    ``scored`` is what ``scores`` has found for this user, ``exclude`` and ``where``, if it was asked already.
+    ``scored`` is the result of ``scores`` for this user and these ``eligible`` items, if it is known already.
     """
 
     def __init__(
@@ -128,15 +127,14 @@ class WholeCatalogSearch:
         k: int,
         value: float = -np.inf,
         *,
-        exclude: ArrayLike = (),
-        where: Mapping[str, Any] | None = None,
+        eligible: Eligibility | None = None,
         scored: Scored | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
         self._cells, self._user = cells, cells.catalog.user(user)
         self._tree = _tree(k, _known(value), cells.catalog.heads)
-        items = scores(cells, [self._user], [exclude], where)[0] if scored is None else scored
+        items = scores(cells, [self._user], [eligible])[0] if scored is None else scored
         problem = _problem(cells, items)
         self._parts = problem, self._tree, _members(cells, self._user, k), _work(cells, k), k
         self._value, self._longest = float(value), 0.0  # seconds of a step
@@ -184,26 +182,28 @@ def _known(value: float) -> float:
     return float(value)
 
 
-def _shown(cells: CellBounds, exclude: ArrayLike, where: Mapping[str, Any] | None) -> NDArray[np.bool_]:
-    """Which items may be in a set."""
-    catalog = cells.catalog
-    shown = catalog.attributes.matching(where).copy() if where else np.ones(len(catalog), bool)
-    shown[index_array("exclude", exclude, len(catalog), "the catalogue")] = False
-    if not shown.any():
-        raise Infeasible("where and exclude", "conditions that leave an item", "ones that leave none", "loosen them")
-    return shown
+def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
+    """Whether each item is eligible, for each user: (B, n)."""
+    n = len(cells.catalog)
+    masks = np.ones((len(eligible), n), bool)
+    for mask, one in zip(masks, eligible, strict=True):
+        if one is not None and one.n != n:
+            raise InvalidInput(
+                "eligible", f"about the {n} items of the catalogue", f"about {one.n}", "use one catalogue"
+            )
+        if one is not None and one.mask is not None:
+            mask[:] = one.mask
+    return masks
 
 
 # --- what the compiled search reads and writes ------------------------------------------------------------------------
 
 
-def scores(
-    cells: CellBounds, users: Sequence[User], excludes: Sequence[ArrayLike], where: Mapping[str, Any] | None
-) -> list[Scored]:
-    """What all items score, and the order, for each of some users with exclusions of their own: one pass for all."""
+def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibility | None]) -> list[Scored]:
+    """The scores and the order of all items, for each user with the items eligible for that user: one pass for all."""
     catalog, n = cells.catalog, len(cells.catalog)
     pads = [_pads(cells, user) for user in users]
-    shown = np.stack([_shown(cells, exclude, where) for exclude in excludes])
+    shown = _masks(cells, eligible)
     score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
     asked, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
     score_items(catalog.value, asked, pad, shown, cells.place, score, total)

@@ -1,1 +1,1 @@
-"""Retrieval backends, one file each; ``setwise.retrieval.neighbors`` is their registry."""
+"""Retrieval backends, one file each; ``protocol.py`` has their interface and registry."""

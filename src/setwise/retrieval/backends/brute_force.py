@@ -1,25 +1,24 @@
-"""``numpy``: every score by one matrix product, every cell sorted. The truth that other backends are tested against."""
+"""``numpy``: all scores by one matrix product, every cell sorted. The reference for tests of other backends."""
 
 from __future__ import annotations
 
 import itertools
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setwise._types import Floats32
+from setwise._types import Floats32, Mask, Rows
 from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 
-class Oracle(SortedVectors):
-    """The vectors, sorted by cell."""
+class BruteForce(SortedVectors):
+    """Exact search of the vectors, sorted by cell."""
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         hits = Hits.none(len(users), len(self.start) - 1, per_cell)
-        order, start, kept = self.order, self.start, None
-        if barred is not None:  # what is left of each cell, whatever its scores
-            kept = np.flatnonzero(~barred[order])
+        order, start, kept = self.order, self.start, None  # kept: the places of eligible rows
+        if eligible is not None:
+            kept = np.flatnonzero(eligible[order])
             order, start = order[kept], np.searchsorted(kept, start)
         for b, user in enumerate(users):
             score = self.vectors @ user if kept is None else (self.vectors @ user)[kept]
@@ -29,8 +28,8 @@ class Oracle(SortedVectors):
         return hits
 
 
-def _best(score: Floats32, count: int) -> NDArray[np.intp]:
-    """The places of the ``count`` largest, in descending order; of equal ones the first."""
+def _best(score: Floats32, count: int) -> Rows:
+    """The places of the ``count`` largest, in descending order; ties go to the first."""
     if count < len(score):
         least = np.partition(score, -count)[-count]
         above, equal = np.flatnonzero(score > least), np.flatnonzero(score == least)

@@ -48,7 +48,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Array, Floats, Floats32
+from setwise._types import Array, Floats, Floats32, Ints, Mask
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.protocol import Hits, by_cell
@@ -85,7 +85,7 @@ class Transform:
         return np.asarray(walsh_hadamard(padded) @ self.projection.T)
 
 
-def _stretch(m: NDArray[np.int64], log_odds: float, spread: int) -> Floats:
+def _stretch(m: Ints, log_odds: float, spread: int) -> Floats:
     """The lemma's bound on ‖Φx‖²/‖x‖² in m dimensions, when no Z_r exceeds ``spread``."""
     mean = 1 + (spread - 1) / np.sqrt(m)
     return np.asarray(mean + 2 * np.sqrt(spread * mean * log_odds / m) + 2 * spread * log_odds / m)
@@ -151,10 +151,10 @@ class FJLT:
         """The additive error of the guarantee in each cell, ε v_max ‖u‖: (C,)."""
         return np.asarray(self.eps * self.longest * np.linalg.norm(user))
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         cells = len(self.start) - 1
         hits = Hits.none(len(users), cells, per_cell)
-        allowed = np.ones(len(self.order), bool) if barred is None else ~barred[self.order]
+        allowed = np.ones(len(self.order), bool) if eligible is None else eligible[self.order]
         for b, user in enumerate(users):
             distance = self._distances(user)
             for c in range(cells):
@@ -170,8 +170,8 @@ class FJLT:
         return np.asarray(self.square - 2 * (self.projected @ image) + image @ image)
 
     def _best(
-        self, places: NDArray[np.int64], distance: Floats32, user: Floats32, longest: float, per_cell: int
-    ) -> tuple[NDArray[np.int64], Floats32]:
+        self, places: Ints, distance: Floats32, user: Floats32, longest: float, per_cell: int
+    ) -> tuple[Ints, Floats32]:
         """The best of ``places`` and their true scores, best first, after looking up as few as the theorem allows."""
         if len(places) > per_cell:
             nearest = np.argpartition(distance, per_cell - 1)[:per_cell]

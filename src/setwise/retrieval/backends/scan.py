@@ -1,44 +1,42 @@
-"""``scan``: a pass over int8 tiles, then exact float32 scores of the few that may be among the best. The default.
+"""``scan``: a pass over int8 tiles, then exact float32 scores of the few rows that may be among the best. The default.
 
-Exact, whatever the data: one pass reads a quarter of the memory of float32, and several users share it. The vectors and
-the tiles are arrays sorted by cell, mapped from the index's file and never copied. See ``tiles.py`` and ``kernels.py``
-for how and why.
+The result is exact for any data. A pass reads a quarter of the memory of float32, and several users share it. Vectors
+and tiles are arrays sorted by cell, mapped from the index's file and never copied. ``int8_tiles.py`` and
+``retrieval/kernels.py`` explain the method.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Floats32
+from setwise._types import Array, Floats32, Ints, Mask
 from setwise._validation import real_array, require_shape, whole_number
 from setwise.retrieval import int8_tiles as tiles
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
 
-Asked = tuple[Floats32, int, NDArray[np.bool_]]
-
-_NOTHING_BARRED = np.zeros(0, np.bool_)
+_ALL_ELIGIBLE = np.zeros(0, np.bool_)  # compiled code reads an empty mask as no restriction
 
 
-def asked(vectors: Floats32, users: ArrayLike, per_cell: int, barred: NDArray[np.bool_] | None) -> Asked:
-    """What ``search`` was asked, in the form compiled code takes: it checks no bounds, so this does."""
+def checked(vectors: Floats32, users: ArrayLike, per_cell: int, eligible: Mask | None) -> tuple[Floats32, int, Mask]:
+    """The arguments of ``search``, checked and converted for compiled code, which does not check bounds."""
     n, width = vectors.shape
-    if barred is not None:
-        require_shape("barred", barred, (n,))
+    if eligible is not None:
+        require_shape("eligible", eligible, (n,))
     rows = real_array("users", users, ("count", width), np.float32)
     return (
         rows,
         whole_number("per_cell", per_cell),
-        _NOTHING_BARRED if barred is None else np.ascontiguousarray(barred, np.bool_),
+        _ALL_ELIGIBLE if eligible is None else np.ascontiguousarray(eligible, np.bool_),
     )
 
 
-def tiled(ordered: Floats32, start: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
-    """Vectors in groups start[g] … start[g + 1] as int8 tiles, each group beginning a tile of its own."""
+def tiled(ordered: Floats32, start: Ints) -> dict[str, Array]:
+    """Vectors in groups start[g] … start[g + 1] as int8 tiles, each group starting a new tile."""
     tile_start = np.zeros(len(start), np.int64)
     np.cumsum(-(-np.diff(start) // tiles.LANES), out=tile_start[1:])
     groups = (ordered.shape[1] + 1) // 2
@@ -50,9 +48,9 @@ def tiled(ordered: Floats32, start: NDArray[np.int64]) -> dict[str, NDArray[Any]
 
 
 class Scan:
-    """Vectors sorted by cell, and the same in tiles of sixteen int8."""
+    """Vectors sorted by cell, and the same vectors as tiles of sixteen int8 items."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = dict(arrays)
 
     @classmethod
@@ -61,16 +59,16 @@ class Scan:
         ordered = vectors[order]
         return cls({"vectors": ordered, "order": order, "start": start, **tiled(ordered, start)})
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
-        users, per_cell, out = asked(self._arrays["vectors"], users, per_cell, barred)
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
+        users, per_cell, mask = checked(self._arrays["vectors"], users, per_cell, eligible)
         hits = Hits.none(len(users), len(self._arrays["start"]) - 1, per_cell)
         parts = [self._arrays[name] for name in ("vectors", "order", "start", "tile_start", "tiles", "scale", "spread")]
-        kernels.scan(*parts, users, out, hits.rows, hits.scores)
+        kernels.scan(*parts, users, mask, hits.rows, hits.scores)
         return hits
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         return dict(self._arrays)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         return cls(arrays)

@@ -1,4 +1,4 @@
-"""What several backends keep and save: the vectors sorted by cell. An engine's own copy is made from them anew."""
+"""Vectors sorted by cell: what several backends save. An engine's own copy is rebuilt from them on loading."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Floats32
+from setwise._types import Array, Floats32, Ints
 from setwise.retrieval.backends.protocol import by_cell
 
 
 class SortedVectors:
-    """Vectors in the order of their cells: row ``order[p]`` stands at place p, cell c from ``start[c]`` on.
+    """Vectors in the order of their cells: row ``order[p]`` is at place p, cell c from ``start[c]`` on.
 
-    Options of a backend's constructor may be given to ``build`` and to ``from_arrays``.
+    ``build`` and ``from_arrays`` pass options on to the backend's constructor.
     """
 
-    def __init__(self, vectors: Floats32, order: NDArray[np.int64], start: NDArray[np.int64]) -> None:
+    def __init__(self, vectors: Floats32, order: Ints, start: Ints) -> None:
         self.vectors, self.order, self.start = vectors, order, start
 
     @classmethod
@@ -27,11 +27,11 @@ class SortedVectors:
         order, start = by_cell(cell_of, n_cells)
         return cls(vectors[order], order, start, **options)
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         """The sorted vectors."""
         return {"vectors": self.vectors, "order": self.order, "start": self.start}
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], **options: Any) -> Self:
-        """The same backend again, from what ``arrays`` gave."""
+    def from_arrays(cls, arrays: Mapping[str, Array], **options: Any) -> Self:
+        """The backend that ``arrays`` saved."""
         return cls(arrays["vectors"], arrays["order"], arrays["start"], **options)

@@ -20,17 +20,17 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Floats, Floats32, Ints
+from setwise._types import Array, Floats, Floats32, Ints, Mask
 from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
-from setwise.retrieval.backends.scan import asked, tiled
+from setwise.retrieval.backends.scan import checked, tiled
 
 BLOCK = 64  # items in a block at most: four tiles
 LEADING = 16  # principal directions in which a block's reach is kept one by one
@@ -44,7 +44,7 @@ _PARTS = ("vectors", "order", "first_block", "start", "tile_start", "tiles", "sc
 class Tree:
     """Blocks of similar vectors inside every cell, in tiles, with where they lie."""
 
-    def __init__(self, arrays: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = dict(arrays)
 
     @classmethod
@@ -66,7 +66,7 @@ class Tree:
         first_block, start = _cut(vectors, order, cell_start, rng)
         ordered = vectors[order]
         turn = _principal_directions(ordered, rng)
-        arrays: dict[str, NDArray[Any]] = {
+        arrays: dict[str, Array] = {
             "vectors": ordered,
             "order": order,
             "first_block": first_block,
@@ -85,38 +85,38 @@ class Tree:
         arrays["optimism"] = _calibrated(arrays, users, recall)
         return cls(arrays)
 
-    def search(self, users: Floats32, per_cell: int, barred: NDArray[np.bool_] | None = None) -> Hits:
-        return _search(self._arrays, self.optimism(per_cell), users, per_cell, barred)[0]
+    def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
+        return _search(self._arrays, self.optimism(per_cell), users, per_cell, eligible)[0]
 
     def optimism(self, per_cell: int) -> float:
         """The optimism of a search for so many rows of a cell; 0 is the exact bound."""
         return float(self._arrays["optimism"][np.searchsorted(DEPTHS, max(1, per_cell), side="right") - 1])
 
-    def arrays(self) -> dict[str, NDArray[Any]]:
+    def arrays(self) -> dict[str, Array]:
         return dict(self._arrays)
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
         return cls(arrays)
 
 
 def _search(
-    arrays: Mapping[str, NDArray[Any]],
+    arrays: Mapping[str, Array],
     optimism: float,
     users: Floats32,
     per_cell: int,
-    barred: NDArray[np.bool_] | None = None,
+    eligible: Mask | None = None,
 ) -> tuple[Hits, int]:
     """The hits, and how many blocks were visited for them."""
-    users, per_cell, out = asked(arrays["vectors"], users, per_cell, barred)
+    users, per_cell, mask = checked(arrays["vectors"], users, per_cell, eligible)
     hits = Hits.none(len(users), len(arrays["first_block"]) - 1, per_cell)
     parts = (arrays[part] for part in _PARTS)
     whole = users.astype(np.float64)
     turned = np.hstack([*_turned(whole, arrays["turn"]), np.linalg.norm(whole, axis=1, keepdims=True)])
-    return hits, kernels.climb(*parts, optimism, users, turned, out, hits.rows, hits.scores)
+    return hits, kernels.climb(*parts, optimism, users, turned, mask, hits.rows, hits.scores)
 
 
-def _calibrated(arrays: Mapping[str, NDArray[Any]], users: Floats32, recall: float) -> Floats:
+def _calibrated(arrays: Mapping[str, Array], users: Floats32, recall: float) -> Floats:
     """For each depth the smallest optimism, by bisection, with which the sample users find the wanted share."""
     truth = _search(arrays, _BOUNDLESS, users, max(DEPTHS))[0]
     result = []
@@ -186,7 +186,7 @@ def _unit(vector: Floats32) -> Floats32:
     return np.asarray(vector / (np.abs(vector).max() or np.float32(1)))
 
 
-def _shapes(vectors: Floats32, start: Ints, turn: Floats, exact: bool) -> dict[str, NDArray[Any]]:
+def _shapes(vectors: Floats32, start: Ints, turn: Floats, exact: bool) -> dict[str, Array]:
     """Mean (blocks, D) and reach (blocks, leading + 2) of every block.
 
     Reach is half-widths and radius, or deviations, in the order of ``_turned``, and then the norm of the longest item.

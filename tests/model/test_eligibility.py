@@ -1,0 +1,57 @@
+"""Eligible rows agree with a set computed by hand, and what queries share is not copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from setwise.errors import Infeasible, InvalidInput
+from setwise.model.eligibility import Eligibility
+from worlds import random_catalog
+
+GENRES = ["jazz", "folk", "pop"] * 4
+
+
+@given(
+    removed=st.none() | st.lists(st.booleans(), min_size=12, max_size=12),
+    genre=st.none() | st.sampled_from(["jazz", "folk", "polka"]),
+    first=st.lists(st.integers(0, 11), max_size=15),
+    second=st.lists(st.integers(0, 11), max_size=15),
+)
+def test_eligible_rows_are_those_that_no_rule_excludes(removed, genre, first, second) -> None:
+    catalog, _ = random_catalog(0, n=12, attributes={"genre": GENRES})
+    expected = [
+        row
+        for row in range(12)
+        if row not in first + second and not (removed and removed[row]) and genre in (None, GENRES[row])
+    ]
+    mask = None if removed is None else np.array(removed)
+    where = None if genre is None else {"genre": genre}
+    if not expected:
+        with pytest.raises(Infeasible, match="where and exclude must be conditions that leave an item"):
+            Eligibility.of(catalog, mask, where, first).without(second)
+        return
+    eligible = Eligibility.of(catalog, mask, where, first).without(second)
+    assert eligible.rows.tolist() == expected
+    assert eligible.count == len(expected)
+    assert np.flatnonzero(eligible.admits(np.arange(12))).tolist() == expected
+    if eligible.mask is not None:
+        assert np.flatnonzero(eligible.mask).tolist() == expected
+
+
+def test_queries_with_one_filter_share_its_mask() -> None:
+    catalog, _ = random_catalog(0, n=12, attributes={"genre": GENRES})
+    everything = Eligibility.of(catalog)
+    assert everything.mask is None
+    assert everything.without([]) is everything
+    jazz = Eligibility.of(catalog, where={"genre": "jazz"})
+    assert jazz.without([0]).allowed is jazz.without([3, 3]).allowed is jazz.mask
+
+
+def test_rows_outside_the_catalogue_are_refused() -> None:
+    catalog, _ = random_catalog(0, n=12)
+    for rows, got in (([12], "12"), ([-1], "-1"), (["a"], "dtype")):
+        with pytest.raises(InvalidInput, match=f"exclude must be .*{got}"):
+            Eligibility.of(catalog, exclude=rows)
