@@ -20,8 +20,8 @@ SOURCE = ROOT / "src" / "setwise"
 
 # Packages from the bottom up. A package may import itself and every package of an earlier line.
 LAYERS = [
-    {"errors"},
-    {"_types", "_validation", "_progress"},
+    {"errors", "_types"},
+    {"_validation", "_progress"},
     {"storage", "kernels"},
     {"model"},
     {"verification"},
