@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+import setwise
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
@@ -132,3 +134,20 @@ def test_site_builds_strictly_without_remote_assets(tmp_path: Path) -> None:
     assert "POST /v1/recommend" in pages["reference/http.html"]
     assert "SETWISE_DEADLINE_MS" in pages["reference/http.html"]
     assert 'id="setwise.Recommender.recommend"' in pages["reference/python.html"]
+
+
+# --- files around the code ---
+
+
+def test_workflows_pin_actions_by_digest() -> None:
+    for path in sorted((ROOT / ".github" / "workflows").glob("*.yml")):
+        for action in re.findall(r"uses: (\S+)", path.read_text()):
+            assert re.fullmatch(r"[\w/-]+@[0-9a-f]{40}", action), f"{path.name}: {action}"
+
+
+def test_version_is_the_same_everywhere() -> None:
+    project = re.search(r'^version = "(.+)"$', (ROOT / "pyproject.toml").read_text(), re.MULTILINE)
+    citation = re.search(r"^version: (.+)$", (ROOT / "CITATION.cff").read_text(), re.MULTILINE)
+    assert project
+    assert citation
+    assert project[1] == citation[1] == setwise.__version__
