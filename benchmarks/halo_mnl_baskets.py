@@ -19,8 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from setwise.preferences.choice_log import ChoiceLog
-from setwise.preferences.halo_mnl import MNL, HaloMNL
-from setwise.preferences.likelihood import Fit, Score
+from setwise.preferences.halo_mnl import MNL, Fit, HaloMNL
+from setwise.preferences.likelihood import Score
 
 RIDGES = (3.0, 10.0, 30.0, 100.0)
 PARTS = (0.70, 0.85)  # where training ends and where validation ends

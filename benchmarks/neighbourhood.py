@@ -93,18 +93,18 @@ def neighbourhoods(windows: int) -> None:
 
 def compared(m: int, k: int, windows: int) -> tuple[float, float]:
     instance = random_instance(1, m)
-    problem = swap_search._problem(instance, Constraints.of(instance, k))
-    search = swap_search._search(problem, 0)
+    problem = swap_search._swap_instance(instance, Constraints.of(instance, k))
+    state = swap_search._initial_state(problem, 0)
     chosen = np.random.default_rng(2).permutation(m)[:k]
-    swap_kernels.adopt(problem, search, chosen.astype(np.int64), k)
+    swap_kernels.adopt(problem, state, chosen.astype(np.int64), k)
     plain = Numpy(instance, k)
-    value, _ = swap_kernels.best_exchange(problem, search, False)
+    value, _ = swap_kernels.best_move(problem, state, False)
     if abs(plain.best_exchange(chosen) - value) > 1e-5:
         raise SystemExit("the two neighbourhoods disagree")
     theirs, ours = [], []
     for _ in range(5):
         theirs.append(least(lambda: plain.best_exchange(chosen), windows))
-        ours.append(least(lambda: swap_kernels.best_exchange(problem, search, False), windows))
+        ours.append(least(lambda: swap_kernels.best_move(problem, state, False), windows))
     return min(theirs), min(ours)
 
 

@@ -13,7 +13,7 @@ import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.preferences import SequentialVariety
-from setwise.ranking.partial_set import Growing
+from setwise.ranking.partial_set import PartialSet
 from worlds import REWARDS, random_instance
 
 INCREASING = (REWARDS[0], REWARDS[1], REWARDS[4], REWARDS[5])  # strictly, so that increments are never equal
@@ -105,14 +105,14 @@ def ranks(members: list[int], m: int) -> tuple[int, ...]:
 
 def tuples_tried(monkeypatch: pytest.MonkeyPatch, m: int, k: int, solutions: int) -> list[tuple[int, ...]]:
     tried = []
-    completed = Growing.completed
+    completed = PartialSet.completed
 
-    def spied(self: Growing, rank: int) -> list[Growing]:
+    def spied(self: PartialSet, rank: int) -> list[PartialSet]:
         passed = completed(self, rank)
         tried.append(ranks(passed[-1].chosen.tolist(), m))
         return passed
 
-    monkeypatch.setattr(Growing, "completed", spied)
+    monkeypatch.setattr(PartialSet, "completed", spied)
     sw.rank(additive(m), k, "beam", solutions=solutions)
     return tried
 

@@ -17,7 +17,7 @@ from setwise.ranking.beam import beam
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.greedy import greedy
 from setwise.ranking.linear_program import LinearProgram
-from setwise.ranking.lp_search import NOBODY, PATIENCE, CandidateSolutions, Denominators, _combinations, paper
+from setwise.ranking.lp_search import NOBODY, PATIENCE, CandidateSolutions, DenominatorRows, _combinations, paper
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.thresholds import Thresholds, thresholds
 from worlds import REWARDS, random_instance
@@ -220,7 +220,7 @@ def test_combinations_keep_limits() -> None:
 def test_rows_promise_an_average(seed: int, heads: int, sink: bool, clusters: int) -> None:
     """The known set satisfies its rows, and who satisfies them gives every cluster in use θ/t or more."""
     instance = random_instance(seed, heads=heads, sink=sink)
-    problems = Denominators(instance, Constraints.of(instance, 4), clusters)
+    problems = DenominatorRows(instance, Constraints.of(instance, 4), clusters)
     rng = np.random.default_rng(seed)
     known = rng.choice(12, 3, replace=False)
     used = problems.clusters.used_by(known)
@@ -247,7 +247,7 @@ def test_a_known_set_is_feasible_beside_a_heavy_sink() -> None:
     constraints = Constraints.of(instance, 5)
     pool = CandidateSolutions(instance, constraints, 10)
     known = pool.growing(greedy(instance, constraints).indices, NOBODY)
-    for problems in (Denominators(instance, constraints, 64), Thresholds(instance, constraints, 64)):
+    for problems in (DenominatorRows(instance, constraints, 64), ThresholdRows(instance, constraints, 64)):
         rounded = problems.rounded(known, known.chosen, NOBODY)
         np.testing.assert_array_equal(rounded, np.sort(known.chosen))
 

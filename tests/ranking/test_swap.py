@@ -56,10 +56,10 @@ def test_finds_nearly_the_best_known_on_trained_playlists(shared_data, count) ->
 
 
 def _state(instance: sw.Instance, k: int, chosen: list[int]):
-    problem = swap_search._problem(instance, Constraints.of(instance, k))
-    search = swap_search._search(problem, 0)
-    swap_kernels.adopt(problem, search, np.array(chosen, np.int64), len(chosen))
-    return problem, search
+    problem = swap_search._swap_instance(instance, Constraints.of(instance, k))
+    state = swap_search._initial_state(problem, 0)
+    swap_kernels.adopt(problem, state, np.array(chosen, np.int64), len(chosen))
+    return problem, state
 
 
 @settings(max_examples=60, deadline=None)
@@ -78,9 +78,9 @@ def test_a_neighbourhood_holds_the_values_of_the_judge(seed, heads, base, sink, 
     rng = np.random.default_rng(seed)
     k = 4
     chosen = rng.permutation(9)[: rng.integers(1, k + 1)].tolist()
-    problem, search = _state(instance, k, chosen)
-    assert search.value[swap_kernels.VALUE] == pytest.approx(instance.value(chosen), rel=1e-9, abs=1e-12)
-    estimate, size = swap_kernels.best_exchange(problem, search, False)
+    problem, state = _state(instance, k, chosen)
+    assert state.value[swap_kernels.VALUE] == pytest.approx(instance.value(chosen), rel=1e-9, abs=1e-12)
+    estimate, size = swap_kernels.best_move(problem, state, False)
     others = [c for c in range(9) if c not in chosen]
     neighbours = [[*chosen[:p], *chosen[p + 1 :], c] for p in range(len(chosen)) for c in others]
     neighbours += [[*chosen, c] for c in others] if len(chosen) < k else []
@@ -88,9 +88,9 @@ def test_a_neighbourhood_holds_the_values_of_the_judge(seed, heads, base, sink, 
     best = max(map(instance.value, neighbours))
     spread = np.abs(instance.rewards_of(chosen)).sum() + abs(best)
     assert estimate == pytest.approx(best, abs=3e-6 * spread)
-    assert instance.value(search.proposal[:size]) == pytest.approx(best, abs=3e-6 * spread)
+    assert instance.value(state.proposal[:size]) == pytest.approx(best, abs=3e-6 * spread)
     rows, departures = len(chosen) + (len(chosen) < k), len(chosen) if len(chosen) > 1 else 0
-    assert search.tally[swap_kernels.EVALUATIONS] == rows * 9 + departures
+    assert state.tally[swap_kernels.EVALUATIONS] == rows * 9 + departures
 
 
 def test_against_exhaustive_search_with_everything_an_instance_may_have(count) -> None:
@@ -242,7 +242,7 @@ def test_reordering_finds_the_best_exchange_and_shift() -> None:
     for seed in range(10):
         catalog, user = random_catalog(seed, n=5, heads=1, positions=5, rewards=[sw.Linear()])
         instance = sw.Instance.from_catalog(catalog, user, np.arange(5))
-        problem, search = _state(instance, 5, [item * 5 + item for item in range(5)])
+        problem, state = _state(instance, 5, [item * 5 + item for item in range(5)])
         slates = []
         for first in range(5):
             for last in range(5):
@@ -253,9 +253,9 @@ def test_reordering_finds_the_best_exchange_and_shift() -> None:
                 slates += [moved, exchanged]
         slates = [slate for slate in slates if slate != list(range(5))]
         best = max(instance.value([item * 5 + place for place, item in enumerate(slate)]) for slate in slates)
-        assert swap_kernels.best_reordering(problem, search, -np.inf)
-        assert instance.value(search.proposal) == pytest.approx(best, rel=1e-12)
-        assert not swap_kernels.best_reordering(problem, search, best + 1.0)
+        assert swap_kernels.best_reordering(problem, state, -np.inf)
+        assert instance.value(state.proposal) == pytest.approx(best, rel=1e-12)
+        assert not swap_kernels.best_reordering(problem, state, best + 1.0)
 
 
 def test_pinned_places_stay() -> None:

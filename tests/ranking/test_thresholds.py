@@ -12,7 +12,7 @@ from setwise.model.constraints import Constraints
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.linear_program import LinearProgram
 from setwise.ranking.lp_search import CandidateSolutions, Guess
-from setwise.ranking.partial_set import Growing
+from setwise.ranking.partial_set import PartialSet
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.thresholds import Thresholds, _anchors, thresholds
 from worlds import random_catalog, random_instance
@@ -79,7 +79,7 @@ def test_rows_without_any_attention() -> None:
 @given(seed=st.integers(0, 10**6), heads=st.integers(1, 3), sink=st.booleans(), clusters=st.sampled_from([3, 100]))
 def test_a_row_holds_exactly_when_the_threshold_is_reached(seed: int, heads: int, sink: bool, clusters: int) -> None:
     instance = random_instance(seed, heads=heads, sink=sink, sharpness=2.0)
-    problems = Thresholds(instance, Constraints.of(instance, 4), clusters)
+    problems = ThresholdRows(instance, Constraints.of(instance, 4), clusters)
     rng = np.random.default_rng(seed)
     known = rng.choice(12, 3, replace=False)
     used = problems.clusters.used_by(known)
@@ -121,10 +121,10 @@ def test_an_auxiliary_problem_knows_the_best_set_from_its_thresholds() -> None:
     instance = random_instance(7, n=14, sharpness=3.0)
     constraints = Constraints.of(instance, 4)
     best = exhaustive(instance, constraints)
-    known = Growing.from_pinned(instance, constraints)
+    known = PartialSet.from_pinned(instance, constraints)
     for c in best.indices:
-        known = known.joined_by(c)
-    problems = Thresholds(instance, constraints, 100)
+        known = known.add(c)
+    problems = ThresholdRows(instance, constraints, 100)
     assert problems.objective(known)[best.indices].sum() == pytest.approx(best.value)
     pool = CandidateSolutions(instance, constraints, 10)
     rounded = problems.rounded(known, best.indices, np.zeros(0, np.intp))

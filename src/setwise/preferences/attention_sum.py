@@ -1,6 +1,6 @@
 """Attention that sums: two heads and a sink that add up H_ij over the set (appendix B, Model 2).
 
-A softmax averages and the models here sum. The sink (the paper's dummy row) turns one into the other. Split
+A softmax averages; the models here sum. The sink (the paper's dummy row) turns the average into a sum. Split
 H = H⁺ − H⁻ into its positive and negative parts. In head 1 item i gives item j the weight H⁺_ij (its logit is
 log H⁺_ij), every item has the value e^M, and the sink has the logit M and the value 0:
 
@@ -22,7 +22,7 @@ bound Σ_{j∈S} H⁺_ij and Σ_{j∈S} H⁻_ij over all i and all sets of at mo
   terms (here, and in the model's own value) add 6k + 12. Nothing cancels inside a head, so both heads together are off
   by at most 2 (T + δ) ε (3 Λ + M + 6k + 16), Λ = max(L, log max|H|). It must be at most δ/2, or δ is out of reach.
 
-e^M must itself be a number that a catalogue takes, at most 10^100: this asks for δ ≥ 4T² 10^−100.
+e^M must itself be a number that a catalogue accepts, at most 10^100: this requires δ ≥ 4T² 10^−100.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from setwise.model.ids import IdChoice
 from setwise.model.rewards import Reward
 
 UNIT = 2.0**-52
-TINIEST = 1e-300  # errors below it are out of reach unless nothing has to be summed
+TINIEST = 1e-300  # errors below it cannot be achieved, except for H = 0
 
 
 @dataclass(frozen=True, eq=False)
 class AttentionSum:
-    """The constants M and L for one H, and the rounding error that is left."""
+    """The constants M and L for one H, and the remaining rounding error."""
 
     interaction: Floats
     sink: float  # M
@@ -55,7 +55,7 @@ class AttentionSum:
 
     @classmethod
     def within(cls, interaction: Floats, k: int, error: float) -> AttentionSum:
-        """The construction that is right within ``error`` for every item of every set of at most k items."""
+        """The construction whose error is at most ``error`` for every item of every set of at most k items."""
         error = max(error, TINIEST)
         total = float(max(part.max() for part in largest_sums(interaction, k)))
         sink = sink_logit(total, error / 4)
@@ -84,7 +84,7 @@ def signed_parts(interaction: Floats) -> tuple[Floats, Floats]:
 
 
 def largest_sums(interaction: Floats, k: int) -> tuple[Floats, Floats]:
-    """The largest Σ_{j∈S} H⁺_ij and Σ_{j∈S} H⁻_ij that item i can meet in a set of at most k items: (n,) each."""
+    """The largest Σ_{j∈S} H⁺_ij and Σ_{j∈S} H⁻_ij over the sets S of at most k items that contain i: (n,) each."""
     n = len(interaction)
     first = n - min(k, n) + 1  # the k − 1 largest entries of a sorted row start here: H_ii = 0 adds nothing
     plus, minus = (
@@ -104,7 +104,7 @@ def sum_scores(sink: float) -> Floats:
 
 
 def require_reachable(eps: float, least: float) -> None:
-    """Refuse an ``eps`` that rounding alone may exceed; ``least`` is infinite, or NaN, when every eps may be."""
+    """Raise InvalidInput for an ``eps`` below ``least``, the rounding error; infinite or NaN refuses every eps."""
     if eps >= least:
         return
     must, got = f"at least {1.1 * least:.1e}, which is what double precision can keep here", f"{eps:g}"

@@ -1,10 +1,10 @@
-"""ChoiceLog: who was offered what, and what they took.
+"""ChoiceLog: the items offered in each choice, and the item chosen.
 
     offered  (N, n)   the alternatives of each choice
-    chosen   (N,)     the row of the item taken, or −1: none of them (the outside option)
-    context  (N, n)   the items whose presence exerts the halo: the offered ones, unless the log says otherwise
+    chosen   (N,)     the row of the chosen item, or −1: none of them (the outside option)
+    context  (N, n)   the items whose presence exerts the halo: the offered ones unless given otherwise
 
-In a basket the two differ: the rest of the basket is the context, everything outside that rest could have been chosen.
+In a basket the two differ: the context is the rest of the basket, and every item outside that rest is an alternative.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class ChoiceLog:
 
     @classmethod
     def of(cls, offered: Sets, chosen: Sequence[Any], items: int | IdChoice, context: Sets | None = None) -> ChoiceLog:
-        """From offered sets and the item taken from each, or None for nothing.
+        """From offered sets of ids and the item chosen from each, None for no item.
 
-        ``items`` are all ids there are, or their number n, and then ids are 0 … n − 1. Sets are made of ids.
+        ``items`` are all ids, or their number n; then the ids are 0 … n − 1.
         """
         for name, others in (("chosen", chosen), ("context", context)):
             if others is not None and len(others) != len(offered):
@@ -62,7 +62,7 @@ class ChoiceLog:
 
     @classmethod
     def from_slates(cls, slates: Sets, hits: Sets, items: int | IdChoice) -> ChoiceLog:
-        """From shown slates and what was taken of each: every hit is a choice, a slate without one is a None."""
+        """From shown slates and the items chosen from each: a hit is one choice, a slate without hits one of None."""
         if len(hits) != len(slates):
             raise InvalidInput("hits", f"one set for each of {len(slates)} slates", len(hits), "align the lists")
         pairs = [(slate, one) for slate, taken in zip(slates, hits, strict=True) for one in (taken or (None,))]
@@ -72,7 +72,7 @@ class ChoiceLog:
     def from_baskets(cls, baskets: Sets, items: int | IdChoice) -> ChoiceLog:
         """From baskets: each member was chosen given the others, among all items that are not one of these others.
 
-        Baskets of one item are left out: nothing says what their choice depended on.
+        Baskets of one item are left out: they have no context.
         """
         ids = _ids(items)
         members = membership(baskets, ids)
@@ -86,7 +86,7 @@ class ChoiceLog:
 
     @property
     def outside_option(self) -> bool:
-        """Whether somebody took nothing; a log in which nobody did says nothing about leaving."""
+        """Whether some choice is of no item; otherwise the log does not identify an outside option."""
         return bool((self.chosen < 0).any())
 
 

@@ -4,8 +4,8 @@
     value(S) = Σ_{i∈S} g(S, i)
 
 H_ij > 0: the presence of j makes i more useful (a complement); H_ij < 0: less (a substitute); H_ii = 0. H need not be
-symmetric. ``to_catalog`` gives the simple transformer that computes it: the sum over H by ``attention_sum.py``, and
-v̂_i · û by the base term, which is the paper's third head.
+symmetric. ``to_catalog`` returns the simple transformer that computes it: ``attention_sum.py`` constructs the sum over
+H, and the base term is v̂_i · û, the paper's third head.
 """
 
 from __future__ import annotations
@@ -41,15 +41,15 @@ class Complementarity:
     def item_utilities(self, user: ArrayLike, items: ArrayLike) -> Floats:
         """g(S, i) for each of ``items``, in their order."""
         rows = index_array("items", items, len(self), "the model")
-        wishes = real_array("user", user, (self.item_value.shape[1],), np.float64)
-        return np.asarray(self.item_value[rows] @ wishes + self.interaction[rows[:, None], rows].sum(axis=1))
+        taste = real_array("user", user, (self.item_value.shape[1],), np.float64)
+        return np.asarray(self.item_value[rows] @ taste + self.interaction[rows[:, None], rows].sum(axis=1))
 
     def value(self, user: ArrayLike, items: ArrayLike) -> float:
         """The sum of the utilities; 0 for the empty set."""
         return float(self.item_utilities(user, items).sum())
 
     def sample(self, user: ArrayLike, items: ArrayLike, size: int, seed: int = 0) -> Rows:
-        """``size`` choices of one item of the set each, with probability proportional to e^g(S, i)."""
+        """``size`` independent choices of one item of the set, with probability proportional to e^g(S, i)."""
         rows = index_array("items", items, len(self), "the model")
         return draw("items", rows, self.item_utilities(user, rows), size, seed)
 
@@ -58,8 +58,8 @@ class Complementarity:
     ) -> Catalog:
         """The simple transformer whose F(S) is ``value(user, S)`` within ``eps`` for every set of at most k items.
 
-        Evaluate it with ``self.user(û)``. k items within eps/k each make eps. The rounding of v̂_i · û itself is not
-        counted: û is not known here, and model and catalogue round it alike.
+        Evaluate it with ``self.user(û)``. An error of eps/k in each of k items adds up to eps. The rounding of v̂_i · û
+        is not counted: û is unknown here, and model and catalogue round it alike.
         """
         eps, k = positive("eps", eps), set_size(k, len(self))
         construction = AttentionSum.within(self.interaction, k, eps / k)
@@ -67,5 +67,5 @@ class Complementarity:
         return construction.catalog(self.item_value, Linear(), ids, attributes)
 
     def user(self, user: ArrayLike) -> User:
-        """The user û as ``to_catalog`` needs it."""
+        """The user of ``to_catalog`` that stands for û."""
         return User(heads=np.ones((2, 1)), base=user)

@@ -1,4 +1,4 @@
-"""Halo effects between named items that arrive as a frame, square ("wide") or as a list of pairs ("long").
+"""Read halo effects between named items from a data frame, square ("wide") or a list of pairs ("long").
 
 A frame is a mapping of names to columns, or anything with ``columns`` and ``frame[name]``: pandas and polars both have
 them, and neither is imported.
@@ -19,7 +19,7 @@ from setwise.model.ids import Ids
 
 
 def wide(frame: Any, utility: Any, item: str) -> tuple[Floats, Floats, NDArray[Any]]:
-    """u, H and ids from a row and a column an item: a cell is what the column's item does to the row's.
+    """u, H and ids from a row and a column per item: a cell is the effect of the column's item on the row's.
 
     The rows are named by the column ``item``, or by the index of a pandas frame. The order is that of the columns.
     """

@@ -3,11 +3,12 @@
     g(S, i) = u_i + Σ_{j∈S} H_ij          p(i | S) = e^g(S,i) / (o + V(S)),        V(S) = Σ_{i∈S} e^g(S,i)
 
 H_ij is the halo that the presence of j casts on i (Maragheh et al. 2018); H = 0 is the multinomial logit. With an
-outside option (o = 1: the customer may leave, at utility 0) expected sales are V/(1 + V), increasing in V; without one
-(o = 0) something is always sold and only revenue can be optimised.
+outside option (o = 1: the customer may buy nothing, at utility 0) expected sales are V/(1 + V), increasing in V;
+without one (o = 0) something is always sold, and only revenue can be optimised.
 
-V is the set value of a simple transformer whose reward is e^x: g is Model 2, so ``attention_sum.py`` makes it.
-``to_catalog`` builds it from queries and keys, within a chosen error; ``instance`` is the dense problem for ``rank``.
+V is the set value of a simple transformer whose reward is e^x: g is the paper's Model 2, which ``attention_sum.py``
+constructs. ``to_catalog`` builds it from queries and keys within a chosen error; ``instance`` is the dense problem for
+``rank``.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -41,12 +43,14 @@ from setwise.preferences.attention_sum import (
 )
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.complementarity import Complementarity
-from setwise.preferences.likelihood import Fit, Likelihood, Score, maximise
+from setwise.preferences.likelihood import Likelihood, Score, maximise
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size, shares
+from setwise.ranking import DEFAULT
 from setwise.storage import artifact
 
 _HIGHEST = 700.0  # e^700 is still a double
 _VANISHED = -800.0  # e^−800 is not
+_LISTED = 5  # halo effects named in a printed report
 _REWARD_OF_SIGN = {1.0: Exp(), 0.0: Constant(0.0), -1.0: Exp(scale=-1.0)}  # of an item's margin
 
 
@@ -57,7 +61,7 @@ class MNL:
         self._fill(utility, None, ids, outside_option)
 
     def _fill(self, utility: ArrayLike, halo: ArrayLike | None, ids: IdChoice | None, outside_option: bool) -> None:
-        """The fields, checked; both models are made here."""
+        """Check and set the fields of both models."""
         column = real_array("utility", utility, ("n",), np.float64)[:, None]
         n = len(column)
         matrix = np.zeros((n, n)) if halo is None else interaction_matrix("halo", halo, n)
@@ -88,11 +92,11 @@ class MNL:
         return self.preference.item_utilities([1.0], items)
 
     def value(self, items: ArrayLike) -> float:
-        """V(S), the total weight of the set; 0 for the empty one."""
+        """V(S), the total weight of the set; 0 for the empty set."""
         return float(Exp().value(self.item_utilities(items)).sum())
 
     def choice_probabilities(self, items: ArrayLike) -> Floats:
-        """p(i | S) for each of ``items``; what is missing to 1 is the outside option."""
+        """p(i | S) for each of ``items``; the rest of the probability is the outside option's."""
         utility = self._with_outside(self.item_utilities(items), 0.0)
         return shares(utility)[: np.size(items)] if utility.size else utility
 
@@ -115,7 +119,7 @@ class MNL:
         return np.append(array, np.asarray([outside], array.dtype)) if self.outside_option else array
 
     def prices(self, price: ArrayLike) -> Floats:
-        """``price`` checked: a finite number an item."""
+        """``price`` as an array of n finite numbers."""
         return real_array("price", price, (len(self),), np.float64)
 
     # --- simple transformers ---
@@ -123,14 +127,14 @@ class MNL:
     def to_catalog(self, eps: float, k: int | None = None, attributes: Any = None) -> Catalog:
         """The simple transformer whose F(S) is V(S) within ``eps`` for every set of at most k items.
 
-        Evaluate it with ``self.user()``. Half of eps goes to ``_lifted``, which makes the effects of "never together"
-        finite. Of what it leaves let B bound V over these sets: the sum of the k largest e^(u_i + T⁺_i), where T⁺_i is
-        the most that others can add to i. If every g is right within δ, V is right within B (e^δ − 1), so
+        Evaluate it with ``self.user()``. Half of eps is for ``_raised``, which makes the effects of "never together"
+        finite. For the raised parameters let B bound V over these sets: the sum of the k largest e^(u_i + T⁺_i), where
+        T⁺_i is the most that others can add to i. If every g is right within δ, V is right within B (e^δ − 1), so
         δ = log(1 + eps/2B). Half of δ goes to the construction, half to rounding: that of the sum over H, and on either
         side ε(|g| + k + 4) for the base term, exp and the sum of the k rewards.
         """
         eps, k = positive("eps", eps), set_size(k, len(self))
-        utility, halo = self._lifted(k, math.log(eps) - math.log(2 * k))
+        utility, halo = self._raised(k, math.log(eps) - math.log(2 * k))
         plus, minus = largest_sums(halo, k)
         log_bound = float(np.logaddexp.reduce(np.sort(utility + plus)[-k:]))
         if log_bound > _HIGHEST:
@@ -143,19 +147,19 @@ class MNL:
         require_reachable(eps, 2 * math.exp(log_bound) * growth(2 * rounding))
         return construction.catalog(utility[:, None], Exp(), self.ids[:], attributes)
 
-    def _lifted(self, k: int, negligible: float | Floats) -> tuple[Floats, Floats]:
-        """Utilities and H with hopeless entries raised, by which no e^g grows to more than e^``negligible``.
+    def _raised(self, k: int, negligible: float | Floats) -> tuple[Floats, Floats]:
+        """Utilities and H with very negative entries raised; no e^g rises above e^``negligible`` by it.
 
-        An effect H_ij ≤ −(u_i + T⁺_i − negligible) presses i below e^negligible in every set that has j, whatever else
-        is there, and goes on doing so when it is raised to that. So −10^18, which says "never together", becomes a
-        number that a sum can hold. The same is done for a utility: u_i ≤ negligible − T⁺_i.
+        An effect H_ij ≤ −(u_i + T⁺_i − negligible) keeps e^g(S,i) below e^negligible in every set S that contains j.
+        This is still true after H_ij is raised to that limit. So −10^18, which means "never together", becomes a number
+        that a sum can represent. A utility is raised likewise, to u_i ≥ negligible − T⁺_i.
         """
         plus, _ = largest_sums(self.halo, k)
         room = self.utility + plus - negligible
         return np.maximum(self.utility, negligible - plus), np.maximum(self.halo, -np.maximum(room, 0.0)[:, None])
 
     def user(self) -> User:
-        """The one user that ``to_catalog`` needs."""
+        """The user to evaluate ``to_catalog`` with: the model has only one."""
         return User(heads=np.ones((2, 1)), base=[1.0])
 
     def instance(
@@ -165,14 +169,15 @@ class MNL:
 
         A positive margin r has the reward e^x, with log r in the base. A negative one adds −e^(g + log |r|), which is
         −e^−x of x = −g − log |r|: the item's heads are exchanged and its base is negated. So every reward is
-        non-decreasing, and an item that loses money may still be shown for its halo. The sink is so heavy that what it
-        truncates is below rounding. A ``shift`` keeps e^g within the doubles where g is not, and the best set the same.
+        non-decreasing, and an item of negative margin may still be shown for its halo. The sink's weight is so large
+        that its truncation error is below rounding. ``shift`` keeps e^(g − shift) within the doubles; the best set does
+        not depend on it.
         """
         wanted = np.ones(len(self)) if margin is None else real_array("margin", margin, (len(self),), np.float64)
         sign = np.sign(wanted)
         log_margin = np.log(np.abs(wanted), where=sign != 0, out=np.zeros(len(self)))
         scale = log_margin - real_number("shift", shift)
-        utility, halo = self._lifted(len(self), _VANISHED - scale)
+        utility, halo = self._raised(len(self), _VANISHED - scale)
         with np.errstate(divide="ignore"):  # log 0 = −∞: no attention at all
             logit = np.log(signed_parts(halo))
         logit[:, sign < 0] = logit[::-1][:, sign < 0]
@@ -196,16 +201,16 @@ class MNL:
         self,
         k: int,
         price: ArrayLike | None = None,
-        ranker: str = "swap",
+        ranker: str = DEFAULT.name,
         *,
         groups: Mapping[str, ArrayLike] | None = None,
-        **wishes: Any,
+        **options: Any,
     ) -> Assortment:
         """The set of at most k items of largest expected sales, or of largest expected revenue at these prices.
 
-        ``wishes`` are those of ``rank``: ``include``, ``exclude``, ``at_most`` (on ``groups``), the ranker's options.
+        ``options`` go to ``rank``: ``include``, ``exclude``, ``at_most`` (on ``groups``) and the ranker's own options.
         """
-        return best_assortment(self, k, price, ranker, groups, wishes)
+        return best_assortment(self, k, price, ranker, groups, options)
 
     # --- learning ---
 
@@ -224,7 +229,7 @@ class MNL:
 
     @classmethod
     def fit(cls, log: ChoiceLog, held_out: ChoiceLog | None = None, utility_ridge: float = 1e-3) -> Fit:
-        """Maximum likelihood; the outside option is there when the log has choices of nothing."""
+        """Maximum likelihood; the model has an outside option when some choice of the log is of nothing."""
         return cls._fitted(log, held_out, utility_ridge, None)
 
     @classmethod
@@ -252,6 +257,39 @@ class MNL:
         model = cls.__new__(cls)
         model._fill(saved.arrays["utility"], saved.arrays["halo"], saved.meta["ids"], saved.meta["outside_option"])
         return model
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A fitted model and its report."""
+
+    model: MNL
+    train: Score
+    held_out: Score | None
+    converged: bool
+    iterations: int
+
+    @property
+    def log_likelihood(self) -> float:
+        """Σ_t log p of what was chosen, penalties not included."""
+        return -self.train.nll * self.train.observations
+
+    def __str__(self) -> str:
+        model = self.model
+        outside = "with" if model.outside_option else "without"
+        lines = [
+            f"{type(model).__name__} of {len(model)} items, {outside} outside option",
+            f"  {'converged' if self.converged else 'NOT converged'} after {self.iterations} iterations",
+            f"  log-likelihood {self.log_likelihood:.1f}",
+            f"  training  {self.train}",
+            f"  held out  {self.held_out or 'nothing'}",
+            f"  utility   {model.utility.min():.3f} to {model.utility.max():.3f}",
+        ]
+        strongest = np.argsort(-np.abs(model.halo), axis=None, kind="stable")[:_LISTED]
+        for i, j in zip(*np.unravel_index(strongest, model.halo.shape), strict=True):
+            if model.halo[i, j]:
+                lines.append(f"  halo      {model.halo[i, j]:+.3f} on {model.ids[i]} where {model.ids[j]} is")
+        return "\n".join(lines)
 
 
 class HaloMNL(MNL):

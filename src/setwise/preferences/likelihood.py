@@ -5,17 +5,16 @@ Choice t has the alternatives A_t, the context indicator c_t ∈ {0, 1}ⁿ and t
     U = u + C Hᵀ  (N, n),      p_ti = e^(U_ti) / (o + Σ_{j∈A_t} e^(U_tj)),      o = 1 with an outside option, else 0.
 
 We minimise  −Σ_t log p_{t,y_t} + ½ ridge ‖H‖² + ½ utility_ridge ‖u‖²,  which is convex; the penalties are Gaussian
-priors of those precisions. With Y the indicator of what was chosen the gradient is Σ_t (P − Y)_t for u and
-(P − Y)ᵀ C for H, whose diagonal stays 0. The outside option is one more column of P, the last, where row −1 points.
+priors of those precisions. With Y the indicator of the chosen items the gradient is Σ_t (P − Y)_t for u and
+(P − Y)ᵀ C for H, whose diagonal stays 0. The outside option is the last column of P, which index −1 selects.
 
 **What is identified.** Without an outside option a constant added to u changes nothing, nor does one added to a column
-of H over the items that compete. The penalties choose the smallest of the equals, for u the one with Σu = 0.
+of H over the competing items. Among equal solutions the penalties select the smallest: for u the one with Σu = 0.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,17 +23,13 @@ from setwise._validation import real_number
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.preferences.choice_log import ChoiceLog
 
-if TYPE_CHECKING:
-    from setwise.preferences.halo_mnl import MNL
-
-MOST_STEPS = 1000  # of L-BFGS; a few hundred are usual
-GRADIENT = 1e-5  # of the mean loss: where a fit counts as converged; far below the error of any estimate
-LISTED = 5  # halo effects named in a printed report
+MAX_ITERATIONS = 1000  # of L-BFGS; a few hundred are usual
+GRADIENT_TOLERANCE = 1e-5  # of the mean loss: below it a fit counts as converged; estimation errors are far larger
 
 
 @dataclass(frozen=True)
 class Score:
-    """How well a model predicts a log: mean −log p of what was chosen, and how often that was the most probable."""
+    """Fit to a log: the mean of −log p over the chosen items, and how often the most probable item was chosen."""
 
     observations: int
     nll: float
@@ -42,39 +37,6 @@ class Score:
 
     def __str__(self) -> str:
         return f"NLL {self.nll:.4f}, accuracy {self.accuracy:.3f} on {self.observations:,} choices"
-
-
-@dataclass(frozen=True, eq=False)
-class Fit:
-    """A fitted model and its report."""
-
-    model: MNL
-    train: Score
-    held_out: Score | None
-    converged: bool
-    iterations: int
-
-    @property
-    def log_likelihood(self) -> float:
-        """Σ_t log p of what was chosen, penalties not included."""
-        return -self.train.nll * self.train.observations
-
-    def __str__(self) -> str:
-        model = self.model
-        outside = "with" if model.outside_option else "without"
-        lines = [
-            f"{type(model).__name__} of {len(model)} items, {outside} outside option",
-            f"  {'converged' if self.converged else 'NOT converged'} after {self.iterations} iterations",
-            f"  log-likelihood {self.log_likelihood:.1f}",
-            f"  training  {self.train}",
-            f"  held out  {self.held_out or 'nothing'}",
-            f"  utility   {model.utility.min():.3f} to {model.utility.max():.3f}",
-        ]
-        strongest = np.argsort(-np.abs(model.halo), axis=None, kind="stable")[:LISTED]
-        for i, j in zip(*np.unravel_index(strongest, model.halo.shape), strict=True):
-            if model.halo[i, j]:
-                lines.append(f"  halo      {model.halo[i, j]:+.3f} on {model.ids[i]} where {model.ids[j]} is")
-        return "\n".join(lines)
 
 
 class Likelihood:
@@ -90,7 +52,7 @@ class Likelihood:
         self.taken = np.arange(len(log)), log.chosen
 
     def probabilities(self, utility: Floats, halo: Floats) -> tuple[Floats, Floats]:
-        """P (N, n + 1), zero for what could not be chosen, and log p of what was (N,)."""
+        """P (N, n + 1), zero for items that were not offered, and log p of the chosen items (N,)."""
         weight = self.barrier.copy()
         weight[:, :-1] += utility + self.context[:, : halo.shape[1]] @ halo.T
         weight -= weight.max(axis=1, keepdims=True)
@@ -119,7 +81,7 @@ class Likelihood:
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Where the optimiser stopped."""
+    """The parameters at which the optimiser stopped."""
 
     utility: Floats
     halo: Floats
@@ -143,7 +105,7 @@ def maximise(likelihood: Likelihood, utility_ridge: float, ridge: float | None) 
         gradient = np.concatenate([utility_gradient, halo_gradient.ravel()]) + penalty * flat
         return loss + float(penalty @ flat**2) / 2, gradient
 
-    options = {"maxiter": MOST_STEPS, "maxfun": 2 * MOST_STEPS, "gtol": GRADIENT, "ftol": 0.0}
+    options = {"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "gtol": GRADIENT_TOLERANCE, "ftol": 0.0}
     found = minimize(objective, np.zeros(n + n * width), jac=True, method="L-BFGS-B", options=options)
     halo = np.zeros((n, n))
     halo[:, :width] = found.x[n:].reshape(n, width)

@@ -1,4 +1,4 @@
-"""What the models share: checks of their arguments, and choices drawn from utilities."""
+"""Functions that the preference models share: argument checks, and choices drawn from utilities."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from setwise.errors import InvalidInput
 
 
 def require_items(n: int) -> None:
-    """Refuse a model of nothing."""
+    """Raise InvalidInput for a model without items."""
     if n == 0:
         raise InvalidInput("items", "at least one", "none", "check the source of the model")
 
@@ -32,7 +32,7 @@ def interaction_matrix(parameter: str, given: ArrayLike, n: int) -> Floats:
 
 
 def set_size(k: int | None, n: int) -> int:
-    """The largest set that a construction must serve: ``k``, or all n items."""
+    """The largest set size that a construction must cover: ``k``, or all n items."""
     return n if k is None else min(whole_number("k", k), n)
 
 

@@ -1,4 +1,4 @@
-"""Sequential variety (the paper's Model 1): what was just heard makes the next song more or less welcome.
+"""Sequential variety (the paper's Model 1): the items shown before change the utility of the next one.
 
     g(S, i_t) = û_{i_t} · exp( β Σ_{ℓ=1}^{t−1} λ_ℓ s(i_t, i_{t−ℓ}) ),      s(i, j) = x_i · x_j,   ‖x_i‖ = 1
 
@@ -6,7 +6,7 @@
 
 **As a simple transformer** (appendix B, with the errata). Two heads for each coordinate a of the embedding, one for
 its positive and one for its negative part, because a weight has no sign: in head (a, ±) item i at place t gives item j
-at place m the weight λ_{t−m} x±_ia when m < t, and next to nothing otherwise. The value of j there is ±β e^M x_ja, the
+at place m the weight λ_{t−m} x±_ia when m < t, and at most e^−L otherwise. The value of j there is ±β e^M x_ja, the
 sink has the logit M and the value 0, so that the softmax acts like a sum and the heads add up to β Σ λ_{t−m} x_i · x_j.
 The base term is log û_i, and the reward is Exp. (β sits in the values: in front of the argument, as printed, f would
 decrease for β < 0.) In coordinates, with r_t(m) = log λ_{t−m} for m < t and −L for m ≥ t,
@@ -21,13 +21,13 @@ B (e^δ − 1), B = k û_max e^{σΛ}, which is eps/2 for δ = log(1 + eps/2B). 
 
 * truncation: a head of weight W and true sum N gives N / (1 + e^−M W). W ≤ (Λ + 1)|x_ia| and |N| ≤ |β|(Λ + 1)|x_ia|
   make at most |β|(Λ + 1)² e^−M over all heads (the 1 covers leakage), so M = log(2|β|(Λ + 1)²/δ);
-* leakage: weights that should be 0, or are below e^−L, count as at most e^−L max(1, λ_max). Each of at most k items
+* leakage: weights that should be 0, or are below e^−L, are at most e^−L max(1, λ_max) instead. Each of at most k items
   leaks into 2d heads with values |β x_ja|, and Σ_a |x_ja| ≤ √d: L = log(4 k √d |β| max(1, λ_max)/δ).
 
 Rounding, with unit ε = 2^−52, changes a weight by a factor of at most 1 + ε(3(2L + |log λ|_max) + M + 12kd + 16), and
 the weighted terms add up to at most |β|Λ in absolute value; log û and exp add ε(|log û| + 2). With an error of ρ in
-every exponent F moves by at most B (e^ρ − 1); an eps of which that may take more than half is refused. So are a B above
-e^700 and values β e^M beyond 10^100, which no catalogue takes.
+every exponent F changes by at most B (e^ρ − 1); an eps below twice that is refused. So are a B above e^700 and values
+β e^M beyond 10^100, which no catalogue accepts.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class SequentialVariety:
         if abs(self.beta) > LARGEST:
             raise InvalidInput("beta", f"at most {LARGEST:g} in size", self.beta, "scale it down")
         if (self.utility <= 0).any():
-            raise InvalidInput("utility", "greater than 0", float(self.utility.min()), "drop items nobody wants")
+            raise InvalidInput("utility", "greater than 0", float(self.utility.min()), "drop items of no utility")
         if (self.lag_weight < 0).any():
             raise InvalidInput("lag_weight", "at least 0", float(self.lag_weight.min()), "put the sign into beta")
         length = np.linalg.norm(self.embedding, axis=1)
@@ -80,7 +80,7 @@ class SequentialVariety:
     def item_utilities(self, sequence: ArrayLike) -> Floats:
         """g(S, i_t) for each item of the sequence, in its order."""
         rows = self._rows(sequence)
-        with np.errstate(over="ignore"):  # beyond e^709 the utility is infinite, and says so
+        with np.errstate(over="ignore"):  # beyond e^709 the utility is infinite
             return np.asarray(self.utility[rows] * np.exp(self._exponents(rows)))
 
     def _rows(self, sequence: ArrayLike) -> NDArray[np.intp]:
@@ -97,7 +97,7 @@ class SequentialVariety:
         return np.asarray(self.beta * (self._weights(len(rows)) * similarity).sum(axis=1))
 
     def _weights(self, length: int) -> Floats:
-        """λ_{t−m} of what stands at place m for what stands at place t > m, and 0 for m ≥ t: (length, length)."""
+        """λ_{t−m}, the weight of place m for place t > m, and 0 for m ≥ t: (length, length)."""
         lag = np.arange(length)[:, None] - np.arange(length)
         return np.where(lag > 0, np.append(0.0, self.lag_weight)[np.maximum(lag, 0)], 0.0)
 
@@ -113,7 +113,7 @@ class SequentialVariety:
     # --- the same as a simple transformer ---
 
     def user(self) -> User:
-        """The user that goes with ``to_catalog``: the model has only one."""
+        """The user to evaluate ``to_catalog`` with: the model has only one."""
         return User(heads=np.ones((2 * self.embedding.shape[1], 1)), base=[1.0])
 
     def to_catalog(self, eps: float, ids: IdChoice | None = None) -> Catalog:
@@ -149,11 +149,11 @@ class SequentialVariety:
         return Positions(query, key, np.zeros((k, heads, 1)))
 
     def _strongest_pull(self) -> float:
-        """σ: the most that one item with unit lag weight can add to another's exponent, by blocks of rows."""
+        """σ: the most that one item of unit lag weight can add to another's exponent, computed by blocks of rows."""
         strongest = 0.0
         for start in range(0, len(self.embedding), 1024):
             pull = self.beta * self.embedding[start : start + 1024] @ self.embedding.T
-            pull[np.arange(len(pull)), start + np.arange(len(pull))] = 0.0  # an item does not meet itself
+            pull[np.arange(len(pull)), start + np.arange(len(pull))] = 0.0  # no item is in a sequence twice
             strongest = max(strongest, float(pull.max()))
         return strongest
 

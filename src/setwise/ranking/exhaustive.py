@@ -1,4 +1,4 @@
-"""Exhaustive search: every feasible set of up to k candidates. The truth that other rankers are tested against."""
+"""Exhaustive search: brute force over every feasible set. The other rankers are tested against it."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
 from setwise.ranking.ranker import Ranker, Ranking
 
-MOST_SETS = 50_000_000
+MAX_SETS = 50_000_000
 
 
 def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
-    """The best of all feasible sets; refuses above 5·10^7 of them (limits by group not counted)."""
-    from setwise.ranking import kernels  # compiled: imported when first needed, so that `import setwise` stays light
+    """The best of all feasible sets; raises TooLarge above 5·10^7 sets (counted without the limits of groups)."""
+    from setwise.ranking import kernels  # compiled: imported when needed, so that `import setwise` is fast
 
     free = np.flatnonzero(constraints.open & ~np.isin(np.arange(instance.m), constraints.pinned))
     room = min(constraints.k - len(constraints.pinned), len(free))
     sets = sum(math.comb(len(free), size) for size in range(room + 1))
-    if sets > MOST_SETS:
+    if sets > MAX_SETS:
         raise TooLarge(
-            f"exhaustive search must visit at most {MOST_SETS:,} sets, got {sets:,.3g} "
+            f"exhaustive search must visit at most {MAX_SETS:,} sets, got {sets:,.3g} "
             f"({len(free)} free candidates, k = {constraints.k}); lower k, pass fewer candidates or use another ranker."
         )
     k = min(constraints.k, instance.m)
     table = RewardTable.of(instance.rewards)
     no_sink = np.full((instance.heads, instance.m), -np.inf)
     labels = constraints.labels
-    indices, visited, tame = kernels.best_subset(
+    indices, visited, finite = kernels.best_subset(
         instance.logit,
         instance.score,
         instance.base,
@@ -50,8 +50,8 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         k,
     )
     value = instance.value(indices)
-    # Beyond the largest double values cannot be told apart, and nothing is proven.
-    return Ranking(indices, value, value if tame else math.inf, bool(tame), int(visited))
+    # Values beyond the largest double compare equal, so nothing is proven.
+    return Ranking(indices, value, value if finite else math.inf, bool(finite), int(visited))
 
 
 EXHAUSTIVE = Ranker("exhaustive", exhaustive, "exhaustive search")

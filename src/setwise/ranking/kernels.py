@@ -1,8 +1,8 @@
 """The compiled inner loops of the rankers.
 
-Reward functions arrive as a ``RewardTable``: a code, three parameters, knots. Attention is summed the way a streaming
-softmax is: for each chosen item i and head h a running maximum M, D = Σ_j e^(l_ij − M) and N = Σ_j e^(l_ij − M) s_j,
-rescaled when a larger logit arrives. So sums over any subset are right for logits of any size.
+Reward functions are passed as a ``RewardTable``: a code, three parameters, knots. Attention sums are those of a
+streaming softmax: for each chosen item i and head h a running maximum M, D = Σ_j e^(l_ij − M) and
+N = Σ_j e^(l_ij − M) s_j, rescaled for every larger logit. So sums over any subset are right for logits of any size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numba import njit
 from setwise._types import Floats, Ints
 from setwise.kernels.rewards import FAST, ONE, logistic_32, reward_value
 
-SMALLEST_WEIGHT = 1e-305  # below every positive weight: keeps 0/0, no attention at all, at 0
+SMALLEST_WEIGHT = 1e-305  # below every positive weight: makes 0/0, no attention at all, 0
 LARGEST_RATIO = np.float32(1e30)
 
 
@@ -55,7 +55,7 @@ def best_subset(
     counts: Ints,
     k: int,
 ) -> tuple[Any, int, bool]:
-    """Visit every feasible set once, depth first: the best, how many there were, and whether all values were finite.
+    """Evaluate every feasible set once, depth first: the best, their number, and whether all values were finite.
 
     state[d] holds, for the set of the first d members of the path, the sums of each member: adding a member copies
     them and updates d of them, so one set costs O(H d). ``path`` holds the members; ``cursor[d]`` is the place in
@@ -65,7 +65,7 @@ def best_subset(
     state = np.empty((k + 1, k, heads, 3))
     path = np.empty(k, np.int64)
     cursor = np.zeros(k + 1, np.int64)
-    best_value, best_size, visited, tame = -np.inf, 0, 0, True
+    best_value, best_size, visited, finite = -np.inf, 0, 0, True
     best = np.empty(k, np.int64)
     depth = 0
     while True:
@@ -119,22 +119,22 @@ def best_subset(
             c = reward_class[i]
             value += reward_value(code[c], parameter[c], knot[first_knot[c] : first_knot[c + 1]], a)
         visited += 1
-        tame = tame and math.isfinite(value)
+        finite = finite and math.isfinite(value)
         if value > best_value or best_size == 0:  # NaN is never greater
             best_value, best_size = value, depth
             best[:depth] = path[:depth]
-    return best[:best_size], visited, tame
+    return best[:best_size], visited, finite
 
 
 # --- one set and all its neighbours, for swap search: weights are those of ``Instance.weight`` ---
-# These take arrays, not the tuples of swap_kernels.py: handing over thirty arrays costs more than the work.
+# These take arrays, not the tuples of swap_kernels.py: passing thirty arrays costs more than the loops themselves.
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def sums_without(
     weight: Floats, score: Floats, sink: Floats, i: int, members: Ints, size: int, leaving: int, sums: Floats
 ) -> None:
-    """N_i and D_i over the members but the leaving one, into sums (2, H)."""
+    """N_i and D_i over the members without number ``leaving``, into sums (2, H)."""
     for h in range(len(score)):
         n, d = sink[0, h, i], sink[1, h, i]
         for place in range(size):
@@ -153,7 +153,7 @@ def _average(n: float, d: float, weight: float, score: float) -> float:
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
 def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums: Floats, argument: Floats) -> None:
-    """Member i's a_i with each newcomer, into ``argument``."""
+    """a_i of member i with each candidate added, into ``argument``."""
     argument[:] = base
     for h in range(len(score)):
         n, d, w, s = sums[0, h], sums[1, h], weight[i, h], score[h]
@@ -165,12 +165,11 @@ def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums:
 def logistics_with_each(
     weight: Any, i: int, score: Any, scale: float, bias: float, sums: Floats, argument: Any, total: Any
 ) -> None:
-    """Add member i's logistic reward with each newcomer to ``total``, in single precision.
+    """Add member i's logistic reward with each candidate added to ``total``, in single precision.
 
     With r = w / D the average becomes A + (s − A) r / (1 + r), A = N / D: safe for any D. Arguments of up to 60 in size
-    are right to some 1e-6; what is chosen is valued again in double precision, so that an improvement smaller than that
-    may be missed but no wrong value is stated.
-    ``argument`` is zero on entry and on return.
+    are right within about 1e-6. The chosen set is valued again in double precision: a smaller improvement may be
+    missed, but no wrong value is returned. ``argument`` is zero on entry and on return.
     """
     last = len(score) - 1
     for h in range(last):
@@ -201,8 +200,8 @@ def inverse_32(sums: Floats, h: int) -> Any:
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def newcomer_averages(front: Floats, back: Floats, after: int, own: Floats, score: Floats, argument: Floats) -> None:
-    """Add to ``argument`` what each newcomer gets from the members before and after the leaving one and from itself."""
+def candidate_averages(front: Floats, back: Floats, after: int, own: Floats, score: Floats, argument: Floats) -> None:
+    """Add each candidate's average over the members before and after the leaving one and itself to ``argument``."""
     for h in range(len(score)):
         front_n, front_d, back_n, back_d = front[0, h], front[1, h], back[after, 0, h], back[after, 1, h]
         w, s = own[h], score[h]
@@ -211,8 +210,8 @@ def newcomer_averages(front: Floats, back: Floats, after: int, own: Floats, scor
 
 
 @njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
-def lend(received: Floats, score: Floats, j: int, sums: Floats) -> None:
-    """Add what member j lends to every candidate to sums (2, H, m) of numerators and denominators."""
+def add_attention(received: Floats, score: Floats, j: int, sums: Floats) -> None:
+    """Add the attention of every candidate to member j to sums (2, H, m) of numerators and denominators."""
     for h in range(len(score)):
         numerator, denominator, w, s = sums[0, h], sums[1, h], received[j, h], score[h, j]
         for c in range(len(w)):

@@ -1,7 +1,7 @@
-"""Nearest neighbours: the k candidates of highest total score, the set ignored.
+"""Nearest neighbours: the k candidates of highest total score, whatever the rest of the set.
 
-Total score is base_i + Σ_h v_i^h · u^h: what a pure embedding model maximises and what a vector database returns.
-The yardstick every set optimiser must beat.
+The total score is base_i + Σ_h v_i^h · u^h. A pure embedding model maximises it, and a vector database returns it: this
+is the baseline for every set optimiser.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from setwise.ranking.ranker import Ranker, Ranking
 
 
 def knn(instance: Instance, constraints: Constraints) -> Ranking:
-    """Take the best score that is still allowed, up to k times."""
+    """Add the allowed candidate of highest score, up to k times."""
     chosen = list(constraints.pinned)
     while len(chosen) < constraints.k:
         allowed = np.flatnonzero(constraints.joinable(chosen))

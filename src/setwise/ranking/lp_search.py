@@ -17,7 +17,7 @@ the paper's. F of every candidate solution is the judge's, never the surrogate's
 
 **Which sets Y.** The search opens with greedy and goes on with the combinations X, those nearest to greedy's own first:
 X in and the others of the top out, filled up by the best newcomers and then linearised at X; then with the items
-beyond the top, one at a time, in order of reward. ``Search`` keeps the candidate solutions found in order of value,
+beyond the top, one at a time, in order of reward. ``LpSearch`` keeps the candidate solutions found in order of value,
 and guesses next where (guesses made there + 1) · (its rank) is smallest: half as often at the second best as at the
 best, and so on; opening another X ranks like the second best. Guesses at a candidate solution S: linearised at S
 itself; then, in turn, S without one item (for one place there is nothing to linearise: the best newcomer fills it),
@@ -47,7 +47,7 @@ from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
 from setwise.ranking.linear_program import INTEGRAL, LinearProgram
-from setwise.ranking.partial_set import Growing, best_of
+from setwise.ranking.partial_set import PartialSet, best_set
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.ranker import Ranker, Ranking
@@ -71,7 +71,7 @@ class Guess(NamedTuple):
     fixed: bool = False  # whether all of ``known`` must stay in the auxiliary problem, or the pinned items alone
 
 
-class AuxiliaryProblems(ABC):
+class AuxiliaryPrograms(ABC):
     """Linear programs at known sets. Subclasses say which rows the clusters in use contribute."""
 
     def __init__(self, instance: Instance, constraints: Constraints, clusters: int) -> None:
@@ -85,7 +85,7 @@ class AuxiliaryProblems(ABC):
     def rows(self, used: Rows, known: Rows) -> tuple[Floats, Floats]:
         """Rows (R, m) and low sides (R,) of the clusters ``used``, which ``known`` satisfies."""
 
-    def rounded(self, known: Growing, kept: Rows, out: Rows) -> Rows | None:
+    def rounded(self, known: PartialSet, kept: Rows, out: Rows) -> Rows | None:
         """An optimal vertex rounded down: the rows at 1. None when there is no vertex."""
         rows, low = _normalised(*self.rows(self.clusters.used_by(known.chosen), known.chosen))
         rows, low = np.vstack([self._limits[0], rows]), np.concatenate([np.full(len(self._limits[0]), -np.inf), low])
@@ -106,15 +106,15 @@ class AuxiliaryProblems(ABC):
             return None
         return None if vertex is None else np.flatnonzero(vertex.x > 1 - INTEGRAL)
 
-    def objective(self, known: Growing) -> Floats:
+    def objective(self, known: PartialSet) -> Floats:
         """f_i(a_i): what each candidate would earn beside ``known``."""
         it, members, everyone = self.instance, known.chosen, np.arange(self.instance.m)
-        seen = known.sums.joined_by(it.logit[:, everyone, everyone], it.score).average()
+        seen = known.sums.add(it.logit[:, everyone, everyone], it.score).average()
         seen[members] = known.sums.average()[members]
         return np.nan_to_num(evaluate(it.rewards, it.reward_class, seen + it.base), posinf=1e300, neginf=-1e300)
 
 
-class Denominators(AuxiliaryProblems):
+class DenominatorRows(AuxiliaryPrograms):
     """The paper's rows: b_c·x ≤ t_c − z_c and d_c·x ≥ θ_c − z_c s_0, two for each cluster in use and head."""
 
     def rows(self, used: Rows, known: Rows) -> tuple[Floats, Floats]:
@@ -157,7 +157,7 @@ class CandidateSolutions:
     instance: Instance
     constraints: Constraints
     solutions: int
-    best: Growing | None = None
+    best: PartialSet | None = None
     trace: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
     met: set[tuple[bytes, bytes]] = field(default_factory=set)
@@ -169,27 +169,27 @@ class CandidateSolutions:
         """Whether the budget and the patience allow another one."""
         return len(self.trace) < self.solutions and self.barren < PATIENCE
 
-    def growing(self, rows: Rows, out: Rows) -> Growing:
+    def growing(self, rows: Rows, out: Rows) -> PartialSet:
         """The partial set of the pinned items and ``rows``, which nobody of ``out`` may join."""
         available = self.constraints.open.copy()
         available[out] = False
-        result = Growing.from_pinned(self.instance, replace(self.constraints, open=available))
+        result = PartialSet.from_pinned(self.instance, replace(self.constraints, open=available))
         for c in np.setdiff1d(rows, self.constraints.pinned):
-            result = result.joined_by(c)
+            result = result.add(c)
         return result
 
     def extends(self, rows: Rows) -> bool:
         """Whether a feasible set holds all of ``rows``; nobody is held by every set."""
         return not len(rows) or self.constraints.admits(rows)
 
-    def add(self, partial: Growing) -> Growing | None:
+    def add(self, partial: PartialSet) -> PartialSet | None:
         """Fill ``partial`` up by the best newcomers and judge it; None when that leads to a set met before."""
         found = self._filled(partial) if self._is_new(partial.chosen, partial.constraints.open) else None
         if found is None or not self._is_new(found.chosen, NOBODY):
             self.barren += 1
             return None
         self.barren = 0
-        self.best = found if self.best is None else best_of([self.best, found])
+        self.best = found if self.best is None else best_set([self.best, found])
         self.trace.append(self.best.value)
         self.values.append(found.value)
         return found
@@ -200,9 +200,9 @@ class CandidateSolutions:
         self.met.add((np.sort(rows).tobytes(), available.tobytes()))
         return len(self.met) > before
 
-    def _filled(self, partial: Growing) -> Growing | None:
+    def _filled(self, partial: PartialSet) -> PartialSet | None:
         """The best set on the way to a full one, by the increments; the judge is asked about that one alone."""
-        passed = [partial, *partial.completed(1)]
+        passed = [partial, *partial.greedy_extensions(1)]
         self.evaluations += 1 + sum(len(each.ranked) for each in passed)
         sets = [(partial.value, partial)] if len(partial.chosen) else []
         sets += [(float(before.values[0]), after) for before, after in pairwise(passed)]
@@ -230,10 +230,10 @@ class _Place:
     made: int = 0
 
 
-class Search:
+class LpSearch:
     """Spend the budget of candidate solutions on ``openings`` and on guesses around what they led to."""
 
-    def __init__(self, pool: CandidateSolutions, problems: AuxiliaryProblems, seed: int) -> None:
+    def __init__(self, pool: CandidateSolutions, problems: AuxiliaryPrograms, seed: int) -> None:
         self.pool, self.problems = pool, problems
         self._rng = np.random.default_rng(seed)
         self._places: list[_Place] = []
@@ -340,12 +340,12 @@ def paper(
         given: dict[str, Any] = {name: option for name, option in theirs.items() if option is not None}
         found = phase_two(instance, constraints, **given)
         return Ranking(found.indices, found.value, evaluations=found.evaluations)
-    problems = Denominators(instance, constraints, _option("clusters", clusters, CLUSTERS))
+    problems = DenominatorRows(instance, constraints, _option("clusters", clusters, CLUSTERS))
     pool = CandidateSolutions(instance, constraints, _option("solutions", solutions, SOLUTIONS))
     best = _option("top", top, TOP)
     if best > MOST_TOP:
         raise InvalidInput("top", f"at most {MOST_TOP}", best, "lower it: its combinations are all opened")
-    return Search(pool, problems, _option("seed", seed, 0, least=0)).run(_combinations(pool, best))
+    return LpSearch(pool, problems, _option("seed", seed, 0, least=0)).run(_combinations(pool, best))
 
 
 def _option(name: str, given: int | None, default: int, least: int = 1) -> int:
@@ -366,7 +366,7 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
     ranked = _highest_reward(pool)
     top = ranked[:count]
     included = np.array(list(product((True, False), repeat=len(top))))
-    distance = (included != np.isin(top, best_of([start, *start.completed(1)]).chosen)).sum(axis=1)
+    distance = (included != np.isin(top, best_set([start, *start.greedy_extensions(1)]).chosen)).sum(axis=1)
     for chosen in included[np.argsort(distance, kind="stable")]:
         kept, out = np.append(start.chosen, top[chosen]), top[~chosen]
         if len(top) and pool.extends(kept):
@@ -380,8 +380,8 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
 def _highest_reward(pool: CandidateSolutions) -> Rows:
     """The candidates that may be chosen, in order of their reward on their own."""
     it, everyone = pool.instance, np.arange(pool.instance.m)
-    alone = Growing.from_pinned(it, replace(pool.constraints, pinned=NOBODY)).sums
-    seen = alone.joined_by(it.logit[:, everyone, everyone], it.score).average() + it.base
+    alone = PartialSet.from_pinned(it, replace(pool.constraints, pinned=NOBODY)).sums
+    seen = alone.add(it.logit[:, everyone, everyone], it.score).average() + it.base
     reward = evaluate(it.rewards, it.reward_class, seen)
     free = np.flatnonzero(pool.constraints.joinable(pool.constraints.pinned))
     return free[np.argsort(-reward[free], kind="stable")]

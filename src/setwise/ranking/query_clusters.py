@@ -1,14 +1,14 @@
-"""Query clusters: items that attend alike share one row of weights, in all heads at once.
+"""Query clusters: items of similar attention share one row of weights, in all heads at once.
 
 Replacing the query of item i by the mean query q̄_c of its cluster c replaces row i of w^h by
 
     B_jc^h = exp(q̄_c^h · k_j^h),      the geometric mean of the rows of the cluster, as rows scale freely,
 
-so that W' = A Bᵀ with A one-hot has a non-negative rank of the number C of clusters. Only keys are told apart by B, so
-nothing is lost by not clustering them. With C ≥ m every item is a cluster of its own and nothing is lost at all.
+so that W' = A Bᵀ with A one-hot has a non-negative rank of the number C of clusters. B distinguishes all keys, so keys
+need not be clustered. With C ≥ m every item is a cluster of its own, and the weights are exact.
 
-What the rankers ask: the weights B with which a cluster sees candidates, and, for a set Y, the sums that make up what
-it sees, N_c = z_c s_0 + Σ_{j∈Y} B_jc s_j and D_c = z_c + Σ_{j∈Y} B_jc, so that a_c(Y) = N_c / D_c.
+Rankers use the weights B that a cluster gives to the candidates and, for a set Y, the sums N_c = z_c s_0 +
+Σ_{j∈Y} B_jc s_j and D_c = z_c + Σ_{j∈Y} B_jc of the cluster's average a_c(Y) = N_c / D_c.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import numpy as np
 from setwise._types import Floats, Rows
 from setwise.model.instance import FLOOR, Instance
 
-_TOLD_APART = -30.0  # weights below e^−30 of the row's largest are the same nothing when rows are compared
-_ROUNDS = 10  # of assigning rows and centring clusters
+_LEAST_LOG = -30.0  # comparisons of rows treat weights below e^−30 of the row's largest as equal
+_ROUNDS = 10  # of k-means
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ def _logs(weight: Floats) -> Floats:
 
 def _nearest_centres(rows: Floats, clusters: int) -> Rows:
     """k-means of the rows, started from rows far from each other; clusters are numbered without gaps: (m,)."""
-    points = np.maximum(rows, _TOLD_APART)
+    points = np.maximum(rows, _LEAST_LOG)
     points = points - points.mean(axis=1, keepdims=True)  # rows scale freely
     centre = points[_far_apart(points, clusters)]
     label = np.zeros(len(points), np.intp)
@@ -77,13 +77,13 @@ def _nearest_centres(rows: Floats, clusters: int) -> Rows:
 
 
 def _far_apart(points: Floats, count: int) -> list[int]:
-    """The point nearest the mean, then again and again the one farthest from those taken."""
-    taken = [int(_distances(points, points.mean(axis=0)[None])[:, 0].argmin())]
-    distance = _distances(points, points[taken])[:, 0]
+    """The point nearest the mean, then repeatedly the one farthest from those selected."""
+    selected = [int(_distances(points, points.mean(axis=0)[None])[:, 0].argmin())]
+    distance = _distances(points, points[selected])[:, 0]
     for _ in range(count - 1):
-        taken.append(int(distance.argmax()))
-        distance = np.minimum(distance, _distances(points, points[taken[-1:]])[:, 0])
-    return taken
+        selected.append(int(distance.argmax()))
+        distance = np.minimum(distance, _distances(points, points[selected[-1:]])[:, 0])
+    return selected
 
 
 def _distances(points: Floats, centre: Floats) -> Floats:

@@ -1,4 +1,4 @@
-"""Ranker: a search for the best set of an instance and what it can do; Ranking: the set that it returns."""
+"""Ranker: a search for the best set of an instance, with its capabilities; Ranking: the set that it returns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """A set of candidates and what is known of it.
+    """A set of candidates, its value and an upper bound.
 
     indices      positions among the instance's candidates, best first by reward
     value        F of that set, recomputed by the reference objective
     upper_bound  an upper bound on F over the feasible sets of the instance; infinite when the ranker gives none
-    proven       whether the set is known to be optimal
+    proven       whether the set is proven optimal
     evaluations  how many sets were evaluated to find it
-    trace        the best value after each candidate solution, for rankers that work by candidate solutions; else empty
-    solutions    the value of each of them by itself, in the order they were made
+    trace        the best value after each candidate solution, for rankers that make candidate solutions; else empty
+    solutions    the value of each candidate solution, in their order
     """
 
     indices: NDArray[np.intp]
@@ -37,11 +37,14 @@ class Ranking:
 class Ranker:
     """A ranker's name, its search and its capabilities.
 
-    search          takes (instance, constraints) and keyword options; one that draws random numbers takes ``seed``
-    title           what the method is called in tables for people
-    uses_attention  looks at more than the scores; without it retrieval of best partners is useless
-    interactive     fast enough for a request that a person waits for
-    slow_growth     its time grows so fast with k that a service limits k for it
+    search               takes (instance, constraints) and keyword options; a search that draws random numbers has the
+                         option ``seed``
+    title                the method's name in tables
+    uses_attention       uses more than the scores; otherwise retrieval need not look for best partners
+    interactive          fast enough for an interactive request
+    slow_growth          the time grows so fast with k that a service limits k
+    default_evaluations  (m, k) -> the evaluations of a search without a budget; None for a search without the option
+                         ``evaluations``
     """
 
     name: str
@@ -50,6 +53,7 @@ class Ranker:
     uses_attention: bool = True
     interactive: bool = False
     slow_growth: bool = False
+    default_evaluations: Callable[[int, int], int] | None = None
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -63,5 +67,5 @@ class Ranker:
 
     @property
     def takes_evaluations(self) -> bool:
-        """Whether the search stops after ``evaluations`` sets, and more of them never give less."""
-        return "evaluations" in self.options
+        """Whether the search stops after ``evaluations`` sets; a larger number never gives a smaller value."""
+        return self.default_evaluations is not None

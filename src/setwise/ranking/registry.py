@@ -51,8 +51,9 @@ def rank(
 ) -> Ranking:
     """The best set of at most k candidates that ``ranker`` finds.
 
-    ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows no more
-    than two of one artist. When fewer than k candidates are there, the answer is made of those there are.
+    ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows at most
+    two items of one artist. The set has fewer than k items when there are fewer candidates, or when a smaller set has a
+    larger value.
     """
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
@@ -77,21 +78,21 @@ def rank_many(
     at_most: Mapping[str, int] | None = None,
     **options: Any,
 ) -> list[Ranking]:
-    """``rank`` for many instances, users say, on ``threads`` threads (all cores unless told).
+    """``rank`` for many instances, for example one per user, on ``threads`` threads (default: all cores).
 
-    The compiled rankers let go of the interpreter while they search; each instance is one thread's work, so that the
-    answers do not depend on the number of threads.
+    The compiled rankers release the interpreter lock. One thread ranks one instance, so that the results do not depend
+    on the number of threads.
     """
-    asked = listed("instances", instances, "instances")
+    checked = listed("instances", instances, "instances")
     workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
-    warm_up()  # two threads must not compile the same function at the same time
+    warm_up()  # two threads must not compile one function at the same time
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), asked))
+        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), checked))
 
 
 @functools.cache
 def warm_up() -> None:
-    """Load (or, the first time on a machine, compile) what ``swap`` and ``exact`` need: no request waits for it."""
+    """Load (or, the first time on a machine, compile) the kernels of ``swap`` and ``exact`` in advance."""
     instance = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0])
     rank(instance, 2, SWAP.name, evaluations=1)
     rank(instance, 2, EXACT.name)
@@ -100,9 +101,9 @@ def warm_up() -> None:
 def _in_catalogue_order(
     function: Callable[..., Ranking], instance: Instance, constraints: Constraints, options: Mapping[str, Any]
 ) -> Ranking:
-    """Run the ranker on the candidates sorted by catalogue row, so that the order they came in decides nothing.
+    """Run the ranker on the candidates sorted by catalogue row, so that the result does not depend on their order.
 
-    Ties, and the rounding of sums, would otherwise be broken by that order.
+    That order would otherwise decide ties and the rounding of sums.
     """
     place = np.zeros(instance.m, np.intp) if instance.positions is None else instance.positions
     order = np.lexsort((place, instance.candidates))
@@ -121,10 +122,10 @@ def _in_catalogue_order(
 
 
 def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
-    """Order the chosen by reward (by place in an ordered slate) and recompute the value."""
+    """Order the set by reward (by place in an ordered slate) and recompute the value."""
     chosen = np.sort(ranking.indices)
     weight = -instance.rewards_of(chosen) if instance.positions is None else instance.positions[chosen]
     indices = chosen[np.lexsort((instance.candidates[chosen], weight))]
     value = instance.value(indices)
-    # Summed in another order the same set may round upwards; a bound must not fall below the value beside it.
+    # The value of the same set may round upwards in another order; the bound must not be below the value.
     return replace(ranking, indices=indices, value=value, upper_bound=max(ranking.upper_bound, value))

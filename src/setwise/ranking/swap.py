@@ -1,13 +1,15 @@
-"""Swap search: climb from many starts by the best exchange of one member, and keep the best set seen.
+"""Swap search: local search from many starts by the best exchange of one member; the best set found is returned.
 
-A climb begins with the pinned items and an anchor, grows greedily to k members, then takes the best of all exchanges
-(one member out, one candidate in), newcomers (while |S| < k) and departures as long as F rises; in an ordered slate
-also the best exchange of two places or shift of one item past others. Anchors are the candidates of highest score, of
-highest reward beside the leader and of most attention received; after them climbs begin from the best set found with
-some members replaced at random. The order of the work does not depend on the budget: more of it never gives less.
+A climb starts with the pinned items and an anchor, grows greedily to k members, and then makes the best of all
+exchanges (one member out, one candidate in), additions (while |S| < k) and removals as long as F rises; in an ordered
+slate also the best exchange of two places or shift of one item past others. Anchors are the candidates of highest
+score, of highest reward beside the best-scored one, and of most attention received. After them climbs start from
+perturbations of the best set: some members are replaced at random. The order of the work does not depend on the budget:
+a larger budget never gives a smaller value.
 
-Weights are e^(logit − the row's largest), at least e^−700: where the logits of a row lie further apart, the search is
-blind below, and greedy, which is exact for any logits, stands in if it does better.
+Weights are e^(logit − the row's largest), at least e^−700. Where the logits of a row are further apart, the search does
+not distinguish the smallest weights; then greedy, which is exact for any logits, runs as well and the better set is
+returned.
 """
 
 from __future__ import annotations
@@ -29,16 +31,19 @@ from setwise.ranking.greedy import greedy
 from setwise.ranking.ranker import Ranker, Ranking
 
 if TYPE_CHECKING:
-    from setwise.ranking.swap_kernels import Problem, Search
+    from setwise.ranking.swap_kernels import SwapInstance, SwapState
 
-# for small problems and more for large ones by the size of a neighbourhood, k m pairs.
-ENOUGH, ENOUGH_A_PAIR, LEAST_A_PAIR, ENOUGH_A_SET = 400_000, 1_000, 100, 100
+# Default evaluations: 0.999 of the best known value on trained catalogues (k = 5 and 10). They grow with the size of a
+# neighbourhood, k m pairs of a member and a candidate.
+DEFAULT_EVALUATIONS = 400_000
+MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the first caps small instances
+MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
 ANCHORS = 8  # of each kind
-FIRST_SLICE = 2_000  # evaluations before the clock is first looked at
-SLICE_MS = 0.5  # and how often after that
+FIRST_SLICE = 2_000  # evaluations before the clock is first read
+SLICE_MS = 0.5  # between later readings
 UNLIMITED = 2**62
-LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights, and arguments of the logistic, that single precision can hold
-WILD = 600.0  # logits of one row further apart than this are not all told apart
+LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights and logistic arguments that single precision can represent
+WIDE_SPREAD = 600.0  # of the logits of one row: beyond it the search does not distinguish all weights
 
 
 def swap(
@@ -49,41 +54,40 @@ def swap(
     budget_ms: float | None = None,
     seed: int = 0,
 ) -> Ranking:
-    """The best set that many climbs find.
+    """The best set of many climbs.
 
-    ``evaluations`` stops after so many sets (the same answer on any machine), ``budget_ms`` after so many milliseconds;
-    one greedy growth is always finished. Without either, 1,000 k m sets but at most 400,000,
-    or 100 k m if that is more.
+    The search stops after ``evaluations`` sets (the same result on any machine) or after ``budget_ms`` milliseconds;
+    the first greedy growth is always finished. Without either it stops after ``default_evaluations``.
     """
-    from setwise.ranking import swap_kernels  # compiled: imported when first needed, so that `import setwise` is light
+    from setwise.ranking import swap_kernels  # compiled: imported when needed, so that `import setwise` is fast
 
     began = time.perf_counter()
     budget = milliseconds(budget_ms)
     most = UNLIMITED if evaluations is None else min(whole_number("evaluations", evaluations), UNLIMITED)
     if evaluations is None and budget is None:
-        most = enough(instance.m, constraints.k)
-    most = min(most, ENOUGH_A_SET * _sets(constraints))
-    problem = _problem(instance, constraints)
-    search = _search(problem, whole_number("seed", seed, least=0))
+        most = default_evaluations(instance.m, constraints.k)
+    most = min(most, MAX_PER_SET * _number_of_sets(constraints))
+    problem = _swap_instance(instance, constraints)
+    state = _initial_state(problem, whole_number("seed", seed, least=0))
     if budget is None:
-        swap_kernels.advance(problem, search, most)
+        swap_kernels.advance(problem, state, most)
     else:
-        _advance_until(began + budget / 1000, problem, search, most)
-    found = search.best[: search.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
-    ranking = Ranking(found, instance.value(found), evaluations=int(search.tally[swap_kernels.EVALUATIONS]))
-    if _is_wild(instance):
+        _advance_until(began + budget / 1000, problem, state, most)
+    found = state.best[: state.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
+    ranking = Ranking(found, instance.value(found), evaluations=int(state.tally[swap_kernels.EVALUATIONS]))
+    if _has_wide_spread(instance):
         return max(ranking, greedy(instance, constraints), key=lambda each: each.value)
     return ranking
 
 
-def enough(m: int, k: int) -> int:
-    """The evaluations of a search that is given no budget."""
+def default_evaluations(m: int, k: int) -> int:
+    """The evaluations of a search without a budget: 1,000 k m but at most 400,000, or 100 k m if that is more."""
     pairs = min(k, m) * m
-    return max(min(ENOUGH_A_PAIR * pairs, ENOUGH), LEAST_A_PAIR * pairs)
+    return max(min(MAX_PER_PAIR * pairs, DEFAULT_EVALUATIONS), MIN_PER_PAIR * pairs)
 
 
-def _sets(constraints: Constraints) -> int:
-    """How many sets there are to choose from, limits aside; counted up to what no search could visit."""
+def _number_of_sets(constraints: Constraints) -> int:
+    """How many feasible sets there are, limits of groups aside; at most ``UNLIMITED``."""
     pinned = len(constraints.pinned)
     free, sets = int(constraints.open.sum()) - pinned, 1
     for size in range(1, min(constraints.k - pinned, free) + 1):
@@ -93,32 +97,32 @@ def _sets(constraints: Constraints) -> int:
     return sets
 
 
-def _advance_until(deadline: float, problem: Problem, search: Search, most: int) -> None:
-    """Search in slices, each as many evaluations as the pace so far allows until the clock is looked at again."""
+def _advance_until(deadline: float, problem: SwapInstance, state: SwapState, most: int) -> None:
+    """Search in slices of as many evaluations as the pace so far allows until the next reading of the clock."""
     from setwise.ranking import swap_kernels
 
     began, slice_ = time.perf_counter(), FIRST_SLICE
     while True:
-        done = int(search.tally[swap_kernels.EVALUATIONS])
-        swap_kernels.advance(problem, search, min(most, done + slice_))
-        now, done = time.perf_counter(), int(search.tally[swap_kernels.EVALUATIONS])
+        done = int(state.tally[swap_kernels.EVALUATIONS])
+        swap_kernels.advance(problem, state, min(most, done + slice_))
+        now, done = time.perf_counter(), int(state.tally[swap_kernels.EVALUATIONS])
         if now >= deadline or done >= most:
             return
         pace = done / (now - began)
         slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
 
 
-def _is_wild(instance: Instance) -> bool:
-    """Whether some row's logits (−∞ aside) are too far apart for ``Instance.weight`` to tell them."""
+def _has_wide_spread(instance: Instance) -> bool:
+    """Whether some row's logits (−∞ aside) are too far apart for ``Instance.weight`` to distinguish them."""
     weight = instance.weight
-    return bool(((weight < np.exp(-WILD)) & (weight > 0)).any())
+    return bool(((weight < np.exp(-WIDE_SPREAD)) & (weight > 0)).any())
 
 
 # --- an instance as arrays ---
 
 
-def _problem(instance: Instance, constraints: Constraints) -> Problem:
-    from setwise.ranking.swap_kernels import Problem
+def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance:
+    from setwise.ranking.swap_kernels import SwapInstance
 
     table = RewardTable.of(instance.rewards)
     weight = instance.weight
@@ -147,11 +151,11 @@ def _problem(instance: Instance, constraints: Constraints) -> Problem:
         _anchors(instance, free),
     )
     parts: list[Any] = [*map(_read_only, arrays), min(constraints.k, instance.m)]
-    return Problem(*parts)
+    return SwapInstance(*parts)
 
 
 def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """The array in row order and read-only: one compiled version serves frozen and other arrays alike."""
+    """The array in row order and read-only: frozen and other arrays then share one compiled version."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
@@ -169,7 +173,7 @@ def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
 
 
 def _anchors(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The best few free candidates by score, by reward beside the leader and by attention received, turn by turn."""
+    """The best free candidates by score, by reward beside the best-scored one and by attention received, in turns."""
     score = np.where(free, instance.total_score, -np.inf)
     beside = np.where(free, _rewards_beside(instance, int(np.argmax(score))), -np.inf)
     total = instance.weight.sum(axis=2) + instance.sink_weight
@@ -180,19 +184,19 @@ def _anchors(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
     return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
 
 
-def _rewards_beside(instance: Instance, leader: int) -> Floats:
-    """f_i(a_i({i, leader})) for every candidate i."""
+def _rewards_beside(instance: Instance, anchor: int) -> Floats:
+    """f_i(a_i({i, anchor})) for every candidate i."""
     own = np.diagonal(instance.weight, axis1=1, axis2=2)
-    lent = instance.weight[:, :, leader]
-    total = own + lent + instance.sink_weight
-    numerator = own * instance.score + lent * instance.score[:, leader, None]
+    given = instance.weight[:, :, anchor]
+    total = own + given + instance.sink_weight
+    numerator = own * instance.score + given * instance.score[:, anchor, None]
     numerator = numerator + instance.sink_weight * _sink_score(instance)
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
     return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Weights (m, H, m) and scores in single precision; no rows where a weight or an argument would not fit."""
+    """Weights (m, H, m) and scores in single precision; (0, H, m) where a weight or an argument is out of range."""
     weight, score = instance.weight, instance.score
     small = ((weight > 0) & (weight < LEAST_SINGLE)).any()
     highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
@@ -200,7 +204,7 @@ def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32
     logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
     if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
         return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
-    with np.errstate(over="ignore"):  # of scores that no logistic reward looks at
+    with np.errstate(over="ignore"):  # of scores that no logistic reward uses
         return weight.transpose(1, 0, 2).astype(np.float32, order="C"), score.astype(np.float32)
 
 
@@ -208,13 +212,13 @@ def _sink_score(instance: Instance) -> Floats:
     return np.zeros((instance.heads, 1)) if instance.sink_score is None else instance.sink_score[:, None]
 
 
-def _search(problem: Problem, seed: int) -> Search:
-    from setwise.ranking.swap_kernels import Search
+def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
+    from setwise.ranking.swap_kernels import SwapState
 
     (heads, m), k = problem.score.shape, problem.k
-    # One step of a linear congruence: seeds 0, 1, 2, … must not start alike, and xorshift must not start at 0.
+    # One step of a linear congruential generator: nearby seeds get different states, and xorshift needs one above 0.
     state = (seed * 6364136223846793005 + 1442695040888963407) % 2**64 or 1
-    return Search(
+    return SwapState(
         members=np.zeros(k, np.int64),
         best=np.zeros(k, np.int64),
         proposal=np.zeros(k, np.int64),
@@ -234,4 +238,4 @@ def _search(problem: Problem, seed: int) -> Search:
     )
 
 
-SWAP = Ranker("swap", swap, "setwise", interactive=True)
+SWAP = Ranker("swap", swap, "setwise", interactive=True, default_evaluations=default_evaluations)

@@ -30,7 +30,6 @@ from setwise.model import objective
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
-from setwise.ranking.swap import enough
 from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
@@ -278,8 +277,8 @@ def _rank(query: Query, instance: Instance, ranker: Ranker, budget_ms: float, pa
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
-    if ranker.takes_evaluations:  # capped even with a budget: unused budget goes to the bound
-        options["evaluations"] = enough(instance.m, query.k) // part
+    if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
+        options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // part
     pinned = np.searchsorted(instance.candidates, query.include)
     return rank(instance, query.k, ranker.name, include=pinned, **query.constraints, **options)
 

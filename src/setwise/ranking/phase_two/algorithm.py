@@ -42,7 +42,7 @@ from setwise.ranking.phase_two.discretization import denominators, number_of_den
 from setwise.ranking.phase_two.enumeration import PartialSolution, number_of_sets, small_solutions, valid_tuples
 from setwise.ranking.phase_two.linearization import number_of_targets, number_of_thresholds, targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
-from setwise.ranking.phase_two.rounding import Oracle, Programs, number_of_guesses
+from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
 
 MOST_SETS = 200_000  # sets enumerated at once
 MOST_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
@@ -122,7 +122,7 @@ def phase_two(
     reward_max = _largest_reward(problem, score_max)
     lam = _depth("lam", lam, (2 * made.rank + 2) * score_max / epsilon)
     lam_prime = _depth("lam_prime", lam_prime, (2 * made.rank + 2) * reward_max / epsilon)
-    search = _Search(problem, epsilon, lam, lam_prime, reward_max)
+    search = _Enumeration(problem, epsilon, lam, lam_prime, reward_max)
     search.run()
     indices = candidates[np.flatnonzero(search.best)]
     return PhaseTwo(
@@ -145,7 +145,7 @@ def phase_two(
     )
 
 
-class _Search:
+class _Enumeration:
     """All solutions that the algorithm meets, each valued once in P'(I), and the best of them."""
 
     def __init__(self, problem: SurrogateProblem, epsilon: float, lam: int, lam_prime: int, reward_max: float) -> None:
@@ -187,11 +187,11 @@ class _Search:
                 )
 
     def _extend(self, partial: PartialSolution) -> None:
-        oracle = Oracle(self.programs, partial, self.lam_prime)
+        solver = AuxiliarySolver(self.programs, partial, self.lam_prime)
         theta_grid, zetas = thresholds(self.problem, partial, self.epsilon), targets(*self.target_grid)
         for t in denominators(self.problem, partial, self.epsilon):
             for theta in theta_grid:
-                for solution in oracle.solutions(t, theta, zetas):
+                for solution in solver.solutions(t, theta, zetas):
                     if solution.tobytes() not in self.seen:
                         self._record(solution[None, :])
 

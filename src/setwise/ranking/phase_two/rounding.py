@@ -112,7 +112,7 @@ def number_of_guesses(partial: PartialSolution, k: int, lam_prime: int) -> tuple
     return sum(math.comb(free, size) for size in small), sum(math.comb(free, size) for size in large)
 
 
-class Oracle:
+class AuxiliarySolver:
     """The oracle for the solutions of one partial solution."""
 
     def __init__(self, programs: Programs, partial: PartialSolution, lam_prime: int) -> None:
