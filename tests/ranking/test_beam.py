@@ -105,14 +105,14 @@ def ranks(members: list[int], m: int) -> tuple[int, ...]:
 
 def tuples_tried(monkeypatch: pytest.MonkeyPatch, m: int, k: int, solutions: int) -> list[tuple[int, ...]]:
     tried = []
-    completed = PartialSet.completed
+    greedy_extensions = PartialSet.greedy_extensions
 
     def spied(self: PartialSet, rank: int) -> list[PartialSet]:
-        passed = completed(self, rank)
-        tried.append(ranks(passed[-1].chosen.tolist(), m))
-        return passed
+        sets = greedy_extensions(self, rank)
+        tried.append(ranks(sets[-1].chosen.tolist(), m))
+        return sets
 
-    monkeypatch.setattr(PartialSet, "completed", spied)
+    monkeypatch.setattr(PartialSet, "greedy_extensions", spied)
     sw.rank(additive(m), k, "beam", solutions=solutions)
     return tried
 

@@ -17,9 +17,16 @@ from setwise.ranking.beam import beam
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.greedy import greedy
 from setwise.ranking.linear_program import LinearProgram
-from setwise.ranking.lp_search import NOBODY, PATIENCE, CandidateSolutions, DenominatorRows, _combinations, paper
+from setwise.ranking.lp_search import (
+    MAX_UNPRODUCTIVE,
+    NO_ROWS,
+    CandidateSolutions,
+    DenominatorRows,
+    _combinations,
+    paper,
+)
 from setwise.ranking.phase_two.algorithm import phase_two
-from setwise.ranking.thresholds import Thresholds, thresholds
+from setwise.ranking.thresholds import ThresholdRows, thresholds
 from worlds import REWARDS, random_instance
 
 both = pytest.mark.parametrize("ranker", [paper, thresholds], ids=["paper", "thresholds"])
@@ -220,20 +227,20 @@ def test_combinations_keep_limits() -> None:
 def test_rows_promise_an_average(seed: int, heads: int, sink: bool, clusters: int) -> None:
     """The known set satisfies its rows, and who satisfies them gives every cluster in use θ/t or more."""
     instance = random_instance(seed, heads=heads, sink=sink)
-    problems = DenominatorRows(instance, Constraints.of(instance, 4), clusters)
+    programs = DenominatorRows(instance, Constraints.of(instance, 4), clusters)
     rng = np.random.default_rng(seed)
     known = rng.choice(12, 3, replace=False)
-    used = problems.clusters.used_by(known)
-    rows, low = problems.rows(used, known)
+    used = programs.clusters.used_by(known)
+    rows, low = programs.rows(used, known)
     assert len(rows) == 2 * heads * len(used)
     assert (rows[:, known].sum(axis=1) >= low - 1e-9).all()
     least = np.minimum(instance.score.min(axis=1), 0.0 if instance.sink_score is None else instance.sink_score)
-    numerator, denominator = problems.clusters.sums(used, known)
+    numerator, denominator = programs.clusters.sums(used, known)
     promised = (numerator / denominator - least[:, None]) / (1 + 0.1)  # the first σ of the grid
     for _ in range(20):
         other = rng.choice(12, 4, replace=False)
         if (rows[:, other].sum(axis=1) >= low).all():
-            n, d = problems.clusters.sums(used, other)
+            n, d = programs.clusters.sums(used, other)
             assert (n / d - least[:, None] >= promised - 1e-9).all()
 
 
@@ -246,9 +253,9 @@ def test_a_known_set_is_feasible_beside_a_heavy_sink() -> None:
     instance = sw.Instance.from_catalog(model.to_catalog(1e-4), model.user(), np.arange(10))
     constraints = Constraints.of(instance, 5)
     pool = CandidateSolutions(instance, constraints, 10)
-    known = pool.growing(greedy(instance, constraints).indices, NOBODY)
-    for problems in (DenominatorRows(instance, constraints, 64), ThresholdRows(instance, constraints, 64)):
-        rounded = problems.rounded(known, known.chosen, NOBODY)
+    known = pool.partial_set(greedy(instance, constraints).indices, NO_ROWS)
+    for programs in (DenominatorRows(instance, constraints, 64), ThresholdRows(instance, constraints, 64)):
+        rounded = programs.round_vertex(known, known.chosen, NO_ROWS)
         np.testing.assert_array_equal(rounded, np.sort(known.chosen))
 
 
@@ -312,13 +319,13 @@ def test_patience_is_counted_in_a_row() -> None:
     pool = CandidateSolutions(instance, Constraints.of(instance, 2), 100)
     with pytest.raises(SetwiseError, match="defect"):
         pool.ranking()
-    for _ in range(PATIENCE):
-        pool.add(pool.growing(NOBODY, NOBODY))
-    assert pool.wanted, "the first was new"
-    pool.add(pool.growing(NOBODY, NOBODY))
-    assert not pool.wanted
-    assert pool.add(pool.growing(np.array([0]), np.array([1, 2]))) is not None
-    assert pool.wanted
+    for _ in range(MAX_UNPRODUCTIVE):
+        pool.add(pool.partial_set(NO_ROWS, NO_ROWS))
+    assert pool.may_continue, "the first was new"
+    pool.add(pool.partial_set(NO_ROWS, NO_ROWS))
+    assert not pool.may_continue
+    assert pool.add(pool.partial_set(np.array([0]), np.array([1, 2]))) is not None
+    assert pool.may_continue
 
 
 def test_lambda_can_be_set_by_hand() -> None:

@@ -14,7 +14,7 @@ from setwise.ranking.linear_program import LinearProgram
 from setwise.ranking.lp_search import CandidateSolutions, Guess
 from setwise.ranking.partial_set import PartialSet
 from setwise.ranking.query_clusters import QueryClusters
-from setwise.ranking.thresholds import Thresholds, _anchors, thresholds
+from setwise.ranking.thresholds import ThresholdRows, _anchors, thresholds
 from worlds import random_catalog, random_instance
 
 # --- query clusters ---
@@ -79,17 +79,17 @@ def test_rows_without_any_attention() -> None:
 @given(seed=st.integers(0, 10**6), heads=st.integers(1, 3), sink=st.booleans(), clusters=st.sampled_from([3, 100]))
 def test_a_row_holds_exactly_when_the_threshold_is_reached(seed: int, heads: int, sink: bool, clusters: int) -> None:
     instance = random_instance(seed, heads=heads, sink=sink, sharpness=2.0)
-    problems = ThresholdRows(instance, Constraints.of(instance, 4), clusters)
+    programs = ThresholdRows(instance, Constraints.of(instance, 4), clusters)
     rng = np.random.default_rng(seed)
     known = rng.choice(12, 3, replace=False)
-    used = problems.clusters.used_by(known)
-    rows, low = problems.rows(used, known)
+    used = programs.clusters.used_by(known)
+    rows, low = programs.rows(used, known)
     assert len(rows) == heads * len(used)
-    alpha = np.divide(*problems.clusters.sums(used, known)).ravel()
+    alpha = np.divide(*programs.clusters.sums(used, known)).ravel()
     np.testing.assert_allclose(rows[:, known].sum(axis=1), low, atol=1e-9, err_msg="the known set reaches its own α")
     for _ in range(20):
         other = rng.choice(12, 4, replace=False)
-        a = np.divide(*problems.clusters.sums(used, other)).ravel()
+        a = np.divide(*programs.clusters.sums(used, other)).ravel()
         slack = rows[:, other].sum(axis=1) - low
         clear = np.abs(a - alpha) > 1e-9
         np.testing.assert_array_equal((slack > 0)[clear], (a > alpha)[clear])
@@ -124,11 +124,11 @@ def test_an_auxiliary_problem_knows_the_best_set_from_its_thresholds() -> None:
     known = PartialSet.from_pinned(instance, constraints)
     for c in best.indices:
         known = known.add(c)
-    problems = ThresholdRows(instance, constraints, 100)
-    assert problems.objective(known)[best.indices].sum() == pytest.approx(best.value)
+    programs = ThresholdRows(instance, constraints, 100)
+    assert programs.objective(known)[best.indices].sum() == pytest.approx(best.value)
     pool = CandidateSolutions(instance, constraints, 10)
-    rounded = problems.rounded(known, best.indices, np.zeros(0, np.intp))
-    assert pool.add(pool.growing(rounded, np.zeros(0, np.intp))).value == pytest.approx(best.value)
+    rounded = programs.round_vertex(known, best.indices, np.zeros(0, np.intp))
+    assert pool.add(pool.partial_set(rounded, np.zeros(0, np.intp))).value == pytest.approx(best.value)
 
 
 def test_anchors_come_in_order_of_promise() -> None:

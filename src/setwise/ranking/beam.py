@@ -85,9 +85,7 @@ def _next_level(level: list[PartialSet], width: int) -> list[PartialSet]:
     parent = np.repeat(np.arange(len(level)), [len(partial.ranked) for partial in level])
     added = np.concatenate([partial.ranked for partial in level])
     members = np.stack([partial.chosen for partial in level])
-    size = (
-        members.shape[1] + 1
-    )  # a set occurs at most this often among the extensions
+    size = members.shape[1] + 1  # a set occurs at most this often among the extensions
     order = np.argsort(-np.concatenate([partial.values for partial in level]), kind="stable")[: width * size]
     sets = np.sort(np.column_stack([members[parent[order]], added[order]]), axis=1)
     first = np.unique(sets, axis=0, return_index=True)[1]

@@ -1,15 +1,14 @@
-"""Linear programs of Phase Two: maximise c·x over low ≤ A x ≤ high, lower ≤ x ≤ upper, answered by a vertex.
+"""Linear programs of Phase Two: a vertex that maximises c·x over low ≤ A x ≤ high, lower ≤ x ≤ upper.
 
-A few dense rows over m variables in [0, 1], solved thousands of times with small changes. One HiGHS model is kept, and
-each solve starts from the last basis: changed costs and bounds keep it, changed rows of the same number take it over.
+The programs have a few dense rows over m variables in [0, 1] and are solved thousands of times with small changes. One
+HiGHS model is kept, and each solve starts from the last basis, also after new rows of the same number.
 
-What rounding relies on is that the answer is a *basic* solution: all but (number of rows) entries sit on a bound. This
-is checked by counting, and the point is checked against rows and bounds, on every solve: HiGHS has called infeasible
-points optimal, and warm starts have ended at points that are not basic. An answer that fails is computed once more
-from scratch before an error is raised.
+Rounding requires a *basic* solution: all entries but at most one per row are at a bound. Every solve counts them and
+checks the point against rows and bounds: HiGHS has returned infeasible points as optimal, and warm starts have ended at
+points that are not basic. A solution that fails the check is computed once more from scratch before an error is raised.
 
-Weights span e^−700 to 1, so every row is divided by its largest entry; entries below 1e−11 of that are left out of the
-solver's model (not out of the check).
+Weights span e^−700 to 1, so every row is divided by its largest entry. Entries below 1e−11 of it are left out of the
+solver's model, but not of the check.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from setwise.errors import InvalidInput, SetwiseError
 
 INTEGRAL = 1e-6  # an entry this close to a bound is on it
 FEASIBLE = 1e-6  # how far a row of largest entry 1 may miss its bounds, relative to a bound above 1
-SMALLEST = 1e-11  # the smallest entry of such a row that the solver is told of
+SMALLEST = 1e-11  # the smallest entry of such a row in the solver's model
 
 OPTIONS: dict[str, bool | int | float | str] = {
     "output_flag": False,
@@ -38,7 +37,7 @@ OPTIONS: dict[str, bool | int | float | str] = {
     "primal_feasibility_tolerance": 1e-9,
 }
 
-# What the solver says and what it means here; the box is bounded, so "unbounded or infeasible" is infeasible.
+# Whether each final status of the solver is optimal; the box is bounded, so "unbounded or infeasible" is infeasible.
 OUTCOME = {"kOptimal": True, "kInfeasible": False, "kUnboundedOrInfeasible": False}
 
 
@@ -52,10 +51,10 @@ class Vertex:
 
 
 class LinearProgram:
-    """One model that lasts. ``rows`` is (R, m); ``low`` and ``high`` are (R,) and may be infinite."""
+    """A model that is kept between solves. ``rows`` is (R, m); ``low`` and ``high`` are (R,) and may be infinite."""
 
     def __init__(self, rows: ArrayLike, low: ArrayLike, high: ArrayLike) -> None:
-        import highspy  # heavy: only when a linear program is wanted
+        import highspy  # slow to import: only when a linear program is solved
 
         self._solver: Any = highspy.Highs()
         for name, value in OPTIONS.items():
@@ -79,10 +78,10 @@ class LinearProgram:
         lower: ArrayLike | None = None,
         upper: ArrayLike | None = None,
     ) -> Vertex | None:
-        """A vertex that maximises ``objective``, or None when the solver declares that no point is feasible.
+        """A vertex that maximises ``objective``, or None when no point is feasible.
 
-        What is given replaces that part of the model, for this solve and later ones. New ``rows`` of another number
-        come with ``low`` and ``high``.
+        Each argument replaces that part of the model, for this solve and later ones. New ``rows`` of another number
+        require ``low`` and ``high``.
         """
         cost = _vector("objective", objective, self._rows.shape[1])
         if rows is not None:
@@ -101,7 +100,7 @@ class LinearProgram:
     # --- the parts of the model ---
 
     def _set_rows(self, rows: Floats, low: ArrayLike | None, high: ArrayLike | None) -> None:
-        """Rows divided by their largest entry; their bounds likewise, cut where no x in the box can reach."""
+        """Divide rows and their bounds by the row's largest entry; clip bounds that no x in the box can reach."""
         count, m = rows.shape
         given_low = self._low if low is None else _vector("low", low, count, finite=False)
         given_high = self._high if high is None else _vector("high", high, count, finite=False)
@@ -117,15 +116,15 @@ class LinearProgram:
         self._rows, self._low, self._high, self._scaled = rows, given_low, given_high, rows / scale[:, None]
 
     def _load(self, basis: Any) -> None:
-        """Hand the whole model over, and the basis with it when it fits."""
+        """Pass the whole model to the solver, and the basis if there is one."""
         count, m = self._rows.shape
-        told = np.abs(self._scaled) >= SMALLEST
-        start = np.concatenate(([0], np.cumsum(told.sum(axis=1)))).astype(np.int32)
-        place = np.nonzero(told)[1].astype(np.int32)
+        kept = np.abs(self._scaled) >= SMALLEST
+        start = np.concatenate(([0], np.cumsum(kept.sum(axis=1)))).astype(np.int32)
+        place = np.nonzero(kept)[1].astype(np.int32)
         self._solver.passModel(
             m, count, len(place), 2, -1, 0.0,  # 2: by rows; −1: maximise; no constant term
             self._cost, self._lower, self._upper, self._row_low, self._row_high,
-            start, place, self._scaled[told], np.zeros(m, np.int32),
+            start, place, self._scaled[kept], np.zeros(m, np.int32),
         )  # fmt: skip
         if basis is not None and basis.valid:
             self._solver.setBasis(basis)
@@ -155,11 +154,11 @@ class LinearProgram:
         self._solver.changeColsBounds(m, np.arange(m, dtype=np.int32), low, high)
 
     def _change_cost(self, cost: Floats) -> None:
-        """Costs divided by the largest, which changes no answer and puts the solver's tolerances in proportion."""
+        """Divide the costs by the largest: the vertex is the same, and the solver's tolerances are relative."""
         self._cost = cost / (np.abs(cost).max(initial=0.0) or 1.0)
         self._solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), self._cost)
 
-    # --- the answer ---
+    # --- solving ---
 
     def _solve(self) -> Floats | None:
         """Run, check, and run once more from scratch when the check fails."""
@@ -185,7 +184,7 @@ class LinearProgram:
         )
 
     def _defect(self, x: Floats) -> str:
-        """What is wrong with a point that was called optimal; empty when nothing is."""
+        """The defect of a point that the solver returned as optimal; empty when there is none."""
         if (x < self._lower - FEASIBLE).any() or (x > self._upper + FEASIBLE).any():
             return "a point outside its bounds"
         reached = self._scaled @ x

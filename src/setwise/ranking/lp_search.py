@@ -2,30 +2,30 @@
 
 The paper enumerates all combinations X of the ``top`` highest-reward items, its "valid tuples", and for the remaining
 items solves a fixed number of auxiliary problems P(X, t), each of which yields a candidate solution; the best is
-returned. Here an auxiliary problem is made at a known set Y, complete or partial. With query clusters c
-(query_clusters.py), scores shifted to be at least 0, and N_c and D_c the cluster's sums over Y,
+returned. Here an auxiliary problem is defined by a known set Y, complete or partial. With query clusters c
+(query_clusters.py), scores shifted to be at least 0, and N_c and D_c the cluster's sums over Y, it is
 
     max Σ_i x_i f_i(a_i)    s.t.    b_c·x + z_c ≤ t_c = (1 + σ) D_c        for every cluster c that Y uses, and head,
                                     d_c·x + z_c s_0 ≥ θ_c = N_c            for the same,
                                     Σx ≤ k,  limits of groups,  0 ≤ x ≤ 1,  x = 1 on what is pinned or fixed,
 
-where σ takes the values of a small grid in turn: the discretised t, restricted to where a known set says that solutions
-are. A feasible x gives every cluster in use an average of θ_c/t_c or more; a_i is what i itself would see with Y, which
-is also defined for clusters not in use. An optimal vertex has at most as many fractional entries as there are rows. It
-is rounded down, and the places left empty are filled by the best newcomers under the exact F: this filling is ours, not
-the paper's. F of every candidate solution is the judge's, never the surrogate's.
+where σ takes the values of a small grid in turn: the discretised t, restricted to the neighbourhood of a known set. For
+a feasible x the average of every cluster in use is at least θ_c/t_c. In the objective a_i is the average of i itself
+over Y ∪ {i}, which is also defined for clusters not in use. An optimal vertex has at most as many fractional entries as
+there are rows. It is rounded down, and the remaining places are filled greedily under the exact F: this filling is
+ours, not the paper's. F of every candidate solution is the reference objective's, never the surrogate's.
 
-**Which sets Y.** The search opens with greedy and goes on with the combinations X, those nearest to greedy's own first:
-X in and the others of the top out, filled up by the best newcomers and then linearised at X; then with the items
-beyond the top, one at a time, in order of reward. ``LpSearch`` keeps the candidate solutions found in order of value,
-and guesses next where (guesses made there + 1) · (its rank) is smallest: half as often at the second best as at the
-best, and so on; opening another X ranks like the second best. Guesses at a candidate solution S: linearised at S
-itself; then, in turn, S without one item (for one place there is nothing to linearise: the best newcomer fills it),
-linearised at S without two, where the others stay, and at S without several at random, where all may leave. So X may
-change from here on: it is where a search starts, not where it must end.
+**Which sets Y.** The search starts with greedy and continues with the combinations X, those nearest to greedy's own
+first: X fixed and the rest of the top excluded, filled up greedily, then linearised at X; then with the items beyond
+the top, one at a time, in order of reward. ``LpSearch`` sorts the candidate solutions by value and makes the next guess
+where (guesses made there + 1) · (its rank) is smallest: half as often around the second best as around the best, and so
+on; another X ranks like the second best. Guesses around a candidate solution S: linearised at S itself; then, in turn,
+S without one item (one place needs no linear program: the best candidate fills it), linearised at S without two items,
+where the others are fixed, and linearised at S without several random items, where no item is fixed. So the final set
+need not contain the X from which the search started.
 
-A candidate solution is a set not met before; a guess that leads to a known one costs nothing of the budget. The search
-ends early once 20 guesses in a row have led to nothing new, which happens when few sets are left.
+A candidate solution is a set that is not known yet; a guess that leads to a known set does not count. The search ends
+early after 20 such guesses in a row, which happens when few sets are left.
 """
 
 from __future__ import annotations
@@ -52,27 +52,27 @@ from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.ranker import Ranker, Ranking
 
-NOBODY: Rows = np.zeros(0, np.intp)
+NO_ROWS: Rows = np.zeros(0, np.intp)
 SOLUTIONS, CLUSTERS, TOP = 100, 64, 2
-GRID = (0.1, 0.5)  # σ: how much more attention than it gives to Y a cluster may give to the new set
-MOST_TOP = 12  # 2^12 combinations are more than any budget opens
-OPENING_RANK = 2  # opening another combination is as urgent as guessing at the second best solution
-PATIENCE = 20  # guesses in a row that may lead to nothing new
+GRID = (0.1, 0.5)  # σ: by how much the attention of a cluster to the new set may exceed that to Y
+MAX_TOP = 12  # 2^12 combinations are more than any budget opens
+OPENING_RANK = 2  # another combination has the priority of a guess around the second best solution
+MAX_UNPRODUCTIVE = 20  # guesses in a row that may lead to known sets
 SLACK = 1e-6  # of a row's largest entry: Y itself must stay feasible when its sums are rounded
-NEGLIGIBLE = 1e-8  # entries of a row this small beside its largest are dropped: they only disturb the solver
+NEGLIGIBLE = 1e-8  # relative to a row's largest entry; smaller entries are dropped, as they destabilise the solver
 
 
 class Guess(NamedTuple):
-    """How to make one candidate solution: fill ``known`` up, or solve an auxiliary problem at it first."""
+    """How to make one candidate solution: fill ``known`` up, or first solve the auxiliary problem at it."""
 
     known: Rows
-    out: Rows = NOBODY  # who must not join
-    linear: bool = False
-    fixed: bool = False  # whether all of ``known`` must stay in the auxiliary problem, or the pinned items alone
+    out: Rows = NO_ROWS  # candidates that must not be added
+    linear: bool = False  # whether to solve the auxiliary problem
+    fixed: bool = False  # whether the auxiliary problem fixes all of ``known``, or the pinned items alone
 
 
 class AuxiliaryPrograms(ABC):
-    """Linear programs at known sets. Subclasses say which rows the clusters in use contribute."""
+    """Linear programs at known sets. Subclasses define the rows of the clusters in use."""
 
     def __init__(self, instance: Instance, constraints: Constraints, clusters: int) -> None:
         self.instance, self.constraints = instance, constraints
@@ -85,8 +85,8 @@ class AuxiliaryPrograms(ABC):
     def rows(self, used: Rows, known: Rows) -> tuple[Floats, Floats]:
         """Rows (R, m) and low sides (R,) of the clusters ``used``, which ``known`` satisfies."""
 
-    def rounded(self, known: PartialSet, kept: Rows, out: Rows) -> Rows | None:
-        """An optimal vertex rounded down: the rows at 1. None when there is no vertex."""
+    def round_vertex(self, known: PartialSet, kept: Rows, out: Rows) -> Rows | None:
+        """An optimal vertex rounded down: the candidates at 1; None when the program is infeasible or not solved."""
         rows, low = _normalised(*self.rows(self.clusters.used_by(known.chosen), known.chosen))
         rows, low = np.vstack([self._limits[0], rows]), np.concatenate([np.full(len(self._limits[0]), -np.inf), low])
         high = np.concatenate([self._limits[1], np.full(len(rows) - len(self._limits[1]), np.inf)])
@@ -101,24 +101,24 @@ class AuxiliaryPrograms(ABC):
             )
         except InvalidInput:
             raise
-        except SetwiseError:  # the solver gave up on badly scaled rows; a guess less, nothing rests on it
+        except SetwiseError:  # badly scaled rows defeated the solver: skip this guess
             self._program = None
             return None
         return None if vertex is None else np.flatnonzero(vertex.x > 1 - INTEGRAL)
 
     def objective(self, known: PartialSet) -> Floats:
-        """f_i(a_i): what each candidate would earn beside ``known``."""
-        it, members, everyone = self.instance, known.chosen, np.arange(self.instance.m)
-        seen = known.sums.add(it.logit[:, everyone, everyone], it.score).average()
-        seen[members] = known.sums.average()[members]
-        return np.nan_to_num(evaluate(it.rewards, it.reward_class, seen + it.base), posinf=1e300, neginf=-1e300)
+        """f_i(a_i): the reward of each candidate beside ``known``."""
+        it, members, every = self.instance, known.chosen, np.arange(self.instance.m)
+        average = known.sums.add(it.logit[:, every, every], it.score).average()
+        average[members] = known.sums.average()[members]
+        return np.nan_to_num(evaluate(it.rewards, it.reward_class, average + it.base), posinf=1e300, neginf=-1e300)
 
 
 class DenominatorRows(AuxiliaryPrograms):
     """The paper's rows: b_c·x ≤ t_c − z_c and d_c·x ≥ θ_c − z_c s_0, two for each cluster in use and head."""
 
     def rows(self, used: Rows, known: Rows) -> tuple[Floats, Floats]:
-        """The grid's values of σ are taken in turn. Sides are sums over Y, so that a heavy sink cancels nothing."""
+        """σ runs through the grid. The sides are sums over Y without the sink, so that a heavy sink cancels nothing."""
         slack = GRID[self.solved % len(GRID)]
         it, weight = self.clusters, self.clusters.weight[:, used]
         least = np.minimum(it.score.min(axis=1), it.sink_score)[:, None, None]
@@ -140,7 +140,7 @@ def _limit_rows(constraints: Constraints) -> tuple[Floats, Floats]:
 
 
 def _normalised(rows: Floats, low: Floats) -> tuple[Floats, Floats]:
-    """Rows of largest entry 1 and their low sides, a little lower; what is negligible is dropped."""
+    """Rows of largest entry 1 without negligible entries, and their low sides, relaxed by ``SLACK``."""
     scale = np.abs(rows).max(axis=1, initial=0.0)
     scale[scale == 0] = 1.0
     rows, low = rows / scale[:, None], low / scale
@@ -152,7 +152,7 @@ def _normalised(rows: Floats, low: Floats) -> tuple[Floats, Floats]:
 
 @dataclass
 class CandidateSolutions:
-    """The complete sets met so far, judged: ``values`` of each, ``trace`` the best after each."""
+    """The complete sets found so far: ``values`` of each, ``trace`` the best value after each."""
 
     instance: Instance
     constraints: Constraints
@@ -160,17 +160,17 @@ class CandidateSolutions:
     best: PartialSet | None = None
     trace: list[float] = field(default_factory=list)
     values: list[float] = field(default_factory=list)
-    met: set[tuple[bytes, bytes]] = field(default_factory=set)
+    known: set[tuple[bytes, bytes]] = field(default_factory=set)
     evaluations: int = 0
-    barren: int = 0  # guesses in a row that led to nothing new
+    unproductive: int = 0  # guesses in a row that led to known sets
 
     @property
-    def wanted(self) -> bool:
-        """Whether the budget and the patience allow another one."""
-        return len(self.trace) < self.solutions and self.barren < PATIENCE
+    def may_continue(self) -> bool:
+        """Whether the budget is left and the last guesses were not all unproductive."""
+        return len(self.trace) < self.solutions and self.unproductive < MAX_UNPRODUCTIVE
 
-    def growing(self, rows: Rows, out: Rows) -> PartialSet:
-        """The partial set of the pinned items and ``rows``, which nobody of ``out`` may join."""
+    def partial_set(self, rows: Rows, out: Rows) -> PartialSet:
+        """The partial set of the pinned items and ``rows``, to which no candidate of ``out`` may be added."""
         available = self.constraints.open.copy()
         available[out] = False
         result = PartialSet.from_pinned(self.instance, replace(self.constraints, open=available))
@@ -178,38 +178,38 @@ class CandidateSolutions:
             result = result.add(c)
         return result
 
-    def extends(self, rows: Rows) -> bool:
-        """Whether a feasible set holds all of ``rows``; nobody is held by every set."""
+    def is_feasible(self, rows: Rows) -> bool:
+        """Whether ``rows`` are feasible; no rows at all are a valid start."""
         return not len(rows) or self.constraints.admits(rows)
 
     def add(self, partial: PartialSet) -> PartialSet | None:
-        """Fill ``partial`` up by the best newcomers and judge it; None when that leads to a set met before."""
-        found = self._filled(partial) if self._is_new(partial.chosen, partial.constraints.open) else None
-        if found is None or not self._is_new(found.chosen, NOBODY):
-            self.barren += 1
+        """Fill ``partial`` up greedily and value it; None when the result is known already."""
+        found = self._best_extension(partial) if self._is_new(partial.chosen, partial.constraints.open) else None
+        if found is None or not self._is_new(found.chosen, NO_ROWS):
+            self.unproductive += 1
             return None
-        self.barren = 0
+        self.unproductive = 0
         self.best = found if self.best is None else best_set([self.best, found])
         self.trace.append(self.best.value)
         self.values.append(found.value)
         return found
 
     def _is_new(self, rows: Rows, available: NDArray[Any]) -> bool:
-        """Whether these rows, with those who may join them, were not asked about before."""
-        before = len(self.met)
-        self.met.add((np.sort(rows).tobytes(), available.tobytes()))
-        return len(self.met) > before
+        """Whether these rows, with these available candidates, are not known yet; they are afterwards."""
+        before = len(self.known)
+        self.known.add((np.sort(rows).tobytes(), available.tobytes()))
+        return len(self.known) > before
 
-    def _filled(self, partial: PartialSet) -> PartialSet | None:
-        """The best set on the way to a full one, by the increments; the judge is asked about that one alone."""
-        passed = [partial, *partial.greedy_extensions(1)]
-        self.evaluations += 1 + sum(len(each.ranked) for each in passed)
+    def _best_extension(self, partial: PartialSet) -> PartialSet | None:
+        """The best greedy extension by the increments; only the result is valued by the reference objective."""
+        path = [partial, *partial.greedy_extensions(1)]
+        self.evaluations += 1 + sum(len(each.ranked) for each in path)
         sets = [(partial.value, partial)] if len(partial.chosen) else []
-        sets += [(float(before.values[0]), after) for before, after in pairwise(passed)]
+        sets += [(float(before.values[0]), after) for before, after in pairwise(path)]
         return max(sets, key=lambda each: each[0])[1] if sets else None
 
     def ranking(self) -> Ranking:
-        """What was found."""
+        """The best candidate solution as a Ranking."""
         if self.best is None:
             raise SetwiseError("no candidate solution was made; this is a defect of setwise, please report it.")
         return Ranking(
@@ -222,8 +222,8 @@ class CandidateSolutions:
 
 
 @dataclass(eq=False)
-class _Place:
-    """Somewhere to guess: around a candidate solution of this value."""
+class _Neighbourhood:
+    """The guesses around a candidate solution of this value."""
 
     value: float
     guesses: Iterator[Guess]
@@ -231,17 +231,17 @@ class _Place:
 
 
 class LpSearch:
-    """Spend the budget of candidate solutions on ``openings`` and on guesses around what they led to."""
+    """Spend the budget of candidate solutions on ``openings`` and on guesses around the solutions found."""
 
-    def __init__(self, pool: CandidateSolutions, problems: AuxiliaryPrograms, seed: int) -> None:
-        self.pool, self.problems = pool, problems
+    def __init__(self, pool: CandidateSolutions, programs: AuxiliaryPrograms, seed: int) -> None:
+        self.pool, self.programs = pool, programs
         self._rng = np.random.default_rng(seed)
-        self._places: list[_Place] = []
+        self._neighbourhoods: list[_Neighbourhood] = []
 
     def run(self, openings: Iterator[Guess]) -> Ranking:
-        """Guess until the budget is spent or nothing is left to guess."""
-        opening = _Place(np.inf, openings)
-        while self.pool.wanted and (place := self._next(opening)) is not None:
+        """Make guesses until the budget is spent or no guess is left."""
+        opening = _Neighbourhood(np.inf, openings)
+        while self.pool.may_continue and (place := self._next(opening)) is not None:
             guess = next(place.guesses, None)
             place.made += 1
             if guess is not None:
@@ -249,35 +249,35 @@ class LpSearch:
             elif place is opening:
                 opening.guesses, opening.value = iter(()), -np.inf
             else:
-                self._places.remove(place)
+                self._neighbourhoods.remove(place)
         return self.pool.ranking()
 
-    def _next(self, opening: _Place) -> _Place | None:
-        """The place where (guesses made + 1) · rank is smallest."""
-        ranked = [((place.made + 1) * rank, rank, place) for rank, place in enumerate(self._places, 1)]
+    def _next(self, opening: _Neighbourhood) -> _Neighbourhood | None:
+        """The neighbourhood where (guesses made + 1) · rank is smallest."""
+        ranked = [((place.made + 1) * rank, rank, place) for rank, place in enumerate(self._neighbourhoods, 1)]
         if opening.value > -np.inf:
             ranked.append(((opening.made + 1) * OPENING_RANK, 0, opening))
         return min(ranked, key=lambda entry: entry[:2])[2] if ranked else None
 
     def _try(self, guess: Guess) -> None:
-        known = self.pool.growing(guess.known, guess.out)
+        known = self.pool.partial_set(guess.known, guess.out)
         if guess.linear:
             kept = known.chosen if guess.fixed else self.pool.constraints.pinned
-            rounded = self.problems.rounded(known, kept, guess.out)
+            rounded = self.programs.round_vertex(known, kept, guess.out)
             if rounded is None:
-                self.pool.barren += 1
+                self.pool.unproductive += 1
                 return
-            known = self.pool.growing(rounded, guess.out)
+            known = self.pool.partial_set(rounded, guess.out)
         found = self.pool.add(known)
         if found is not None:
-            place = _Place(found.value, _around(found.chosen, self.pool, self._rng))
-            insort(self._places, place, key=lambda each: -each.value)
+            place = _Neighbourhood(found.value, _guesses_around(found.chosen, self.pool, self._rng))
+            insort(self._neighbourhoods, place, key=lambda each: -each.value)
 
 
-def _around(found: Rows, pool: CandidateSolutions, rng: np.random.Generator) -> Iterator[Guess]:
-    """Guesses at a candidate solution: as it is, without one, without two, without several."""
+def _guesses_around(found: Rows, pool: CandidateSolutions, rng: np.random.Generator) -> Iterator[Guess]:
+    """Guesses around a candidate solution: as it is, without one item, without two, without several."""
     yield Guess(found, linear=True)
-    free = _least_missed_first(pool, found)
+    free = _by_value_without(pool, found)
     ones, twos, more = iter(free[:, None]), _pairs(free, rng), True
     while more:
         more = len(free) > 3
@@ -292,7 +292,7 @@ def _around(found: Rows, pool: CandidateSolutions, rng: np.random.Generator) -> 
             yield Guess(np.setdiff1d(found, several), several, linear=True)
 
 
-def _least_missed_first(pool: CandidateSolutions, found: Rows) -> Rows:
+def _by_value_without(pool: CandidateSolutions, found: Rows) -> Rows:
     """The members that are not pinned, in order of the value that ``found`` has without each."""
     free = np.setdiff1d(found, pool.constraints.pinned)
     if len(found) < 2:
@@ -303,7 +303,7 @@ def _least_missed_first(pool: CandidateSolutions, found: Rows) -> Rows:
 
 
 def _pairs(free: Rows, rng: np.random.Generator) -> Iterator[Rows]:
-    """All pairs, those of little missed items first, but not strictly."""
+    """All pairs, roughly in the order of ``free``, with random perturbation."""
     one, other = np.triu_indices(len(free), 1)
     order = np.argsort(one + other + 3 * rng.random(len(one)), kind="stable")
     return (free[[one[at], other[at]]] for at in order)
@@ -328,24 +328,24 @@ def paper(
 ) -> Ranking:
     """The best of ``solutions`` (100) candidate solutions over all combinations of the ``top`` (2) items.
 
-    ``clusters`` (64) is how many query clusters tell rows apart. ``literal`` runs the algorithm of the proofs instead,
-    with ``epsilon``, ``rank``, λ and λ' (``lam``, ``lam_prime``) as ``phase_two`` has them: for small instances.
+    ``clusters`` (64) is the number of query clusters. ``literal`` runs the algorithm of the proofs instead, for small
+    instances; ``epsilon``, ``rank``, ``lam`` and ``lam_prime`` (λ and λ') are the options of ``phase_two``.
     """
-    ours = {"solutions": solutions, "top": top, "clusters": clusters, "seed": seed}
-    theirs = {"epsilon": epsilon, "rank": rank, "lam": lam, "lam_prime": lam_prime}
+    search_options = {"solutions": solutions, "top": top, "clusters": clusters, "seed": seed}
+    literal_options = {"epsilon": epsilon, "rank": rank, "lam": lam, "lam_prime": lam_prime}
     if not isinstance(literal, bool):
         raise InvalidInput("literal", "True or False", repr(literal), "pass one of the two")
-    _refuse(ours if literal else theirs, literal)
+    _refuse(search_options if literal else literal_options, literal)
     if literal:
-        given: dict[str, Any] = {name: option for name, option in theirs.items() if option is not None}
+        given: dict[str, Any] = {name: option for name, option in literal_options.items() if option is not None}
         found = phase_two(instance, constraints, **given)
         return Ranking(found.indices, found.value, evaluations=found.evaluations)
-    problems = DenominatorRows(instance, constraints, _option("clusters", clusters, CLUSTERS))
+    programs = DenominatorRows(instance, constraints, _option("clusters", clusters, CLUSTERS))
     pool = CandidateSolutions(instance, constraints, _option("solutions", solutions, SOLUTIONS))
     best = _option("top", top, TOP)
-    if best > MOST_TOP:
-        raise InvalidInput("top", f"at most {MOST_TOP}", best, "lower it: its combinations are all opened")
-    return LpSearch(pool, problems, _option("seed", seed, 0, least=0)).run(_combinations(pool, best))
+    if best > MAX_TOP:
+        raise InvalidInput("top", f"at most {MAX_TOP}", best, "lower it: all its combinations are tried")
+    return LpSearch(pool, programs, _option("seed", seed, 0, least=0)).run(_combinations(pool, best))
 
 
 def _option(name: str, given: int | None, default: int, least: int = 1) -> int:
@@ -360,8 +360,8 @@ def _refuse(options: Mapping[str, float | None], literal: bool) -> None:
 
 
 def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
-    """Greedy; combinations X of the top items, nearest to greedy's first; the others: filled up, then linearised."""
-    start = pool.growing(NOBODY, NOBODY)
+    """Greedy, then the combinations X of the top items, nearest to greedy's first, then the other items."""
+    start = pool.partial_set(NO_ROWS, NO_ROWS)
     yield Guess(start.chosen)
     ranked = _highest_reward(pool)
     top = ranked[:count]
@@ -369,20 +369,20 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
     distance = (included != np.isin(top, best_set([start, *start.greedy_extensions(1)]).chosen)).sum(axis=1)
     for chosen in included[np.argsort(distance, kind="stable")]:
         kept, out = np.append(start.chosen, top[chosen]), top[~chosen]
-        if len(top) and pool.extends(kept):
+        if len(top) and pool.is_feasible(kept):
             yield Guess(kept, out)
             yield Guess(kept, out, linear=True, fixed=True)
-    for t in ranked[count:] if len(start.chosen) < pool.constraints.k else NOBODY:
+    for t in ranked[count:] if len(start.chosen) < pool.constraints.k else NO_ROWS:
         yield Guess(np.append(start.chosen, t))
         yield Guess(np.append(start.chosen, t), linear=True, fixed=True)
 
 
 def _highest_reward(pool: CandidateSolutions) -> Rows:
-    """The candidates that may be chosen, in order of their reward on their own."""
-    it, everyone = pool.instance, np.arange(pool.instance.m)
-    alone = PartialSet.from_pinned(it, replace(pool.constraints, pinned=NOBODY)).sums
-    seen = alone.add(it.logit[:, everyone, everyone], it.score).average() + it.base
-    reward = evaluate(it.rewards, it.reward_class, seen)
+    """The candidates that may be added, in order of their reward alone."""
+    it, every = pool.instance, np.arange(pool.instance.m)
+    alone = PartialSet.from_pinned(it, replace(pool.constraints, pinned=NO_ROWS)).sums
+    average = alone.add(it.logit[:, every, every], it.score).average() + it.base
+    reward = evaluate(it.rewards, it.reward_class, average)
     free = np.flatnonzero(pool.constraints.joinable(pool.constraints.pinned))
     return free[np.argsort(-reward[free], kind="stable")]
 

@@ -126,9 +126,7 @@ def values_with_each(problem: SwapInstance, state: SwapState, leaving: int) -> N
     )
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
     weight_32, score_32, total_32 = problem.weight_32, problem.score_32, state.total_32
-    first = (
-        state.tally[STARTED] == 1 and state.tally[PHASE] == GROWING
-    )  # greedy, in double precision
+    first = state.tally[STARTED] == 1 and state.tally[PHASE] == GROWING  # greedy, in double precision
     fast = len(weight_32) > 0 and not first
     total[:] = 0.0
     total_32[:] = 0.0

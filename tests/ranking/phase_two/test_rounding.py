@@ -1,4 +1,4 @@
-"""Steps 4 to 6 of Phase Two: every solution has its cell of t and of θ, and the oracle says what it may say."""
+"""Steps 4 to 6 of Phase Two: every solution has its cell of t and of θ, and solutions keep their slacks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
 from setwise.ranking.phase_two.linearization import targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
-from setwise.ranking.phase_two.rounding import Oracle, Programs
+from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs
 
 CLOSE = 1 + 1e-9
 
@@ -98,7 +98,7 @@ def test_targets_reach_the_most_that_rewards_can_add() -> None:
     st.integers(1, 2),
     st.integers(1, 4),
 )
-def test_the_oracle(seed: int, m: int, k: int, rank: int, lam: int, lam_prime: int) -> None:
+def test_the_solver_of_auxiliary_problems(seed: int, m: int, k: int, rank: int, lam: int, lam_prime: int) -> None:
     """Scenario one only where no solution meets t, θ and ζ; in scenario two a solution that misses by what rounding may cost."""
     problem = random_problem(seed, m, min(k, m), rank)
     rng = np.random.default_rng(seed)
@@ -107,7 +107,7 @@ def test_the_oracle(seed: int, m: int, k: int, rank: int, lam: int, lam_prime: i
         return
     partial = partials[rng.integers(len(partials))]
     programs = Programs(problem)
-    oracle = Oracle(programs, partial, lam_prime)
+    solver = AuxiliarySolver(programs, partial, lam_prime)
     every, weight, entries = extensions(partial, problem.k), problem.surrogate.weight, 2 * problem.surrogate.rank + 2
     for _ in range(6):
         guide = every[rng.integers(len(every))]
@@ -116,7 +116,7 @@ def test_the_oracle(seed: int, m: int, k: int, rank: int, lam: int, lam_prime: i
         phi = problem.reward((problem.surrogate.a @ theta) / t)
         zeta = float(phi @ guide) * rng.uniform(0.5, 1.2)
         meets = (every @ weight.T <= t).all(axis=1) & (every @ problem.d.T >= theta).all(axis=1) & (every @ phi >= zeta)
-        answers = list(oracle.solutions(t, theta, np.array([zeta])))
+        answers = list(solver.solutions(t, theta, np.array([zeta])))
         if not answers:
             assert not meets.any()
             continue
@@ -141,7 +141,7 @@ def test_programs_are_solved_and_roundings_lose() -> None:
             x = extensions(partial, 5)[-1]
             t, theta = problem.surrogate.weight @ x, 0.95 * (problem.d @ x)
             phi = problem.reward((problem.surrogate.a @ theta) / t)
-            list(Oracle(programs, partial, 2).solutions(t, theta, np.array([0.9 * phi @ x])))
+            list(AuxiliarySolver(programs, partial, 2).solutions(t, theta, np.array([0.9 * phi @ x])))
         solved += programs.solves
         fractional = max(fractional, programs.most_fractional)
     assert solved > 100

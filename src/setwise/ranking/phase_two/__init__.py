@@ -1,1 +1,1 @@
-"""Phase Two as the paper states it, step by step, for small instances."""
+"""Phase Two of the paper to the letter, a file per step, for small instances."""

@@ -1,4 +1,4 @@
-"""Phase Two as the paper has it (Algorithm "Phase Two", Proposition "phase two"), for small instances.
+"""Phase Two of the paper (Algorithm "Phase Two", Proposition "phase two"; Appendix F), for small instances.
 
     nonnegative_rank   W ≈ W' = A Bᵀ, rank r, error γ                    P(I)  → P'(I)
     enumeration        tuples X of the λ largest in every d_j            P'(I) → P(X)
@@ -7,9 +7,9 @@
     rounding           λ' largest rewards, a vertex, rounded down
 
 with λ = ⌈(2r+2)(Vu)_max/ε⌉, λ' = ⌈(2r+2) max_i f_i((Vu)_max)/ε⌉, and grids of step ε for θ and kε for ζ. Of all
-solutions met on the way the one with the largest value in P'(I) is returned. λ is nearly always above k, and then this
-is complete enumeration under W'; set ``lam`` and ``lam_prime`` by hand to see the linear programs at work. A reference
-to test against, not a fast path.
+solutions found the one of largest value in P'(I) is returned. λ is nearly always above k, and then this is complete
+enumeration under W'; pass ``lam`` and ``lam_prime`` to run the linear programs. This is a reference for tests, not a
+fast ranker.
 
 **What is guaranteed.** The proposition's bound with its proof repaired (see the errata): σ = (Vu)_max of the shifted
 scores, φ = max_i f_i(σ), ρ the largest row sum of W', g and h the largest over the reward functions, and
@@ -44,15 +44,15 @@ from setwise.ranking.phase_two.linearization import number_of_targets, number_of
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
 from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
 
-MOST_SETS = 200_000  # sets enumerated at once
-MOST_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
-FINEST = 1e-9  # of ε: rows of the linear programs are met no closer
+MAX_SETS = 200_000  # sets enumerated at once
+MAX_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
+FINEST = 1e-9  # the smallest ε: the solver's tolerance on the rows of the linear programs
 WIDEST = 700.0  # the largest spread of logits in a row whose weights are all positive doubles
 
 
 @dataclass(frozen=True, eq=False)
 class PhaseTwo:
-    """What Phase Two found, and the constants of the instance that its bound is made of."""
+    """The set that Phase Two found, and the constants of the instance in its guarantee."""
 
     indices: NDArray[np.intp]
     value: float
@@ -77,7 +77,7 @@ class PhaseTwo:
         return self.lam >= self.k
 
     def guarantee(self, optimum: float) -> float:
-        """The least value that the repaired proposition promises when ``optimum`` is the largest there is."""
+        """The value that the repaired proposition guarantees when the largest value is ``optimum``."""
         surrogate = 2 * self.gamma * self.score_max
         best = self._after(surrogate, optimum)
         return self._after(surrogate, best if self.complete else self._after_rounding(best))
@@ -90,7 +90,7 @@ class PhaseTwo:
         return self._after(per_row[0] * self.score_max, linear)
 
     def _after(self, error: float, value: float) -> float:
-        """(1 − g) value − k h: what is left of a value, at least, after an error in the argument of every reward."""
+        """(1 − g) value − k h: a lower bound on the value after this error in the argument of every reward."""
         if not math.isfinite(error):
             return 0.0
         g = max(reward.g(error) for reward in self.rewards)
@@ -108,9 +108,9 @@ def phase_two(
     lam_prime: int | None = None,
     surrogate: str = "clusters",
 ) -> PhaseTwo:
-    """Run the paper's Phase Two; ``lam`` and ``lam_prime`` are λ and λ', by its formulas unless given.
+    """Run the paper's Phase Two; ``lam`` and ``lam_prime`` are λ and λ', by default those of its formulas.
 
-    ``rank`` is the largest non-negative rank that W' may have and ``surrogate`` how it is made (nonnegative_rank.py).
+    ``rank`` is the largest non-negative rank of W' and ``surrogate`` its construction (nonnegative_rank.py).
     """
     epsilon = _precision(epsilon)
     small, candidates = _paper_case(instance, constraints)
@@ -146,7 +146,7 @@ def phase_two(
 
 
 class _Enumeration:
-    """All solutions that the algorithm meets, each valued once in P'(I), and the best of them."""
+    """All solutions that the algorithm finds, each valued once in P'(I), and the best of them."""
 
     def __init__(self, problem: SurrogateProblem, epsilon: float, lam: int, lam_prime: int, reward_max: float) -> None:
         self.problem, self.epsilon, self.lam, self.lam_prime = problem, epsilon, lam, lam_prime
@@ -158,9 +158,9 @@ class _Enumeration:
     def run(self) -> None:
         m, k, rank = len(self.problem.score), self.problem.k, self.problem.surrogate.rank
         sets = number_of_sets(m, k, self.lam, rank)
-        if sets > MOST_SETS:
+        if sets > MAX_SETS:
             raise TooLarge(
-                f"phase two must enumerate at most {MOST_SETS:,} sets, got {sets:,} ({m} candidates, k = {k}, "
+                f"phase two must enumerate at most {MAX_SETS:,} sets, got {sets:,} ({m} candidates, k = {k}, "
                 f"λ = {self.lam}, rank {rank}); pass fewer candidates, lower k or use another ranker."
             )
         partials = list(valid_tuples(self.problem.d, k, self.lam))
@@ -171,16 +171,16 @@ class _Enumeration:
             self._extend(partial)
 
     def _refuse_long(self, partials: list[PartialSolution]) -> None:
-        """Count the work of the worst case before any is done, and stop counting where it is too much."""
+        """Count the work of the worst case in advance; raise TooLarge as soon as it exceeds a limit."""
         points = programs = 0
         for number, partial in enumerate(partials, 1):
             grid = number_of_denominators(self.problem, partial, self.epsilon) * number_of_targets(*self.target_grid)
             grid *= number_of_thresholds(self.problem, partial, self.epsilon)
             small, guesses = number_of_guesses(partial, self.problem.k, self.lam_prime)
             points, programs = points + grid, programs + 2 * grid * guesses
-            if max(points, programs) > MOST_PROGRAMS or small > MOST_SETS:
+            if max(points, programs) > MAX_PROGRAMS or small > MAX_SETS:
                 raise TooLarge(
-                    f"phase two must solve at most {MOST_PROGRAMS:,} linear programs, got up to {programs:,} for the "
+                    f"phase two must solve at most {MAX_PROGRAMS:,} linear programs, got up to {programs:,} for the "
                     f"first {number:,} of {len(partials):,} tuples ({points:,} grid points, {small:,} small X', λ = "
                     f"{self.lam}, λ' = {self.lam_prime}); raise epsilon, lower rank, pass fewer candidates or use "
                     "another ranker."
@@ -204,7 +204,7 @@ class _Enumeration:
 
 
 def _paper_case(instance: Instance, constraints: Constraints) -> tuple[Instance, NDArray[np.intp]]:
-    """The instance on the open candidates, once it is known to be of the paper's kind."""
+    """The instance on the open candidates, checked to be of the paper's form."""
     todo = "use another ranker"
     if instance.heads != 1 or instance.sink_logit is not None:
         raise InvalidInput("instance", "of one head and without a sink for the literal Phase Two", "another", todo)
@@ -225,7 +225,7 @@ def _paper_case(instance: Instance, constraints: Constraints) -> tuple[Instance,
 
 
 def _largest_reward(problem: SurrogateProblem, score_max: float) -> float:
-    """max_i f_i((Vu)_max), once all rewards are known to be finite and at least 0."""
+    """max_i f_i((Vu)_max), after a check that all rewards are finite and at least 0."""
     m = len(problem.score)
     least, most = problem.reward(np.zeros(m)).min(), problem.reward(np.full(m, score_max)).max()
     if least < 0 or not math.isfinite(most):

@@ -1,14 +1,14 @@
-"""Phase Two, step 4: the grid of denominators t (Appendix F, Lemma "auxiliary oracle is enough").
+"""Phase Two, step 4: the grid of denominators t (Appendix F, step 4 and its lemma on auxiliary problems).
 
-With the denominators w'_i·x replaced by numbers t_i ≥ w'_i·x the fractions become linear. Since W'x = A (Bᵀx), it is
-enough to cover the values y = Bᵀx ∈ [0, 1]^r that solutions of the partial solution X can take, and to set t = Ay: r
-dimensions instead of m.
+With the denominators w'_i·x replaced by numbers t_i ≥ w'_i·x the fractions become linear. Since W'x = A (Bᵀx), the grid
+covers the values y = Bᵀx ∈ [0, 1]^r that solutions of the partial solution X can have, and t = Ay: r dimensions instead
+of m.
 
-A cell is a box; its t must be that of its **upper corner**. The paper takes any t of the cell, and then the best
-solution x* of the cell may break w'_i·x* ≤ t_i; at the upper corner it never does, because A ≥ 0. The paper's cells are
-balls small enough, by way of W'_min, that t_i changes by at most a factor 1 + δ within one. Boxes whose sides grow by
-that factor, from one corner to the next, say it directly: t ≤ (1 + δ) W'x*, and with averages at most (Vu)_max the loss
-in the argument is δ (Vu)_max, whatever W'_min is. A coordinate that can be 0 has a cell {0} of its own.
+A cell is a box, and its t is that of its **upper corner**. The paper allows any t of the cell; then the best solution
+x* of the cell may violate w'_i·x* ≤ t_i. At the upper corner it never does, because A ≥ 0. The paper's cells are balls
+whose radius, by way of W'_min, lets t_i change by at most a factor 1 + δ. Here the sides of the boxes grow by that
+factor from one corner to the next, so that t ≤ (1 + δ) W'x* directly. With averages of at most (Vu)_max the loss in the
+argument is δ (Vu)_max, whatever W'_min is. A coordinate that can be 0 has a cell {0} of its own.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
 
 
 def reach(row: Floats, partial: PartialSolution, k: int) -> tuple[float, float]:
-    """The least and the most that row·x ≥ 0 can be over the solutions that contain the partial one."""
+    """The smallest and the largest row·x, row ≥ 0, over the solutions that contain the partial solution."""
     least = float(row[partial.fixed].sum())
     room = k - int(partial.fixed.sum())
     most = least + float(np.sort(row[partial.free])[::-1][:room].sum())
@@ -32,7 +32,7 @@ def reach(row: Floats, partial: PartialSolution, k: int) -> tuple[float, float]:
 
 
 class _Axis:
-    """The cells of one coordinate y = row·x: perhaps {0}, then each end 1 + δ times the one before."""
+    """The cells of one coordinate y = row·x: {0} if y can be 0, then each end 1 + δ times the one before."""
 
     def __init__(self, row: Floats, partial: PartialSolution, k: int, delta: float) -> None:
         self.step = float(np.log1p(delta))
@@ -59,12 +59,12 @@ class _Axis:
 
 
 def number_of_denominators(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> int:
-    """How many t there are, before they are made."""
+    """The number of t that ``denominators`` returns."""
     return math.prod(axis.size for axis in _axes(problem, partial, delta))
 
 
 def denominators(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> Floats:
-    """One t for each cell that solutions of the partial solution may fall into: (cells, m)."""
+    """One t for each cell that may contain a solution of the partial solution: (cells, m)."""
     grid = np.array(list(product(*(axis.ends() for axis in _axes(problem, partial, delta)))))
     return np.asarray(grid @ problem.surrogate.a.T)
 

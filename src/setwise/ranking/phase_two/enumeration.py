@@ -29,7 +29,7 @@ from setwise._types import Floats, Mask, Rows
 
 @dataclass(frozen=True, eq=False)
 class PartialSolution:
-    """A valid tuple with |X_j| = λ: what it puts in, what it keeps out."""
+    """A valid tuple with |X_j| = λ: the items it fixes and the items it excludes."""
 
     members: Mask  # (r, m): X_j
     barred: Mask  # (m,): ∪ X̂_j
@@ -41,7 +41,7 @@ class PartialSolution:
 
     @property
     def free(self) -> Mask:
-        """What it leaves open."""
+        """The items that are neither fixed nor excluded."""
         return ~(self.fixed | self.barred)
 
 
@@ -62,7 +62,7 @@ def small_solutions(m: int, k: int, lam: int) -> Iterator[Mask]:
 
 
 def number_of_sets(m: int, k: int, lam: int, rank: int) -> int:
-    """How many sets are looked at: the solutions of fewer than λ items, and the unions a tuple may have."""
+    """The number of sets enumerated: solutions of fewer than λ items, and possible unions of a tuple."""
     return sum(math.comb(m, size) for size in range(1, min(k, m, max(lam - 1, lam * rank)) + 1))
 
 

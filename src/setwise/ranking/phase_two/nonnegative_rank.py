@@ -5,9 +5,10 @@ W is the m × m matrix of attention weights of one head, its rows rescaled to su
     1 − γ ≤ W_ij / W'_ij ≤ 1 + γ    for all i, j
 
 every average moves by at most 2γ (Vu)_max (scores shifted to be at least 0). γ is *measured*, not estimated: rows of W'
-scale freely, and the best scale of row i turns ratios between l and u into γ_i = (u − l)/(u + l) < 1; γ is the largest.
+scale freely, and the best scale of row i turns ratios between l and u into γ_i = (u − l)/(u + l) < 1; γ is their
+maximum.
 Then the columns of B are scaled to sum to 1 (Observation "scale"), so that the rows of A sum to those of W'. These sums
-are at most 1/(1 − γ); the paper's 1 + γ reads the ratio the wrong way round.
+are at most 1/(1 − γ); the paper's 1 + γ inverts the ratio.
 
 Up to a scale, row i of W is exp of row i of the logits; so distances between rows are measured by the *spread* of their
 difference, max − min, which no additive constant changes, and rows that differ by a spread ω give γ ≤ tanh(ω/2).
@@ -18,14 +19,14 @@ query_clusters   rows in one of r clusters share one row: A is one-hot, B_jc = e
                  keys, γ ≤ tanh(δ_q ‖K‖) ≤ exp(δ_q ‖K‖) − 1.
 joint_clusters   the paper's: W'_ij depends on the clusters of i and of j alone. Its factorisation over *unordered*
                  pairs of clusters leaves entries with cluster(i) > cluster(j) at 0; over ordered pairs it works with ℓ²
-                 columns, and ℓ are enough: ℓ clusters make ℓ different rows. Kept as the reference: not to cluster
-                 the keys costs no rank.
+                 columns, and ℓ columns suffice: ℓ clusters have ℓ different rows. Kept as the reference: leaving the
+                 keys unclustered costs no rank.
 factorised       a non-negative factorisation fitted to the ratios themselves: multiplicative updates of the
                  Itakura–Saito divergence Σ (ρ − log ρ − 1), ρ = W/W', which weighs small entries as it does large ones;
-                 started from query_clusters, and the best γ on the way, the start included, is kept.
+                 started from query_clusters; the result has the smallest γ on the way, the start included.
 
-A matrix of non-negative rank 1 (all rows proportional) comes out exactly, γ = 0 up to rounding, from all but
-joint_clusters, which needs equal keys too.
+For a matrix of non-negative rank 1 (all rows proportional) all but joint_clusters, which needs equal keys as well, give
+γ = 0 up to rounding.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ _EQUAL = 1e-12  # rows whose spread is this small, beside their entries, are the
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """W' = A Bᵀ, with the columns of B summing to 1, and the γ it was measured to have."""
+    """W' = A Bᵀ, the columns of B summing to 1, and the measured γ."""
 
     a: Floats  # (m, r)
     b: Floats  # (m, r)
@@ -57,7 +58,7 @@ class Surrogate:
 
     @classmethod
     def of(cls, weight: Floats, a: Floats, b: Floats) -> Surrogate:
-        """Scale the factors against W and measure."""
+        """Scale the factors to fit W and measure γ."""
         ratio = weight / (a @ b.T)
         a = a * ((ratio.min(axis=1) + ratio.max(axis=1)) / 2)[:, None]
         mass = b.sum(axis=0)
@@ -90,7 +91,7 @@ class SurrogateProblem:
     """Problem P'(I): x ∈ {0,1}^m, 1 ≤ e·x ≤ k, maximise Σ_i x_i f_i( Σ_j a_ij d_j·x / w'_i·x ), d_j = b_j ⊙ Vu.
 
     Scores are shifted by their minimum, so that Vu ≥ 0 as the lemmas need; f_i(x) becomes f_i(x + offset_i), which
-    takes the base term as well.
+    includes the base term as well.
     """
 
     surrogate: Surrogate

@@ -1,11 +1,11 @@
-"""Phase Two, step 6: the oracle, by rounding the vertices of a linear program (Appendix F, step 6).
+"""Phase Two, step 6: solve the auxiliary problem by rounding the vertices of a linear program (Appendix F, step 6).
 
-Given a partial solution X, denominators t, thresholds θ and ζ, with φ_i = f_i(c_i·θ), c_i = a_i/t_i, the oracle either
-declares that no solution of X has W'x ≤ t, d_j·x ≥ θ_j for all j and φ·x ≥ ζ, or gives one that nearly has them:
+Given a partial solution X, denominators t, thresholds θ and ζ, with φ_i = f_i(c_i·θ), c_i = a_i/t_i, step 6 either
+finds that no solution of X has W'x ≤ t, d_j·x ≥ θ_j for all j and φ·x ≥ ζ, or returns one that has them up to slacks:
 
-*  Guess X', the λ' members of largest φ beyond those that X fixes (equal ones by number); then X̂', what φ ranks before
-   the last of X', is out. Fewer than λ' further members: X' is all of them, and the solution is checked, exactly. (The
-   pseudo-code allows δ₁ and δ₂ even here, and so prefers a poor small solution to a good large one.)
+*  Guess X', the λ' members of largest φ beyond those that X fixes (ties by number); then X̂', the items that φ ranks
+   before the last of X', are excluded. With fewer than λ' further members X' is all of them, and the check is exact.
+   (The pseudo-code allows δ₁ and δ₂ even here, and so prefers a poor small solution to a good large one.)
 *  Otherwise find z* in the polyhedron PH, the solutions of X and X' with 0 ≤ x ≤ 1 in place of x ∈ {0,1}: m + r + 2
    rows.
 *  PH(z*) replaces the m rows W'x ≤ t by the r rows b_j·x ≤ b_j·z*, which imply them as A ≥ 0. It has 2r + 2 rows, so a
@@ -17,7 +17,7 @@ declares that no solution of X has W'x ≤ t, d_j·x ≥ θ_j for all j and φ·
 
    the paper's slacks δ₁ and δ₂ for its λ and λ'.
 
-Where one row alone shows that PH is empty for an X', no program is solved.
+No program is solved for an X' when a single row shows that PH is empty.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from setwise.ranking.linear_program import INTEGRAL, LinearProgram, Vertex
 from setwise.ranking.phase_two.enumeration import PartialSolution, ranks, subsets
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
 
-SLACK = 1e-9  # sums in another order may differ by this much of their size
+SLACK = 1e-9  # relative: sums in another order may differ by this much
 
 
 class _Program:
@@ -47,7 +47,7 @@ class _Program:
 
     @cached_property
     def _program(self) -> LinearProgram:
-        """Made when first solved: often every solution is enumerated, and none is."""
+        """Created at the first solve: often all solutions are enumerated, and no program is needed."""
         count = len(self._fixed_rows) + 1
         return LinearProgram(self._rows(), np.full(count, -np.inf), np.full(count, np.inf))
 
@@ -89,7 +89,7 @@ class Programs:
         star = self._polyhedron.maximise(phi, np.append(t, self.problem.k), wanted, lower, upper)
         if star is None:
             return None
-        # z* meets its own rows up to the solver's tolerance; asking for no more keeps it feasible here.
+        # z* satisfies its rows up to the solver's tolerance; the relaxed sides keep it feasible here.
         used = np.append(self.problem.surrogate.b.T @ star.x, star.x.sum())
         met = np.minimum(wanted, np.append(self.problem.d @ star.x, phi @ star.x))
         vertex = self._reduced.maximise(phi, used, met, lower, upper)
@@ -100,20 +100,20 @@ class Programs:
 
 
 def _sizes(partial: PartialSolution, k: int, lam_prime: int) -> tuple[range, range]:
-    """How many further members a solution may have: fewer than λ', and λ' of them to guess (then more may follow)."""
+    """The numbers of further members: fewer than λ', which are enumerated, and λ', which are guessed first."""
     room = min(k - int(partial.fixed.sum()), int(partial.free.sum()))
     return range(min(lam_prime - 1, room) + 1), range(lam_prime, min(room, lam_prime) + 1)
 
 
 def number_of_guesses(partial: PartialSolution, k: int, lam_prime: int) -> tuple[int, int]:
-    """How many X' there are of fewer than λ' items, and of λ': a pair of programs for each of these at the most."""
+    """The numbers of X' of fewer than λ' items, and of λ': at most a pair of programs for each of the latter."""
     free = int(partial.free.sum())
     small, large = _sizes(partial, k, lam_prime)
     return sum(math.comb(free, size) for size in small), sum(math.comb(free, size) for size in large)
 
 
 class AuxiliarySolver:
-    """The oracle for the solutions of one partial solution."""
+    """Step 6 for the solutions of one partial solution."""
 
     def __init__(self, programs: Programs, partial: PartialSolution, lam_prime: int) -> None:
         self.programs, self.problem, self.partial = programs, programs.problem, partial
@@ -123,14 +123,14 @@ class AuxiliarySolver:
         self._guesses = np.vstack([np.zeros((0, m), bool), *(subsets(free, size, m) for size in large)])
 
     def solutions(self, t: Floats, theta: Floats, zetas: Floats) -> Iterator[Mask]:
-        """For every ζ the solution that the oracle gives, where it gives one: (m,) each."""
+        """For every ζ the solution that step 6 finds, where it finds one: (m,) each."""
         phi = self.problem.reward((self.problem.surrogate.a @ theta) / t)
         small = self._small[self._within(self._small, t) & self._reaches(self._small, theta)]
         for zeta in zetas:
             found = np.flatnonzero((small @ phi) * (1 + SLACK) >= zeta)
-            answer = small[found[0]] if len(found) else self._rounded(t, theta, zeta, phi)
-            if answer is not None:
-                yield answer
+            solution = small[found[0]] if len(found) else self._rounded(t, theta, zeta, phi)
+            if solution is not None:
+                yield solution
 
     def _within(self, chosen: Mask, t: Floats) -> Mask:
         return np.asarray((chosen @ self.problem.surrogate.weight.T <= t * (1 + SLACK)).all(axis=1))
@@ -153,7 +153,7 @@ class AuxiliarySolver:
         return None
 
     def _possible(self, lower: Mask, upper: Mask, theta: Floats, zeta: float, phi: Floats) -> Mask:
-        """Whether each row of ≥ by itself can be met by adding the largest allowed entries, up to k in all."""
+        """Whether each row of ≥ by itself can be reached with the largest allowed entries, at most k in all."""
         rows, wanted = np.vstack([self.problem.d, phi]), np.append(theta, zeta)
         room = self.problem.k - int(lower[0].sum())
         extra = np.where((upper & ~lower)[:, None, :], rows, 0.0)
