@@ -18,23 +18,22 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
 from setwise.model.eligibility import Eligibility
-from setwise.verification import reference_proof as item_proof
-from setwise.verification import slate_file
+from setwise.verification import reference_proof, slate_file
 from setwise.verification import verify as verify_module
 from setwise.verification.slate_file import read_slate, write_slate
-from setwise.verification.verify import QUESTIONS, verify
+from setwise.verification.verify import CHECKS, verify
 from worlds import REWARDS, random_catalog
 
 Content = dict
 Lie = Content | None  # None where the slate leaves nothing to lie about
 
 
-def claimed(catalog: sw.Catalog, user: sw.User, rows, places, wishes: Content, upper_bound=None) -> Content:
+def claimed(catalog: sw.Catalog, user: sw.User, rows, places, query: Content, upper_bound=None) -> Content:
     """What a file says about this set: all of it true, unless ``upper_bound`` is not."""
     rewards = sw.item_rewards(catalog, user, rows, places)
     order = np.lexsort((rows, -rewards if places is None else places))
     value = float(rewards[order].sum())
-    return wishes | {
+    return query | {
         "catalog": catalog.digest,
         "user": {"heads": user.heads, "base": user.base},
         "indices": np.asarray(rows)[order],
@@ -47,7 +46,7 @@ def claimed(catalog: sw.Catalog, user: sw.User, rows, places, wishes: Content, u
     }
 
 
-def wished(k: int, exclude=(), include=(), where=None, at_most=None) -> Content:
+def constraints(k: int, exclude=(), include=(), where=None, at_most=None) -> Content:
     return {
         "k": k,
         "exclude": list(exclude),
@@ -57,21 +56,21 @@ def wished(k: int, exclude=(), include=(), where=None, at_most=None) -> Content:
     }
 
 
-def best(catalog: sw.Catalog, user: sw.User, wishes: Content) -> Content:
+def best(catalog: sw.Catalog, user: sw.User, query: Content) -> Content:
     """The content for the optimum, from enumeration."""
-    where = wishes["where"]
+    where = query["where"]
     shown = catalog.attributes.matching(where) if where else np.ones(len(catalog), bool)
-    rows = np.setdiff1d(np.flatnonzero(shown), wishes["exclude"])
+    rows = np.setdiff1d(np.flatnonzero(shown), query["exclude"])
     instance = sw.Instance.from_catalog(catalog, user, rows)
-    pins = np.flatnonzero(np.isin(instance.candidates, wishes["include"]))
-    ranking = sw.rank(instance, wishes["k"], "exhaustive", include=pins, at_most=wishes["at_most"])
+    pins = np.flatnonzero(np.isin(instance.candidates, query["include"]))
+    ranking = sw.rank(instance, query["k"], "exhaustive", include=pins, at_most=query["at_most"])
     places = None if instance.positions is None else instance.positions[ranking.indices]
-    return claimed(catalog, user, instance.candidates[ranking.indices], places, wishes)
+    return claimed(catalog, user, instance.candidates[ranking.indices], places, query)
 
 
 @functools.cache
 def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
-    """A small catalogue with attributes and ids, a user, and the content for the optimum under random wishes."""
+    """A small catalogue with attributes and ids, a user, and the content for the optimum under random query."""
     rng = np.random.default_rng(seed)
     ordered = bool(rng.random() < 0.2)
     n = int(rng.integers(4, 6 if ordered else 10))
@@ -90,18 +89,18 @@ def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
             "price": np.where(rng.random(n) < 0.1, np.nan, rng.integers(1, 5, size=n)),
         },
     )
-    wishes = wished(
+    query = constraints(
         int(rng.integers(2, 4)),
         exclude=np.flatnonzero(rng.random(n) < 0.15)[:2],
         where={"price": (None, 4)} if rng.random() < 0.2 else None,
         at_most={"genre": int(rng.integers(1, 3))} if rng.random() < 0.3 else None,
     )
-    free = np.setdiff1d(np.flatnonzero(catalog.attributes.matching(wishes["where"] or {})), wishes["exclude"])
+    free = np.setdiff1d(np.flatnonzero(catalog.attributes.matching(query["where"] or {})), query["exclude"])
     if len(free) < 2:
         return drawn(seed + 1_000_003)
     if rng.random() < 0.2 and not ordered:
-        wishes["include"] = free[:1].tolist()
-    return catalog, user, best(catalog, user, wishes)
+        query["include"] = free[:1].tolist()
+    return catalog, user, best(catalog, user, query)
 
 
 def result_of(path: Path, catalog: sw.Catalog, content: Content, **options) -> verify_module.Verification:
@@ -126,7 +125,7 @@ def test_optimal_slates_verify(tmp_path: Path, count) -> None:
         catalog, user, content = drawn(seed)
         result = result_of(tmp_path / "slate.json", catalog, content, user=user)
         assert result.ok, (seed, [check for check in result.checks if not check.ok])
-        assert [check.name for check in result.checks] == list(QUESTIONS)
+        assert [check.name for check in result.checks] == list(CHECKS)
         assert result.value == pytest.approx(content["value"])
         assert result.upper_bound == content["upper_bound"]
 
@@ -139,8 +138,8 @@ def test_any_bound_above_the_optimum_verifies(tmp_path: Path) -> None:
 
 def test_a_slate_that_is_not_optimal_with_a_true_bound(tmp_path: Path) -> None:
     catalog, user = random_catalog(5, n=9, heads=2)
-    optimum = best(catalog, user, wished(3))["value"]
-    poor = claimed(catalog, user, [0, 1], None, wished(3), upper_bound=optimum)
+    optimum = best(catalog, user, constraints(3))["value"]
+    poor = claimed(catalog, user, [0, 1], None, constraints(3), upper_bound=optimum)
     result = result_of(tmp_path / "s", catalog, poor)
     assert result.ok
     assert result.value == pytest.approx(sw.set_value(catalog, user, [0, 1]))
@@ -157,7 +156,7 @@ def test_bounds_of_the_whole_catalogue_search_verify(tmp_path: Path) -> None:
                 cells, user, 4, found.value, eligible=Eligibility.of(catalog, exclude=[7]), budget_ms=budget
             )
             rows = candidates[found.indices] if bound.better is None else bound.better
-            content = claimed(catalog, user, rows, None, wished(4, exclude=[7]), upper_bound=bound.upper_bound)
+            content = claimed(catalog, user, rows, None, constraints(4, exclude=[7]), upper_bound=bound.upper_bound)
             assert result_of(tmp_path / "s", catalog, content).ok
 
 
@@ -169,7 +168,7 @@ def test_the_trivial_bound_takes_one_node(tmp_path: Path, shared_data: Path) -> 
     score = catalog.value[:, 0].astype(float) @ user.heads[0]
     rows = np.argsort(-score)[:10]
     trivial = 10 * float(reward.value(score.max()))
-    content = claimed(catalog, user, rows, None, wished(10), upper_bound=trivial)
+    content = claimed(catalog, user, rows, None, constraints(10), upper_bound=trivial)
     assert result_of(tmp_path / "s", catalog, content, nodes=1).ok
     low = result_of(tmp_path / "s", catalog, content | {"upper_bound": content["value"] * 1.0001}, nodes=50)
     assert [check.name for check in low.checks if not check.ok] == ["bound"]
@@ -177,7 +176,7 @@ def test_the_trivial_bound_takes_one_node(tmp_path: Path, shared_data: Path) -> 
 
 def test_a_proof_that_takes_too_long_says_so(tmp_path: Path) -> None:
     catalog, user = random_catalog(1, n=12, sharpness=3.0)
-    result = result_of(tmp_path / "s", catalog, best(catalog, user, wished(3)), nodes=1)
+    result = result_of(tmp_path / "s", catalog, best(catalog, user, constraints(3)), nodes=1)
     assert not result.ok
     assert "could not be proven within 1 nodes" in result.checks[-1].sentence
 
@@ -186,7 +185,7 @@ def test_rewards_that_overflow(tmp_path: Path) -> None:
     catalog, user = random_catalog(0, n=5, rewards=[sw.Exp(1000.0)])
     user = sw.User(100 * user.heads)
     rows = [int(np.argmax(catalog.value[:, 0] @ user.heads[0]))]
-    content = claimed(catalog, user, rows, None, wished(2), upper_bound=math.inf)
+    content = claimed(catalog, user, rows, None, constraints(2), upper_bound=math.inf)
     assert content["value"] == math.inf
     assert result_of(tmp_path / "s", catalog, content).ok
     for lie in ({"value": -math.inf}, {"value": 1.0}, {"upper_bound": 5.0}, {"rewards": [1.0]}):
@@ -204,7 +203,7 @@ def test_a_limit_just_below_the_optimum_is_refuted_and_just_above_it_proven(coun
         groups = [
             (catalog.attributes.labels(name, np.arange(len(catalog))), n) for name, n in content["at_most"].items()
         ]
-        proof = item_proof.Proof(catalog, user, content["k"], rows, content["include"], groups)
+        proof = reference_proof.ReferenceProof(catalog, user, content["k"], rows, content["include"], groups)
         value, slack = content["value"], 1e-9 * (1 + abs(content["value"]))
         above, below = proof.run(value + slack, 10**6), proof.run(value - slack, 10**6)
         assert above.complete, seed
@@ -224,8 +223,8 @@ def test_larger_sets_are_proven_and_refuted_too(count) -> None:
             rewards=[REWARDS[number] for number in rng.choice(len(REWARDS), size=2, replace=False)],
         )
         k = int(rng.integers(3, 6))
-        value = best(catalog, user, wished(k))["value"]
-        proof = item_proof.Proof(catalog, user, k, np.arange(16), [], [])
+        value = best(catalog, user, constraints(k))["value"]
+        proof = reference_proof.ReferenceProof(catalog, user, k, np.arange(16), [], [])
         slack = 1e-9 * (1 + abs(value))
         assert proof.run(value + slack, 10**6).complete, seed
         assert proof.run(value - slack, 10**6).value == pytest.approx(value), seed
@@ -237,7 +236,7 @@ def test_the_largest_average_is_found(count) -> None:
         rows, size, joining = 3, int(rng.integers(1, 7)), int(rng.integers(0, 5))
         average, score = rng.normal(size=rows), rng.normal(size=size)
         weight = np.exp(np.minimum(rng.choice([1.0, 10.0, 100.0, 300.0]) * rng.normal(size=(rows, size)), 600.0))
-        highest = item_proof._highest(average, weight, score, joining)
+        highest = reference_proof._largest_averages(average, weight, score, joining)
         for row in range(rows):
             true = max(
                 math.fsum([average[row], *(weight[row, list(s)] * score[list(s)])])
@@ -250,11 +249,11 @@ def test_the_largest_average_is_found(count) -> None:
                 assert highest[row] == pytest.approx(true, abs=1e-9)
 
 
-def test_wishes_that_no_set_keeps() -> None:
+def test_constraints_that_no_set_keeps() -> None:
     catalog, user = random_catalog(0, n=5)
     rows, labels = np.arange(4), np.zeros(5, np.int64)
     for k, pinned, groups in ((3, [4], []), (1, [0, 1], []), (3, [0, 1], [(labels, 1)])):
-        assert item_proof.Proof(catalog, user, k, rows, pinned, groups).run(-1.0, 10).complete
+        assert reference_proof.ReferenceProof(catalog, user, k, rows, pinned, groups).run(-1.0, 10).complete
 
 
 # --- tampered --------------------------------------------------------------------------------------------------------
@@ -275,7 +274,7 @@ def is_less(value: float, optimum: float) -> bool:
 
 
 def worse_slate(content: Content, catalog: sw.Catalog, rng: np.random.Generator) -> Lie:
-    """Honest in all but one thing: it is called optimal."""
+    """Honest in all but one thing: it is stated optimal."""
     free = np.setdiff1d(outside(content, catalog), content["exclude"])
     if not len(free):
         return None
@@ -367,7 +366,7 @@ LIES: dict[str, Callable[[Content, sw.Catalog, np.random.Generator], Lie]] = {
     "bound below the value": lambda content, catalog, rng: {"upper_bound": content["value"] - (1 + abs(content["value"])) * 10 ** rng.uniform(-7, 0)},
     "bound of minus infinity": lambda content, catalog, rng: {"upper_bound": -math.inf},
     "bound below the optimum": bound_below,
-    "called optimal": worse_slate,
+    "stated optimal": worse_slate,
     "proven without a bound": lambda content, catalog, rng: {"upper_bound": math.inf, "proven": True},
     "proven above": lambda content, catalog, rng: {"upper_bound": content["value"] + (1 + abs(content["value"])) * 10 ** rng.uniform(-5, 1)},
     "another catalogue": lambda content, catalog, rng: {"catalog": "0" * 64},
@@ -384,7 +383,7 @@ THE_PROOF_SEES = {
     "limit forgotten",
     "pin forgotten",
     "bound below the optimum",
-    "called optimal",
+    "stated optimal",
 }
 
 
@@ -438,7 +437,7 @@ def test_the_wrong_user(tmp_path: Path) -> None:
 
 def test_the_wrong_catalogue(tmp_path: Path) -> None:
     catalog, user = random_catalog(0)
-    write_slate(tmp_path / "s", best(catalog, user, wished(2)))
+    write_slate(tmp_path / "s", best(catalog, user, constraints(2)))
     for stranger in (random_catalog(1)[0], random_catalog(0, n=2)[0], random_catalog(0, heads=2)[0]):
         failed = {check.name for check in verify(tmp_path / "s", stranger).checks if not check.ok}
         assert {"catalogue", "bound"} <= failed
@@ -495,7 +494,7 @@ def test_contents_that_are_not_written(change: Content, tmp_path: Path) -> None:
 
 
 def test_a_slate_larger_than_can_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slate_file, "LIMIT", 1000)
+    monkeypatch.setattr(slate_file, "MAX_BYTES", 1000)
     with pytest.raises(InvalidInput, match=r"^slate must be at most 1,000 bytes, got "):
         write_slate(tmp_path / "s", drawn(2)[2] | {"exclude": list(range(300))})
 
@@ -525,7 +524,7 @@ def test_missing_keys_and_folders(tmp_path: Path) -> None:
         (b'{"format": "setwise slate", "version": 1, "x": 1}', "the unknown key 'x'"),
         (b"[" * 100_000, "not JSON"),
         (b"9" * 10_000, "not JSON"),
-        (b" " * (slate_file.LIMIT + 1), "more than 16,777,216 bytes"),
+        (b" " * (slate_file.MAX_BYTES + 1), "more than 16,777,216 bytes"),
     ],
 )
 def test_files_that_are_not_slates(raw: bytes, reason: str, tmp_path: Path) -> None:
@@ -540,21 +539,21 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
             read_slate(path)
 
 
-def test_another_spelling_with_the_right_digest(tmp_path: Path) -> None:
+def test_another_encoding_with_the_right_digest(tmp_path: Path) -> None:
     _, _, content = drawn(2)
     write_slate(tmp_path / "s", content)
     (tmp_path / "s").write_text(json.dumps(json.loads((tmp_path / "s").read_text())))
-    with pytest.raises(DamagedArtifact, match="not spelled as setwise spells it"):
+    with pytest.raises(DamagedArtifact, match="not encoded as setwise encodes it"):
         read_slate(tmp_path / "s")
 
 
 # --- independence ----------------------------------------------------------------------------------------------------
 
 
-def test_the_judge_never_imports_the_judged() -> None:
+def test_verification_imports_the_reference_objective_only() -> None:
     allowed = {"_validation", "errors", "model", "storage"}
     own = {"setwise.verification.slate_file", "setwise.verification.reference_proof"}
-    for module in (verify_module, slate_file, item_proof):
+    for module in (verify_module, slate_file, reference_proof):
         for node in ast.walk(ast.parse(Path(module.__file__).read_text())):
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom):

@@ -15,7 +15,7 @@ from setwise.model.catalog import Catalog
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.storage import artifact
-from setwise.verification.verify import NODES, Verification
+from setwise.verification.verify import MAX_NODES, Verification
 from setwise.verification.verify import verify as verified
 
 
@@ -24,7 +24,7 @@ def verify(
     catalog: Annotated[
         Path, typer.Option(help="The folder of the saved catalogue, or of an index or a recommender with it.")
     ],
-    nodes: int = typer.Option(NODES, min=1, help="Families of sets to look at before the bound counts as not proven."),
+    nodes: int = typer.Option(MAX_NODES, min=1, help="The most nodes of the proof of the bound."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
 ) -> None:
     """Check a saved slate: feasible, its value right, its upper bound true of every set of the whole catalogue.

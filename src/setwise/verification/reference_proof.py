@@ -1,31 +1,31 @@
-"""A proof that no feasible set of a catalogue is worth more than a number: slow, plain numpy, every item looked at.
+"""A proof that no feasible set of a catalogue is worth more than a limit: slow, plain numpy, every item considered.
 
 Let P be the pinned items. The other items have an order: by score; with several heads by the largest standardised
-score. A *family* is all feasible sets S that consist of P, of certain first members, together C, and of up to q members
-that come later; in head h these score at most M_h, the largest score of all later items. In any head the average of an
-item over S is a mixture of its average over some of S and of the scores of the others. So
+score. A *node* stands for all feasible sets S that consist of P, of certain first members, together C, and of up to q
+members later in the order; in head h these score at most M_h, the largest score of all later items. In any head the
+average of an item over S is a mixture of its average over a part of S and of the scores of the others. So
 
-    reward_i = f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds what a later member i earns,
-    left_ci  = f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds what c ∈ C earns beside i,
+    reward_i = f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds the reward of a later member i,
+    left_ci  = f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds the reward of c ∈ C beside i,
 
-and with exactly r later members R, as c earns at most the mean of left_ci over R,
+and with exactly r later members R, as the reward of c is at most the mean of left_ci over R,
 
-    F(S)  ≤  Σ_{i∈R} ( reward_i + (1/r) Σ_{c∈C} left_ci )  ≤  the r largest of these brackets, added.
+    F(S)  ≤  Σ_{i∈R} ( reward_i + (1/r) Σ_{c∈C} left_ci )  ≤  the sum of the r largest of these brackets.
 
-Where few items are left, an average is also at most the largest that any q (or q − 1) of them allow, head by head.
+With few items left, an average is also at most the largest that any q (or q − 1) of them allow, head by head.
 
-A family whose bound is at most the limit is done with. So are all of its sets with a member i for which reward_i +
-Σ_c left_ci + (the q − 1 largest positive rewards) is at most the limit: i is struck out, and M_h may fall. What is left
-is divided by the next member, until nothing is left (the proof is complete) or a feasible C is worth more (by the
-judge). Among neighbours the next member is first looked for together: the others add at most the q − 1 largest positive
-rewards of what comes after the first of them, with M_h from that first one on. Wherever the largest are added, no group
-that is limited gives more than it may.
+A node whose bound is at most the limit is pruned. So are all of its sets with a member i for which reward_i +
+Σ_c left_ci + (the q − 1 largest positive rewards) is at most the limit: i is removed, and M_h may fall. The rest is
+divided by the next member, until no node is left (the proof is complete) or the reference objective of a feasible C is
+above the limit. Neighbouring next members are first bounded together: the others add at most the q − 1 largest positive
+rewards after the first of them, with M_h from that first one on. Every sum of largest terms respects the limits of
+groups.
 
-An ordered slate is made of pairs of an item and a place; items and places are groups that give one.
+An ordered slate consists of pairs of an item and a place; items and places are groups with a limit of one.
 
 Plain doubles, nothing rounded outwards: the limit must be a little above the claim (verify.py). With ordinary scores
-and logits that little is a thousand times the rounding; logits of 10⁶ and more are uncertain by more than that, and
-there the proof is as good as the judge.
+and logits that margin is a thousand times the rounding error. With logits of 10⁶ and more the reference objective
+itself is uncertain by more than the margin, and so is the proof.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ from setwise.model.catalog import Catalog
 from setwise.model.rewards import evaluate
 from setwise.model.users import User
 
-Groups = list[tuple[NDArray[np.int64], int]]  # a label an item, −1 for none, and how many with one label there may be
+Groups = list[tuple[NDArray[np.int64], int]]  # one label per item, −1 for none; and the limit per label
 
-_DENSE = 1000  # so many later items are looked at pair by pair
+_MAX_PAIRWISE = 1000  # later items up to which every pair is considered
 _STEPS, _HUGE = 50, 1e200  # steps and weights beyond which M_h alone bounds an average
-_FEW = 4  # so many next members are looked at one by one; more are first divided into neighbours
+_MAX_SINGLE = 4  # next members that are bounded one by one; more are first divided into blocks of neighbours
 
 
 @dataclass(frozen=True)
-class End:
-    """How the proof ended: complete, with a better set (its rows and value), or neither, for want of nodes."""
+class ProofResult:
+    """The end of a proof: complete, or with a better set (its rows and value), or neither within the node limit."""
 
     complete: bool
     nodes: int
@@ -61,8 +61,8 @@ class End:
     value: float = np.nan
 
 
-class _Family(NamedTuple):
-    """Sets with these members and some of the later ones, which are numbers in the order of ``Proof``."""
+class _Node(NamedTuple):
+    """All sets with these members and some of the later ones, both numbered in the order of ``ReferenceProof``."""
 
     members: list[int]
     later: Rows
@@ -71,7 +71,7 @@ class _Family(NamedTuple):
 
 
 class _Averages(NamedTuple):
-    """What the averages of a family's items can be."""
+    """Averages, and upper bounds on averages, of the items of a node."""
 
     alone: Floats  # (H, later) avg_i(C ∪ {i})
     beside: Floats  # (members, H, later) avg_c(C ∪ {i})
@@ -79,12 +79,12 @@ class _Averages(NamedTuple):
     left_most: Floats  # (members, H, 1) no average of c is larger
 
 
-class _TooManyNodesError(Exception):
-    """The proof takes longer than allowed."""
+class _NodeLimitError(Exception):
+    """The proof needs more nodes than allowed."""
 
 
-class Proof:
-    """The pairs of an item and a place (one place where slates have no order) in order of score, and the wishes."""
+class ReferenceProof:
+    """The pairs of an item and a place (one place where slates have no order), sorted by score, and the constraints."""
 
     def __init__(self, catalog: Catalog, user: User, k: int, rows: Rows, pinned: Sequence[int], groups: Groups) -> None:
         self.catalog, self.user, self.pinned = catalog, user, list(dict.fromkeys(pinned))
@@ -115,30 +115,30 @@ class Proof:
 
     # --- the search ---
 
-    def run(self, limit: float, nodes: int) -> End:
-        """Divide families until none can hold a set that is worth more than ``limit``."""
+    def run(self, limit: float, nodes: int) -> ProofResult:
+        """Divide nodes until none can contain a set that is worth more than ``limit``."""
         self.limit, self.most_nodes, self.nodes = limit, nodes, 0
         if self._is_empty():
-            return End(True, 0)
+            return ProofResult(True, 0)
         try:
-            with np.errstate(all="ignore"):  # what overflows is not below the limit, and is divided further
+            with np.errstate(all="ignore"):  # a bound that overflows is above the limit: its node is divided
                 better = self._search()
-        except _TooManyNodesError:
-            return End(False, nodes)
+        except _NodeLimitError:
+            return ProofResult(False, nodes)
         if better is None:
-            return End(True, self.nodes)
-        return End(False, self.nodes, self.row[better].tolist(), self._worth(better))
+            return ProofResult(True, self.nodes)
+        return ProofResult(False, self.nodes, self.row[better].tolist(), self._value(better))
 
     def _search(self) -> list[int] | None:
-        """A feasible set that is worth more than the limit, or None when there is none."""
+        """A feasible set that is worth more than the limit, or None."""
         root = self._root()
-        waiting: list[Callable[[], _Family]] = [lambda: root]
-        while waiting:
-            family = waiting.pop()()
+        stack: list[Callable[[], _Node]] = [lambda: root]
+        while stack:
+            node = stack.pop()()
             self._count()
-            if self._is_feasible(family.members) and self._worth(family.members) > self.limit:
-                return family.members
-            waiting += self._divided(family)
+            if self._is_feasible(node.members) and self._value(node.members) > self.limit:
+                return node.members
+            stack += self._children(node)
         return None
 
     def _is_empty(self) -> bool:
@@ -152,97 +152,99 @@ class Proof:
     def _count(self) -> None:
         self.nodes += 1
         if self.nodes > self.most_nodes:
-            raise _TooManyNodesError
+            raise _NodeLimitError
 
     def _is_feasible(self, members: list[int]) -> bool:
-        """Limits are kept by all that is looked at; something must be there, and every pin."""
+        """Every node keeps the limits; a feasible set is not empty and contains every pinned item."""
         return bool(members) and not self._missing(members)
 
     def _missing(self, members: list[int]) -> int:
         return len(set(self.pinned) - set(self.row[members].tolist()))
 
-    def _worth(self, members: list[int]) -> float:
+    def _value(self, members: list[int]) -> float:
         places = self.place[members] if self.ordered else None
         return objective.set_value(self.catalog, self.user, self.row[members], places)
 
-    # --- families ---
+    # --- nodes ---
 
-    def _root(self) -> _Family:
-        """Every set. Pinned items are members from the start, unless they have places still to be chosen."""
+    def _root(self) -> _Node:
+        """The node of all sets. Pinned items are members, unless their places are still to be chosen."""
         weight, average = np.full(self.score.shape, -np.inf), np.zeros(self.score.shape)
         sink = self.catalog.sink
         if sink is not None:
             weight = np.einsum("ihd,hd->hi", self.query, sink.key.astype(np.float64))
             average += np.einsum("hd,hd->h", sink.value.astype(np.float64), self.user.heads)[:, None]
-        self.all = family = _Family([], np.arange(len(self.row)), weight, average)
+        self.all = node = _Node([], np.arange(len(self.row)), weight, average)
         for row in [] if self.ordered else self.pinned:
             at = int(np.flatnonzero(self.row == row)[0])
-            family = self._with(family, at, family.later != at)
-        return family
+            node = self._with(node, at, node.later != at)
+        return node
 
-    def _with(self, family: _Family, member: int, stay: NDArray[np.bool_]) -> _Family:
-        """The sets of ``family`` with one more member, later ones being those that ``stay`` and may still join."""
-        members = [*family.members, member]
+    def _with(self, node: _Node, member: int, stay: NDArray[np.bool_]) -> _Node:
+        """The sets of ``node`` with one more member; later items are those in ``stay`` that may still be added."""
+        members = [*node.members, member]
         for label, most in self.groups:
-            stay = stay & (_room(label, most, members, family.later) > 0)
-        later = family.later[stay]
+            stay = stay & (_room(label, most, members, node.later) > 0)
+        later = node.later[stay]
         logit = np.einsum("ihd,hd->hi", self.query[later], self.key[member])
         score = self.score[:, member, None]
-        return _Family(members, later, *_joined(family.weight[:, stay], family.average[:, stay], logit, score))
+        return _Node(members, later, *_with_item(node.weight[:, stay], node.average[:, stay], logit, score))
 
-    def _divided(self, family: _Family) -> list[Callable[[], _Family]]:
-        """The parts of a family, by next member, that may hold a set above the limit; the most promising last."""
-        q = self.k - len(family.members)
-        if not 0 < q >= self._missing(family.members):
+    def _children(self, node: _Node) -> list[Callable[[], _Node]]:
+        """The children of a node, by next member, that may contain a set above the limit; the best last."""
+        q = self.k - len(node.members)
+        if not 0 < q >= self._missing(node.members):
             return []
-        known, sharp = self._averages(family), False
-        while len(family.later):
-            cap = self.score[:, family.later].max(axis=1, keepdims=True) if q > 1 else -np.inf
-            reward, left = self._earned(family, known, cap)
-            sizes = range(1, min(q, len(family.later)) + 1)
-            if all(self._largest(family, reward + left / size, size) <= self.limit for size in sizes):
+        known, tight = self._averages(node), False
+        while len(node.later):
+            cap = self.score[:, node.later].max(axis=1, keepdims=True) if q > 1 else -np.inf
+            reward, left = self._reward_bounds(node, known, cap)
+            sizes = range(1, min(q, len(node.later)) + 1)
+            if all(self._sum_of_largest(node, reward + left / size, size) <= self.limit for size in sizes):
                 return []
-            hope = ~(reward + left + self._largest(family, np.maximum(reward, 0.0), q - 1) <= self.limit)
-            if not hope.all():
-                family = _Family(family.members, family.later[hope], family.weight[:, hope], family.average[:, hope])
-                known = _Averages(known.alone[:, hope], known.beside[:, :, hope], known.most[:, hope], known.left_most)
-            elif not sharp and q > 1 and len(family.later) <= _DENSE:
-                known, sharp = self._sharpened(family, known, q), True
+            possible = ~(reward + left + self._sum_of_largest(node, np.maximum(reward, 0.0), q - 1) <= self.limit)
+            if not possible.all():
+                node = _Node(node.members, node.later[possible], node.weight[:, possible], node.average[:, possible])
+                known = _Averages(
+                    known.alone[:, possible], known.beside[:, :, possible], known.most[:, possible], known.left_most
+                )
+            elif not tight and q > 1 and len(node.later) <= _MAX_PAIRWISE:
+                known, tight = self._tightened(node, known, q), True
             else:
-                return self._parts(family, known, q)
+                return self._parts(node, known, q)
         return []
 
-    def _parts(self, family: _Family, known: _Averages, q: int) -> list[Callable[[], _Family]]:
-        later, score = family.later, self.score[:, family.later]
+    def _parts(self, node: _Node, known: _Averages, q: int) -> list[Callable[[], _Node]]:
+        later, score = node.later, self.score[:, node.later]
         most = np.maximum.accumulate(score[:, ::-1], axis=1)[:, ::-1]  # from each later item on
         after = np.concatenate([most[:, 1:], np.full((len(score), 1), -np.inf)], axis=1)
-        reward, left = self._earned(family, known, after if q > 1 else -np.inf)
-        hopeful, blocks = [], [(0, len(later))]
+        reward, left = self._reward_bounds(node, known, after if q > 1 else -np.inf)
+        possible, blocks = [], [(0, len(later))]
         while blocks:
             first, end = blocks.pop()
             self._count()
-            worth = reward[first:end] + left[first:end] + self._others(family, known, most, first, q)
+            worth = reward[first:end] + left[first:end] + self._bound_of_others(node, known, most, first, q)
             near = first + np.flatnonzero(~(worth <= self.limit))
-            if len(near) > _FEW:
+            if len(near) > _MAX_SINGLE:
                 middle = int(near[len(near) // 2])
                 blocks += [(int(near[0]), middle), (middle, int(near[-1]) + 1)]
             else:
-                hopeful += near.tolist()
-        hopeful.sort(key=lambda at: reward[at] + left[at])
-        return [partial(self._with, family, int(later[at]), np.arange(len(later)) > at) for at in hopeful]
+                possible += near.tolist()
+        possible.sort(key=lambda at: reward[at] + left[at])
+        return [partial(self._with, node, int(later[at]), np.arange(len(later)) > at) for at in possible]
 
-    # --- what members earn at most ---
+    # --- bounds on rewards ---
 
-    def _averages(self, family: _Family) -> _Averages:
-        members, later = family.members, family.later
+    def _averages(self, node: _Node) -> _Averages:
+        members, later = node.members, node.later
         score, key = self.score[:, later], self.key[later]
         own = np.einsum("ihd,ihd->hi", self.query[later], key)
-        alone = _joined(family.weight, family.average, own, score)[1]
+        alone = _with_item(node.weight, node.average, own, score)[1]
         beside = np.empty((len(members), *score.shape))
         for number, member in enumerate(members):
             weight, average = self._of_member(members, member)
             logit = np.einsum("hd,ihd->hi", self.query[member], key)
-            beside[number] = _joined(weight[:, None], average[:, None], logit, score)[1]
+            beside[number] = _with_item(weight[:, None], average[:, None], logit, score)[1]
         return _Averages(alone, beside, np.full_like(alone, np.inf), np.full((*beside.shape[:2], 1), np.inf))
 
     def _of_member(self, members: list[int], member: int) -> tuple[Floats, Floats]:
@@ -250,32 +252,32 @@ class Proof:
         weight, average = self.all.weight[:, member], self.all.average[:, member]
         for other in members:
             logit = np.einsum("hd,hd->h", self.query[member], self.key[other])
-            weight, average = _joined(weight, average, logit, self.score[:, other])
+            weight, average = _with_item(weight, average, logit, self.score[:, other])
         return weight, average
 
-    def _sharpened(self, family: _Family, known: _Averages, q: int) -> _Averages:
-        """The largest averages that q later members allow: exact in each head, but every pair of items is looked at."""
-        members, later = family.members, family.later
+    def _tightened(self, node: _Node, known: _Averages, q: int) -> _Averages:
+        """The largest averages that q later members allow: exact in each head, at the cost of every pair of items."""
+        members, later = node.members, node.later
         query, key, score = self.query[later], self.key[later], self.score[:, later]
         own = np.einsum("ihd,ihd->hi", query, key)
-        total = _joined(family.weight, family.average, own, score)[0]
+        total = _with_item(node.weight, node.average, own, score)[0]
         most, left_most = np.empty_like(known.most), np.empty_like(known.left_most)
         for h in range(len(score)):
             weight = np.exp(query[:, h] @ key[:, h].T - total[h, :, None])
             np.fill_diagonal(weight, 0.0)
-            most[h] = _highest(known.alone[h], weight, score[h], q - 1)
+            most[h] = _largest_averages(known.alone[h], weight, score[h], q - 1)
         for number, member in enumerate(members):
             weight, average = self._of_member(members, member)
             for h in range(len(score)):
                 beside = np.exp(key[:, h] @ self.query[member, h] - weight[h])
-                left_most[number, h] = _highest(average[h, None], beside[None], score[h], q)
+                left_most[number, h] = _largest_averages(average[h, None], beside[None], score[h], q)
         return known._replace(most=most, left_most=left_most)
 
-    def _earned(self, family: _Family, known: _Averages, cap: Floats | float) -> tuple[Floats, Floats]:
-        """reward_i and Σ_c left_ci for the later items, when those after them score at most ``cap`` (H, 1 or later)."""
-        reward = self._rewards(family.later, np.minimum(np.maximum(known.alone, cap), known.most).sum(axis=0))
-        left = np.zeros(len(family.later))
-        for member, beside, most in zip(family.members, known.beside, known.left_most, strict=True):
+    def _reward_bounds(self, node: _Node, known: _Averages, cap: Floats | float) -> tuple[Floats, Floats]:
+        """reward_i and Σ_c left_ci of the later items; items after them score at most ``cap`` (H, 1 or later)."""
+        reward = self._rewards(node.later, np.minimum(np.maximum(known.alone, cap), known.most).sum(axis=0))
+        left = np.zeros(len(node.later))
+        for member, beside, most in zip(node.members, known.beside, known.left_most, strict=True):
             f = self.catalog.rewards[self.reward_class[member]]
             left += f.value(self.base[member] + np.minimum(np.maximum(beside, cap), most).sum(axis=0))
         return reward, left
@@ -283,45 +285,45 @@ class Proof:
     def _rewards(self, items: Rows, attended: Floats) -> Floats:
         return evaluate(self.catalog.rewards, self.reward_class[items], self.base[items] + attended)
 
-    def _others(self, family: _Family, known: _Averages, most: Floats, first: int, q: int) -> float:
-        """What members after the next one add at most, if the next one is not before ``first``."""
+    def _bound_of_others(self, node: _Node, known: _Averages, most: Floats, first: int, q: int) -> float:
+        """A bound on the rewards of the members after the next one, if the next one is not before ``first``."""
         attended = np.minimum(np.maximum(known.alone, most[:, first, None]), known.most)
-        reward = self._rewards(family.later, attended.sum(axis=0))
+        reward = self._rewards(node.later, attended.sum(axis=0))
         reward[: first + 1] = 0.0
-        return self._largest(family, np.maximum(reward, 0.0), q - 1)
+        return self._sum_of_largest(node, np.maximum(reward, 0.0), q - 1)
 
-    def _largest(self, family: _Family, worth: Floats, count: int) -> float:
-        """The sum of the ``count`` largest, or of all if they are fewer; the least that any one limit leaves of it."""
+    def _sum_of_largest(self, node: _Node, worth: Floats, count: int) -> float:
+        """The sum of the ``count`` largest (or of all, if fewer); the smallest such sum over the single limits."""
         if np.isnan(worth).any():
             return np.nan
         count = min(count, len(worth))
         sums = [np.partition(worth, len(worth) - count)[len(worth) - count :].sum() if count else 0.0]
         order = np.argsort(-worth, kind="stable") if self.groups else None
         for label, most in self.groups:
-            mine = label[family.later][order]
-            room = _room(label, most, family.members, family.later)[order]
+            mine = label[node.later][order]
+            room = _room(label, most, node.members, node.later)[order]
             by_label = np.argsort(mine, kind="stable")
             first = np.searchsorted(mine[by_label], mine[by_label])
             number = np.empty(len(mine), np.intp)
-            number[by_label] = np.arange(len(mine)) - first  # the how-maniest of its label, best first
+            number[by_label] = np.arange(len(mine)) - first  # rank within its label, best first
             sums.append(worth[order][(number < room) | (mine < 0)][:count].sum())
         return float(min(sums))
 
 
-def _joined(weight: Floats, average: Floats, logit: Floats, score: Floats) -> tuple[Floats, Floats]:
-    """Log-sum-exp and average when one more item with this logit and this score is attended to."""
+def _with_item(weight: Floats, average: Floats, logit: Floats, score: Floats) -> tuple[Floats, Floats]:
+    """Log-sum-exp and average with one more attended item of this logit and this score."""
     total = np.logaddexp(weight, logit)
     return total, average + np.exp(logit - total) * (score - average)
 
 
-def _highest(average: Floats, weight: Floats, score: Floats, count: int) -> Floats:
-    """The largest average of each row when up to ``count`` items join, weighing so much beside 1 for what is there.
+def _largest_averages(average: Floats, weight: Floats, score: Floats, count: int) -> Floats:
+    """The largest average of each row with up to ``count`` more items, of these weights relative to the present sum.
 
-    α is reached if some items have Σ w_j (s_j − α) ≥ α − average, best the ``count`` largest positive terms; their
-    average is the next α (Dinkelbach), until it no longer grows. Beside a weight w the terms of the others are known to
-    w·2⁻⁵² times the scores only, and α is raised by as much.
+    An average of α is reached if some items have Σ w_j (s_j − α) ≥ α − average; the best are the ``count`` largest
+    positive terms. Their average is the next α (Dinkelbach), until it no longer grows. Beside a weight w the terms of
+    the others are accurate to w·2⁻⁵² times the scores only, and α is raised by as much.
     """
-    wide = ~(weight.max(axis=1) < _HUGE)  # no telling the rest apart beside such a weight
+    wide = ~(weight.max(axis=1) < _HUGE)  # the other weights are below rounding beside such a weight
     weight, best, count = np.where(wide[:, None], 0.0, weight), average, min(count, len(score))
     for _ in range(_STEPS if count else 0):
         gain = weight * (score - best[:, None])

@@ -1,18 +1,18 @@
-"""A slate on disk: what was asked, what was answered and what is claimed of it, in one JSON file.
+"""A slate on disk: the query, the slate and the claims about it, in one JSON file.
 
     format, version      "setwise slate", 1
     catalog              the digest of the catalogue that the rows belong to
     user                 {"heads": [[…]], "base": […] or null}
-    k, exclude, include, where, at_most          the wishes; exclude and include are rows
+    k, exclude, include, where, at_most          the constraints; exclude and include are rows
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
     digest               sha256 of the canonical JSON of all the rest
 
-There is one spelling of every content, a key a line, and a file must be byte for byte that: a changed byte is seen even
-where it changes nothing. Floats are written by ``repr`` and come back bit for bit; infinities are the texts "inf" and
-"-inf". JSON has no tuples, so a condition of ``where`` is a value, a range [low, high] or {"one of": [values]}.
+Every content has one encoding, a key per line, and a file must equal it byte for byte: every changed byte is detected.
+Floats are written by ``repr`` and read back bit for bit; infinities are the texts "inf" and "-inf". JSON has no tuples,
+so a condition of ``where`` is a value, a range [low, high] or {"one of": [values]}.
 
-The digest finds accidents. Whoever knows the format can write another digest: that is what verify.py is for.
+The digest detects damage, not forgery: anyone can compute the digest of a changed file. verify.py checks the claims.
 """
 
 from __future__ import annotations
@@ -31,50 +31,50 @@ import numpy as np
 from setwise.errors import DamagedArtifact, InvalidInput
 
 FORMAT, VERSION = "setwise slate", 1
-LIMIT = 16 << 20  # bytes; a larger file is not one of ours
+MAX_BYTES = 16 << 20  # no slate file is larger
 _ONE_OF = "one of"
 
 
 def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Write ``content``, everything but the digest, replacing atomically what ``path`` held.
+    """Write ``content``, all keys but the digest, to ``path``, replacing an existing file atomically.
 
-    Arrays and numpy numbers are welcome; ``where`` is as ``Index.candidates`` takes it.
+    Arrays and numpy numbers are allowed; ``where`` has the form of ``Index.candidates``.
     """
     try:
         form = _to_json({"format": FORMAT, "version": VERSION} | dict(content))
-        wrong = _first_fault(form)
-        raw = b"" if wrong else _spelled(form)
+        wrong = _first_defect(form)
+        raw = b"" if wrong else _encoded(form)
     except (TypeError, ValueError, AttributeError, RecursionError) as error:
         wrong = f"something that cannot be written ({error})"
     if wrong:
         raise InvalidInput("slate", "a content with the keys of slate_file.py", wrong, "correct the content")
-    if len(raw) > LIMIT:
-        raise InvalidInput("slate", f"at most {LIMIT:,} bytes", f"{len(raw):,}", "exclude fewer rows by name")
+    if len(raw) > MAX_BYTES:
+        raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", "exclude fewer rows by name")
     _replace(Path(path), raw)
 
 
 def read_slate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The content of a slate file, checked: numbers as floats, ``where`` as ``Index.candidates`` takes it."""
+    """The checked content of a slate file: numbers as floats, ``where`` in the form of ``Index.candidates``."""
     path = Path(path)
     try:
         with path.open("rb") as file:
-            raw = file.read(LIMIT + 1)
+            raw = file.read(MAX_BYTES + 1)
     except OSError as error:
         raise DamagedArtifact(path, f"the file cannot be read ({error.strerror})") from None
-    if len(raw) > LIMIT:
-        raise DamagedArtifact(path, f"there are more than {LIMIT:,} bytes")
-    form, digest = _parsed(path, raw)
-    wrong = _first_fault(form)
+    if len(raw) > MAX_BYTES:
+        raise DamagedArtifact(path, f"there are more than {MAX_BYTES:,} bytes")
+    form, digest = _parse(path, raw)
+    wrong = _first_defect(form)
     if wrong:
         raise DamagedArtifact(path, f"the slate has {wrong}")
     if digest != _digest(form):
         raise DamagedArtifact(path, "the content does not match its digest")
-    if raw != _spelled(form):
-        raise DamagedArtifact(path, "the content is not spelled as setwise spells it")
+    if raw != _encoded(form):
+        raise DamagedArtifact(path, "the content is not encoded as setwise encodes it")
     return _from_json(form) | {"digest": digest}
 
 
-def _parsed(path: Path, raw: bytes) -> tuple[dict[str, Any], Any]:
+def _parse(path: Path, raw: bytes) -> tuple[dict[str, Any], Any]:
     """The JSON object without its digest, and the digest."""
     try:
         form = json.loads(raw.decode(), parse_constant=_refuse_constant)
@@ -92,7 +92,7 @@ def _refuse_constant(name: str) -> float:
     raise ValueError(name)
 
 
-# --- the one spelling ------------------------------------------------------------------------------------------------
+# --- encoding ---
 
 
 def _digest(form: Mapping[str, Any]) -> str:
@@ -100,14 +100,14 @@ def _digest(form: Mapping[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _spelled(form: Mapping[str, Any]) -> bytes:
+def _encoded(form: Mapping[str, Any]) -> bytes:
     whole = {key: form[key] for key in _KEYS} | {"digest": _digest(form)}
     lines = (f'"{key}": {json.dumps(part, sort_keys=True, ensure_ascii=False)}' for key, part in whole.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
 def _replace(path: Path, raw: bytes) -> None:
-    """A draft beside the file, flushed, then one rename."""
+    """Write a temporary file in the same folder, flush it to disk, and rename it."""
     draft = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
         with draft.open("xb") as file:
@@ -126,7 +126,7 @@ def _replace(path: Path, raw: bytes) -> None:
         os.close(folder)
 
 
-# --- what each key must hold, as JSON --------------------------------------------------------------------------------
+# --- the JSON type of each key ---
 
 
 def _is_count(part: Any) -> bool:
@@ -189,8 +189,8 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 }  # fmt: skip
 
 
-def _first_fault(form: Mapping[str, Any]) -> str | None:
-    """What is wrong with a content, if anything is."""
+def _first_defect(form: Mapping[str, Any]) -> str | None:
+    """The first defect of a content, or None."""
     for key in form:
         if key not in _KEYS:
             return f"the unknown key {key!r}"
@@ -202,7 +202,7 @@ def _first_fault(form: Mapping[str, Any]) -> str | None:
     return None
 
 
-# --- to JSON and back ------------------------------------------------------------------------------------------------
+# --- to JSON and back ---
 
 
 def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,7 +220,7 @@ def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(part: Any) -> Any:
-    """Numpy's arrays and numbers, tuples and mappings as what JSON knows."""
+    """Numpy arrays and numbers, tuples and mappings as JSON types."""
     if isinstance(part, (np.ndarray, np.generic)):
         return part.tolist()
     if isinstance(part, Mapping):
@@ -229,7 +229,7 @@ def _plain(part: Any) -> Any:
 
 
 def _floats(part: Any) -> Any:
-    """Whole numbers among vectors as floats."""
+    """The whole numbers of a vector as floats."""
     if isinstance(part, list):
         return [_floats(one) for one in part]
     return float(part) if type(part) is int else part

@@ -1,11 +1,12 @@
-"""Is a saved slate what it claims to be? Checked by code that shares nothing with what made it.
+"""Verify a saved slate with code that shares nothing with the recommender but the reference objective.
 
-Feasibility is read off the catalogue, value and rewards are the judge's (objective.py), and that no feasible set of the
-whole catalogue is worth more than ``upper_bound`` is proven once more, slowly and item by item (item_proof.py).
+Feasibility is checked against the catalogue, value and rewards against the reference objective (objective.py). That no
+feasible set of the whole catalogue is worth more than ``upper_bound`` is proven again, slowly and item by item
+(reference_proof.py).
 
-Numbers may differ from the judge's by 1e-9 of Σ |f_i|, the sum of the slate's rewards in size; a slate that is called
-optimal may be 1e-8 of it below its bound. The bound that is proven is the one claimed plus 1e-9 of its own size or of
-Σ |f_i|, whichever is larger.
+Numbers may differ from the reference by 1e-9 of Σ |f_i|, the sum of the absolute rewards of the slate. A slate that is
+stated to be optimal may be 1e-8 of that below its bound. The proven bound is the claimed one plus 1e-9 of its own
+absolute value or of Σ |f_i|, whichever is larger.
 """
 
 from __future__ import annotations
@@ -26,19 +27,19 @@ from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
-from setwise.verification.reference_proof import Proof
+from setwise.verification.reference_proof import ReferenceProof
 from setwise.verification.slate_file import read_slate
 
-Verdict = tuple[bool, str]
+Outcome = tuple[bool, str]
 
-WITHIN = 1e-9  # relative to Σ |f_i|: how far numbers may be from the judge's
-OPTIMAL_WITHIN = 1e-8  # likewise: how far above a slate that is called optimal its bound may be
-NODES = 20_000  # families looked at before the proof is given up
+TOLERANCE = 1e-9  # relative to Σ |f_i|: how far numbers may be from the reference
+OPTIMAL_TOLERANCE = 1e-8  # likewise: how far a slate that is stated to be optimal may be below its bound
+MAX_NODES = 20_000  # of the proof
 
 
 @dataclass(frozen=True)
 class Check:
-    """One question about the slate, and the answer in a sentence."""
+    """One check of the slate, with its result in a sentence."""
 
     name: str
     ok: bool
@@ -47,7 +48,7 @@ class Check:
 
 @dataclass(frozen=True)
 class Verification:
-    """All checks; ``value`` is the judge's (NaN where it could not be computed), ``upper_bound`` the one claimed."""
+    """All checks; ``value`` is the reference value (NaN if not computable), ``upper_bound`` the claimed one."""
 
     checks: tuple[Check, ...]
     value: float
@@ -60,170 +61,171 @@ class Verification:
 
 
 def verify(
-    path: str | os.PathLike[str], catalog: Catalog, user: ArrayLike | User | None = None, nodes: int = NODES
+    path: str | os.PathLike[str], catalog: Catalog, user: ArrayLike | User | None = None, nodes: int = MAX_NODES
 ) -> Verification:
-    """Check the slate saved in ``path`` against the catalogue and, when one is given, the user it is meant for.
+    """Check the slate saved in ``path`` against the catalogue and, if given, the user it was made for.
 
-    A file that is damaged or no slate is refused by an error. ``nodes`` limits the proof of the bound; each costs a
-    pass over the items.
+    Raises DamagedArtifact for a file that is damaged or not a slate. ``nodes`` limits the proof of the bound; each node
+    costs a pass over the items.
     """
     claim = _Claim(read_slate(path), catalog, user, whole_number("nodes", nodes))
-    with np.errstate(all="ignore"):  # rewards may be infinite; what comes of it fails its check
-        checks = tuple(_answer(claim, question) for question in QUESTIONS)
-        return Verification(checks, claim.total if _answer(claim, "judge").ok else math.nan, claim.slate["upper_bound"])
+    with np.errstate(all="ignore"):  # rewards may be infinite; the checks then fail
+        checks = tuple(_run_check(claim, name) for name in CHECKS)
+        value = claim.reference_value if _run_check(claim, "evaluable").ok else math.nan
+        return Verification(checks, value, claim.slate["upper_bound"])
 
 
-QUESTIONS = ("file", "catalogue", "user", "ids", "feasible", "value", "order", "above", "proven", "bound")
+CHECKS = ("file", "catalogue", "user", "ids", "feasible", "value", "order", "above", "proven", "bound")
 
 
-def _answer(claim: _Claim, question: str) -> Check:
+def _run_check(claim: _Claim, name: str) -> Check:
     try:
-        ok, sentence = getattr(claim, question)()
+        ok, sentence = getattr(claim, name)()
     except InvalidInput as error:
         ok, sentence = False, str(error)
-    return Check(question, bool(ok), sentence)
+    return Check(name, bool(ok), sentence)
 
 
 class _Claim:
-    """A slate file beside the catalogue; a method a question."""
+    """A slate file and the catalogue; one method per check."""
 
     def __init__(self, slate: dict[str, Any], catalog: Catalog, user: ArrayLike | User | None, nodes: int) -> None:
         self.slate, self.catalog, self.given, self.nodes = slate, catalog, user, nodes
 
     @cached_property
-    def who(self) -> User:
+    def slate_user(self) -> User:
         """The user of the file."""
         return self.catalog.user(User(**self.slate["user"]))
 
     @cached_property
-    def judged(self) -> Floats:
-        """The judge's rewards, in the order of the slate."""
-        return objective.item_rewards(self.catalog, self.who, self.slate["indices"], self.slate["positions"])
+    def reference_rewards(self) -> Floats:
+        """The rewards by the reference objective, in the order of the slate."""
+        return objective.item_rewards(self.catalog, self.slate_user, self.slate["indices"], self.slate["positions"])
 
     @cached_property
-    def total(self) -> float:
-        """F(S), the judge's."""
-        return objective.set_value(self.catalog, self.who, self.slate["indices"], self.slate["positions"])
+    def reference_value(self) -> float:
+        """F(S) by the reference objective."""
+        return objective.set_value(self.catalog, self.slate_user, self.slate["indices"], self.slate["positions"])
 
     @cached_property
-    def size(self) -> float:
+    def scale(self) -> float:
         """Σ |f_i|."""
-        return float(np.abs(self.judged).sum())
+        return float(np.abs(self.reference_rewards).sum())
 
-    def judge(self) -> Verdict:
-        """Whether there is a value at all."""
-        return True, f"the value is {self.total:.9g}"
+    def evaluable(self) -> Outcome:
+        """Whether the reference objective can be computed."""
+        return True, f"the value is {self.reference_value:.9g}"
 
-    def file(self) -> Verdict:
-        """Whether the content matches its digest, which reading has established."""
+    def file(self) -> Outcome:
+        """Whether the content matches its digest; ``read_slate`` has checked it."""
         return True, f"the file matches its digest {self.slate['digest'][:12]}…"
 
-    def catalogue(self) -> Verdict:
+    def catalogue(self) -> Outcome:
         """Whether the slate is about this catalogue."""
         theirs, ours = self.slate["catalog"], self.catalog.digest
         if theirs != ours:
             return False, f"the slate is about another catalogue ({theirs[:12]}…, not {ours[:12]}…)"
         return True, f"the catalogue is the one with digest {ours[:12]}…"
 
-    def user(self) -> Verdict:
+    def user(self) -> Outcome:
         """Whether the slate is for this user."""
         if self.given is None:
-            return True, f"a user with {len(self.who.heads)} heads fits the catalogue; none was given to compare"
-        given = self.catalog.user(self.given)
-        same = np.array_equal(given.heads, self.who.heads) and np.array_equal(
-            np.zeros(0) if given.base is None else given.base, np.zeros(0) if self.who.base is None else self.who.base
-        )
+            return True, f"a user with {len(self.slate_user.heads)} heads fits the catalogue; none was given to compare"
+        given, own = self.catalog.user(self.given), self.slate_user
+        mine, theirs = (np.zeros(0) if user.base is None else user.base for user in (own, given))
+        same = np.array_equal(given.heads, own.heads) and np.array_equal(mine, theirs)
         return same, "the user is the one given" if same else "the slate is for another user than the one given"
 
-    def ids(self) -> Verdict:
-        """Whether the ids shown are those of the rows."""
+    def ids(self) -> Outcome:
+        """Whether the ids eligible are those of the rows."""
         right = self.catalog.ids[self.catalog.items(self.slate["indices"])].tolist()
         if self.slate["items"] != right:
             return False, "the ids are not those of the rows"
         return True, f"{len(right)} ids are those of the rows"
 
-    def feasible(self) -> Verdict:
-        """Whether the slate keeps every wish."""
-        fault = next(self._broken_wishes(), None)
+    def feasible(self) -> Outcome:
+        """Whether the slate keeps every constraint."""
+        fault = next(self._broken_constraints(), None)
         return fault is None, fault or f"the slate has {len(self.slate['indices'])} of at most {self.slate['k']} items"
 
-    def _broken_wishes(self) -> Iterator[str]:
+    def _broken_constraints(self) -> Iterator[str]:
         slate, rows = self.slate, self.catalog.items(self.slate["indices"]).tolist()
         if not 1 <= len(rows) <= slate["k"]:
             yield f"the slate has {len(rows)} items, not 1 to {slate['k']}"
         places = slate["positions"]
         if (places is None) != (self.catalog.positions is None):
-            yield "places must be there exactly when the catalogue orders its slates"
+            yield "a slate has places exactly when the catalogue has positions"
         if places is not None and (len(set(places)) < len(rows) or len(places) != len(rows)):
             yield "every item must have a place of its own"
         if set(rows) & set(slate["exclude"]):
             yield "an excluded item is in the slate"
         if not set(slate["include"]) <= set(rows):
             yield "a pinned item is not in the slate"
-        if not _shown(self.catalog, [], slate["where"])[rows].all():
+        if not _eligible(self.catalog, [], slate["where"])[rows].all():
             yield "an item does not meet the filter"
         for name, limit in slate["at_most"].items():
             label = _labels(self.catalog.attributes[name])[rows]
             if label[label >= 0].size and np.bincount(label[label >= 0]).max() > limit:
                 yield f"more than {limit} items have the same '{name}'"
 
-    def value(self) -> Verdict:
-        """Whether value and rewards are the judge's."""
+    def value(self) -> Outcome:
+        """Whether value and rewards are those of the reference objective."""
         rewards = self.slate["rewards"]
-        if len(rewards) != len(self.judged):
-            return False, f"there are {len(rewards)} rewards for {len(self.judged)} items"
-        if not all(self._close(mine, judged) for mine, judged in zip(rewards, self.judged.tolist(), strict=True)):
-            return False, "a reward is not the judge's"
-        if not self._close(self.slate["value"], self.total):
-            return False, f"the value is {self.total:.9g}, not {self.slate['value']:.9g}"
-        return True, f"value {self.total:.9g} and rewards are the judge's"
+        if len(rewards) != len(self.reference_rewards):
+            return False, f"there are {len(rewards)} rewards for {len(self.reference_rewards)} items"
+        if not all(map(self._close, rewards, self.reference_rewards.tolist())):
+            return False, "a reward differs from the reference objective"
+        if not self._close(self.slate["value"], self.reference_value):
+            return False, f"the value is {self.reference_value:.9g}, not {self.slate['value']:.9g}"
+        return True, f"value {self.reference_value:.9g} and rewards are those of the reference objective"
 
-    def _close(self, mine: float, judged: float, within: float = WITHIN) -> bool:
-        return mine == judged or (math.isfinite(self.size) and abs(mine - judged) <= within * self.size)
+    def _close(self, claimed: float, reference: float, tolerance: float = TOLERANCE) -> bool:
+        difference = abs(claimed - reference)
+        return claimed == reference or (math.isfinite(self.scale) and difference <= tolerance * self.scale)
 
-    def order(self) -> Verdict:
+    def order(self) -> Outcome:
         """Whether the slate is in order: best first, or by place."""
         places = self.slate["positions"]
         if places is not None:
             rises = places == sorted(places)
             return rises, f"the items are {'' if rises else 'not '}listed by place"
-        falls = bool((self.judged[1:] <= self.judged[:-1] + WITHIN * self.size).all())
+        falls = bool((self.reference_rewards[1:] <= self.reference_rewards[:-1] + TOLERANCE * self.scale).all())
         return falls, "the items are listed best first" if falls else "a better item is listed later"
 
-    def above(self) -> Verdict:
+    def above(self) -> Outcome:
         """Whether the claimed bound is above the value."""
         bound = self.slate["upper_bound"]
-        ok = bound >= self.total or self._close(bound, self.total)
+        ok = bound >= self.reference_value or self._close(bound, self.reference_value)
         return ok, f"the upper bound {bound:.9g} is {'not below' if ok else 'below'} the value"
 
-    def proven(self) -> Verdict:
-        """Whether a slate called optimal reaches its bound."""
+    def proven(self) -> Outcome:
+        """Whether a slate that is stated to be optimal reaches its bound."""
         if not self.slate["proven"]:
-            return True, "the slate is not called optimal"
-        ok = self._close(self.slate["upper_bound"], self.total, OPTIMAL_WITHIN)
-        return ok, "the slate is called optimal and " + ("reaches its bound" if ok else "is below its bound")
+            return True, "the slate is not stated to be optimal"
+        ok = self._close(self.slate["upper_bound"], self.reference_value, OPTIMAL_TOLERANCE)
+        return ok, "the slate is stated to be optimal and " + ("reaches its bound" if ok else "is below its bound")
 
-    def bound(self) -> Verdict:
+    def bound(self) -> Outcome:
         """Whether no feasible set of the catalogue exceeds the claimed bound."""
-        bound, size = self.slate["upper_bound"], self.size
+        bound, size = self.slate["upper_bound"], self.scale
         if bound == math.inf:
-            return True, "an infinite bound promises nothing"
+            return True, "an infinite bound claims nothing"
         if not self.catalogue()[0]:
             return False, "the bound is about another catalogue"
         if not math.isfinite(bound) or not math.isfinite(size):
             return False, "a finite bound on infinite rewards cannot be proven"
-        limit = bound + WITHIN * max(abs(bound), size)
-        if self.feasible()[0] and self.total > limit:
-            return False, f"refuted: the slate itself is worth {self.total:.9g}"
+        limit = bound + TOLERANCE * max(abs(bound), size)
+        if self.feasible()[0] and self.reference_value > limit:
+            return False, f"refuted: the slate itself is worth {self.reference_value:.9g}"
         return self._proof(bound, limit)
 
-    def _proof(self, bound: float, limit: float) -> Verdict:
+    def _proof(self, bound: float, limit: float) -> Outcome:
         slate, columns = self.slate, self.catalog.attributes
-        shown = np.flatnonzero(_shown(self.catalog, slate["exclude"], slate["where"]))
+        eligible = np.flatnonzero(_eligible(self.catalog, slate["exclude"], slate["where"]))
         groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in slate["at_most"].items()]
-        if not len(shown):
-            return True, "no set keeps every wish, so none exceeds the bound"
-        proof = Proof(self.catalog, self.who, slate["k"], shown, slate["include"], groups)
+        if not len(eligible):
+            return True, "no set keeps every constraint, so none exceeds the bound"
+        proof = ReferenceProof(self.catalog, self.slate_user, slate["k"], eligible, slate["include"], groups)
         end = proof.run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
@@ -232,19 +234,19 @@ class _Claim:
         return True, f"no feasible set exceeds {bound:.9g}, proven again with {end.nodes:,} nodes"
 
 
-# --- wishes ----------------------------------------------------------------------------------------------------------
+# --- constraints ---
 
 
-def _shown(catalog: Catalog, exclude: list[int], where: dict[str, Any] | None) -> NDArray[np.bool_]:
+def _eligible(catalog: Catalog, exclude: list[int], where: dict[str, Any] | None) -> NDArray[np.bool_]:
     """Which items are neither excluded nor filtered out."""
-    shown = np.ones(len(catalog), bool)
+    eligible = np.ones(len(catalog), bool)
     if exclude and max(exclude) >= len(catalog):
         must = f"rows of the catalogue, 0 to {len(catalog) - 1}"
         raise InvalidInput("exclude", must, max(exclude), "check that slate and catalogue belong together")
-    shown[exclude] = False
+    eligible[exclude] = False
     for name, condition in (where or {}).items():
-        shown &= _meets(name, catalog.attributes[name], condition)
-    return shown
+        eligible &= _meets(name, catalog.attributes[name], condition)
+    return eligible
 
 
 def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
