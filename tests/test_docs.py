@@ -86,7 +86,7 @@ FILE_NAME = re.compile(r"`((?:src/setwise|tests|experiments|benchmarks|examples|
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=page_name)
 def test_named_files_exist(page: Path) -> None:
-    for name in FILE_NAME.findall(page.read_text()):
+    for name in FILE_NAME.findall(page.read_text().replace("NAME.py", "__init__.py")):
         assert (ROOT / name).exists() or (ROOT / "src" / "setwise" / name).exists(), f"{page_name(page)} names {name}"
 
 
