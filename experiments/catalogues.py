@@ -34,10 +34,10 @@ from setwise.datasets.sessions import Sessions, Slates
 from setwise.model.ragged import Ragged
 from setwise.storage import artifact
 from setwise.training.embeddings import word2vec
-from setwise.training.export import exported
-from setwise.training.fit import Schedule, train
-from setwise.training.negatives import continuations, fakes
+from setwise.training.export import export_model
+from setwise.training.negatives import continuations, negative_slates
 from setwise.training.network import Shape, SimpleNetwork
+from setwise.training.trainer import Schedule, train
 
 Rows = NDArray[np.int64]
 
@@ -177,7 +177,7 @@ def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
     words = word2vec(training, recipe.dim, recipe.word_epochs, window=HISTORY + SIZE, seed=recipe.seed)
     vectors = words / np.linalg.norm(words, axis=1).mean()
     # Without base and sink, and the user a plain mean: the paper's architecture, F(S) = Σ f(SA(X_S)_i · u).
-    shape = Shape(recipe.dim, heads=1, d_kq=recipe.d_kq, d_v=recipe.dim, base=False, sink=False, reading="mean")
+    shape = Shape(recipe.dim, heads=1, d_kq=recipe.d_kq, d_v=recipe.dim, base=False, sink=False, pooling="mean")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = SimpleNetwork(len(long.ids), shape, vectors)
@@ -185,7 +185,7 @@ def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
     schedule = Schedule(recipe.epochs, 64, recipe.learning_rate, 0.003, patience=recipe.epochs, seed=recipe.seed)
     # The last parameters are kept: negatives grow harder as the model learns, so its losses do not compare over epochs.
     train(network, lambda epoch: _mixed(network, training, recipe, epoch), None, "item", schedule, device="cpu")
-    model = exported(network, long.ids, {})
+    model = export_model(network, long.ids, {})
     cuts = continuations(long.taken(held), HISTORY, SIZE)
     users = model.users(cuts.history)
     return Trained(name, model.catalog(), users, [np.unique(rows) for rows in cuts.history])
@@ -195,8 +195,8 @@ def _mixed(network: SimpleNetwork, taught: Sessions, recipe: Recipe, epoch: int)
     """Five true continuations and ten others of every session, as the network stands now."""
     seed = 10_000 * recipe.seed + epoch
     rng = np.random.default_rng([recipe.seed, 2, epoch])
-    true = continuations(taught, HISTORY, SIZE, anywhere=seed)
-    hard = fakes(taught, "hard", HISTORY, SIZE, seed, anywhere=seed).shown.values.reshape(-1, SIZE)
+    true = continuations(taught, HISTORY, SIZE, offset_seed=seed)
+    hard = negative_slates(taught, "hard", HISTORY, SIZE, seed, offset_seed=seed).shown.values.reshape(-1, SIZE)
     others = _from_the_top(network, true, taught, recipe.top, rng)
     others[:, :SIZE] = np.where(rng.random(hard.shape) < 0.5, others[:, :SIZE], hard)
     shown = np.hstack([true.shown.values.reshape(-1, SIZE), others])
@@ -210,7 +210,7 @@ def _mixed(network: SimpleNetwork, taught: Sessions, recipe: Recipe, epoch: int)
 def _from_the_top(network: SimpleNetwork, true: Slates, taught: Sessions, top: int, rng: np.random.Generator) -> Rows:
     """(B, OTHERS) of each user's best items by score, none that the session holds."""
     network.eval()
-    model = exported(network, true.ids, {})
+    model = export_model(network, true.ids, {})
     value, distinct = model.catalog().value[:, 0], taught.distinct()
     held = distinct.items.taken(np.flatnonzero(distinct.items.lengths >= HISTORY + SIZE))
     heads = np.stack([user.heads[0] for user in model.users(true.history)]).astype(np.float32)

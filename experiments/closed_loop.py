@@ -28,13 +28,13 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
-from setwise.datasets import Sessions, Slates, World, parted
+from setwise.datasets import Sessions, Slates, World, random_split
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
 from setwise.training.baselines import PointwiseNetwork
 from setwise.training.embeddings import spectral, unit
-from setwise.training.fit import Schedule, train
-from setwise.training.showing import shown_slates
+from setwise.training.on_policy import optimised_slates
+from setwise.training.trainer import Schedule, train
 
 K = 10
 WORLDS = {"set effects": {}, "no set effects": {"variety": 0.0, "complementarity": 0.0}}
@@ -51,7 +51,7 @@ def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedu
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(schedule.seed)
         network = PointwiseNetwork(log.n_items, DIM, unit(vectors))
-    kept, held = parted(len(log), (0.95, 0.05))
+    kept, held = random_split(len(log), (0.95, 0.05))
     train(network, log.taken(kept), log.taken(held), "item", schedule)
     rows, heard = torch.from_numpy(history), torch.ones(history.shape, dtype=torch.bool)
     shown = torch.arange(log.n_items).expand(len(history), -1)
@@ -86,7 +86,7 @@ def shown_by(model: SimpleTransformer, world: World, users: int, rng: np.random.
     """The model's own slates for new users, with outcomes from the world."""
     history = world.new_histories(users, rng)
     lists = Ragged.of(history)
-    shown = np.stack(shown_slates(model.catalog(), model.users(lists), list(lists), K))
+    shown = np.stack(optimised_slates(model.catalog(), model.users(lists), list(lists), K))
     outcome = (rng.random(shown.shape) < world.expected(history, shown)).astype(np.float32)
     return Slates(lists, Ragged.of(shown), outcome.ravel(), list(world.catalog.ids[:]))
 
@@ -118,7 +118,7 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
         **{name: float(world.expected(history, shown).sum(axis=1).mean()) for name, shown in answers.items()},
         "promised": promise(model, heard, answers["setwise"]),
         "promised, log alone": promise(offline, before, answers["setwise, log alone"]),
-        "validation_loss": min(model.summary["stages"]["company"]["validation"]),
+        "validation_loss": min(model.summary["stages"]["interaction"]["validation"]),
         "seconds": time.perf_counter() - began,
     }
 

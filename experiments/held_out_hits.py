@@ -22,11 +22,12 @@ from kept_rows import KeptRows, Row
 from rich.console import Console
 from rich.table import Table
 
-from setwise.datasets import Sessions, parted, read_table
+from setwise.datasets import Sessions, random_split, read_table
+from setwise.datasets.splits import HistorySplit
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
 from setwise.training.embeddings import unit, word2vec
-from setwise.training.examples import Cuts, own_slates
+from setwise.training.on_policy import on_policy_slates
 
 K = 10
 FIELDS = ("seed", "fit_seconds", "method", "user", "hits", "promised")
@@ -42,7 +43,7 @@ def playlists(data: Path) -> Sessions:
     return sessions.distinct().trimmed(least_sessions=3, least_items=25)
 
 
-def ranked(score: Callable[[Cuts], np.ndarray], cuts: Cuts) -> Ragged:
+def ranked(score: Callable[[HistorySplit], np.ndarray], cuts: HistorySplit) -> Ragged:
     """The ten songs of highest score (B, n) that are not known."""
     scores = score(cuts)
     for row, known in enumerate(cuts.history):
@@ -50,16 +51,16 @@ def ranked(score: Callable[[Cuts], np.ndarray], cuts: Cuts) -> Ragged:
     return Ragged.of(np.argsort(-scores, axis=1, kind="stable")[:, :K])
 
 
-def hits(cuts: Cuts, shown: Ragged) -> np.ndarray:
+def hits(cuts: HistorySplit, shown: Ragged) -> np.ndarray:
     """Hits of every slate."""
-    return np.bincount(shown.owner, weights=cuts.judged(shown), minlength=len(shown))
+    return np.bincount(shown.owner, weights=cuts.outcomes(shown), minlength=len(shown))
 
 
-def evaluate(model: SimpleTransformer, cuts: Cuts, learned: Sessions, seed: int) -> list[Row]:
+def evaluate(model: SimpleTransformer, cuts: HistorySplit, learned: Sessions, seed: int) -> list[Row]:
     """Promised and true hits of every method, per user."""
     rows = []
     for name, ranker in (("setwise", "swap"), ("top-k by score", "knn"), ("greedy", "greedy")):
-        slates = own_slates(model, cuts, K, ranker)
+        slates = on_policy_slates(model, cuts, K, ranker)
         promised = np.bincount(slates.shown.owner, weights=model.predict(slates), minlength=len(slates))
         rows += _rows(name, hits(cuts, slates.shown), promised)
     vectors = unit(word2vec(learned, 64, seed=seed))
@@ -85,7 +86,7 @@ def _rows(name: str, found: np.ndarray, promised: np.ndarray | None = None) -> l
 def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[Row]:
     """Fit and judge once."""
     share = users / len(sessions)
-    kept, held = (sessions.taken(part) for part in parted(len(sessions), (1 - share, share), seed))
+    kept, held = (sessions.taken(part) for part in random_split(len(sessions), (1 - share, share), seed))
     began = time.perf_counter()
     model = SimpleTransformer.fit(kept, k=K, seed=seed, **options)
     seconds = time.perf_counter() - began
@@ -93,7 +94,7 @@ def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[Row]:
         losses = {name: [round(loss, 4) for loss in report[name]] for name in ("training", "validation")}
         print(stage, losses, "kept", report["kept"])
     print("hits of held-out slates", model.summary["hits"], "kept", model.summary["kept"])
-    rows = evaluate(model, Cuts.first(held), kept, seed)
+    rows = evaluate(model, HistorySplit.first(held), kept, seed)
     return [{"seed": seed, "fit_seconds": round(seconds, 1), **row} for row in rows]
 
 

@@ -22,10 +22,11 @@ import torch
 from numpy.typing import NDArray
 from representation import Network, arguments
 
-from setwise.datasets.sessions import Slates, parted
+from setwise.datasets.sessions import Slates
+from setwise.datasets.splits import random_split
 from setwise.datasets.trivago import CLICKOUT
 from setwise.model.ragged import Ragged
-from setwise.training.fit import Schedule, train
+from setwise.training.trainer import Schedule, train
 
 PLACES, DECILES = 25, 10
 HISTORY, SIZE = 15, 5
@@ -104,9 +105,9 @@ def cross_validated(
 ) -> dict[tuple[str, str, str], NDArray[np.bool_]]:
     """By slates, model and kind: was the click found? Each list is in the one fold that was not learned from."""
     hits: dict[tuple[str, str, str], list[NDArray[np.bool_]]] = {}
-    for fold, held in enumerate(parted(len(lists), [1 / folds] * folds, seed)):
+    for fold, held in enumerate(random_split(len(lists), [1 / folds] * folds, seed)):
         rest, tested = np.setdiff1d(np.arange(len(lists)), held), lists.taken(held)
-        validation, training = (lists.taken(rest[part]) for part in parted(len(rest), (0.2, 0.8), seed))
+        validation, training = (lists.taken(rest[part]) for part in random_split(len(rest), (0.2, 0.8), seed))
         tests = {"five of the list": fives(tested, seed), "hotels 16 to 20": literal(tested)}
         for model, score in fitted(training, validation, folds * seed + fold).items():
             for name, test in tests.items():

@@ -26,13 +26,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from setwise.datasets.sessions import Sessions, Slates, parted
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.splits import random_split
 from setwise.datasets.spotify_mpd import read_mpd
 from setwise.training.embeddings import unit, word2vec
-from setwise.training.fit import Rectangles, Schedule, train
-from setwise.training.general import Depth, GeneralTransformer
-from setwise.training.negatives import KINDS, true_and_fake
+from setwise.training.general_transformer import Depth, GeneralTransformer
+from setwise.training.negatives import KINDS, positive_and_negative_slates
 from setwise.training.network import Shape, SimpleNetwork
+from setwise.training.trainer import PaddedSlates, Schedule, train
 
 SHARES = (0.55, 0.25, 0.08, 0.12)  # corpus, training, validation, test
 LEAST = 3
@@ -85,7 +86,7 @@ class Parts:
         """True and fake slates of a part; ``number`` counts independent draws."""
         seed = 1_000_000 * self.seed + 10_000 * ("training", "validation", "test").index(part) + number
         place = seed if anywhere else None
-        return true_and_fake(getattr(self, part), fakes, seed=seed, pool=self.corpus, anywhere=place)
+        return positive_and_negative_slates(getattr(self, part), fakes, seed=seed, pool=self.corpus, offset_seed=place)
 
     def drawn(self, fakes: str, first: int, count: int, anywhere: bool = True) -> Slates:
         """Training slates of several draws; without ``anywhere`` the first draw cuts at the beginnings."""
@@ -109,7 +110,7 @@ def read_playlists(path: Path) -> Sessions:
 def divide(sessions: Sessions, seed: int, effort: Effort, embed: Embed | None = None) -> Parts:
     """Four parts by playlist, over the tracks that the corpus holds often enough; vectors by word2vec or ``embed``."""
     distinct = sessions.distinct().taken(np.arange(len(sessions))[: effort.most])
-    parts = [distinct.taken(rows) for rows in parted(len(distinct), SHARES, seed)]
+    parts = [distinct.taken(rows) for rows in random_split(len(distinct), SHARES, seed)]
     common = parts[0].popularity >= LEAST
     corpus, *others = (
         replace(part, items=part.items.kept(common[part.items.values])).renumbered(np.flatnonzero(common))
@@ -153,10 +154,10 @@ def taught(make: Callable[[], Network], parts: Parts, fakes: str, effort: Effort
 
 def arguments(network: Network, slates: Slates) -> NDArray[np.float64]:
     """a_i(S), aligned with ``slates.shown.values``."""
-    data = Rectangles.of(slates).on(next(network.parameters()).device)
+    data = PaddedSlates.of(slates).to(next(network.parameters()).device)
     network.eval()
     with torch.no_grad():
-        found = network(data.history, data.heard, data.shown, data.filled)[data.filled]
+        found = network(data.history, data.history_mask, data.shown, data.shown_mask)[data.shown_mask]
     return np.asarray(found.cpu().numpy(), np.float64)
 
 

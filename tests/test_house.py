@@ -68,9 +68,9 @@ HEAVY = {
     "torch": {
         "training/baselines.py",
         "training/export.py",
-        "training/fit.py",
-        "training/general.py",
-        "training/learn.py",
+        "training/trainer.py",
+        "training/general_transformer.py",
+        "training/recipe.py",
         "training/losses.py",
         "training/network.py",
     },

@@ -11,8 +11,8 @@ import pytest
 import setwise as sw
 from saved_songs import N, model, run, said, sessions_file
 from setwise.datasets import read
+from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
-from setwise.training.examples import Cuts
 
 IDS = [f"s{i}" for i in range(N)]
 
@@ -33,23 +33,23 @@ def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
     rec, sessions = sw.Recommender.load(songs), read(file)
     for row in report["rankers"]:
         promised, had = [], []
-        for known, rest in zip(*(lists(Cuts.first(sessions), sessions.ids)), strict=True):
+        for known, rest in zip(*(lists(HistorySplit.first(sessions), sessions.ids)), strict=True):
             slate = rec.recommend(history=known, k=5, ranker=row["ranker"], certify=False)
             promised.append(slate.value)
             had.append(len(set(slate.items.tolist()) & set(rest)))
-        assert row["promised"] == pytest.approx(np.mean(promised))
-        assert row["had"] == pytest.approx(np.mean(had))
+        assert row["predicted"] == pytest.approx(np.mean(promised))
+        assert row["observed"] == pytest.approx(np.mean(had))
         assert row["error"] == pytest.approx(np.std(had) / np.sqrt(12))
         assert row["milliseconds"] > 0
     assert report["reliability"]["ranker"] == "greedy"
     shown = sum(row["count"] for row in report["reliability"]["rows"])
     hits = sum(row["count"] * row["observed"] for row in report["reliability"]["rows"])
-    assert hits == pytest.approx(12 * report["rankers"][0]["had"])
+    assert hits == pytest.approx(12 * report["rankers"][0]["observed"])
     assert shown <= 12 * 5
 
 
-def lists(cuts: Cuts, ids: list[str]) -> tuple[list[list[str]], list[list[str]]]:
-    return tuple([[ids[row] for row in one] for one in part] for part in (cuts.history, cuts.hits))
+def lists(cuts: HistorySplit, ids: list[str]) -> tuple[list[list[str]], list[list[str]]]:
+    return tuple([[ids[row] for row in one] for one in part] for part in (cuts.history, cuts.targets))
 
 
 def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
@@ -64,7 +64,7 @@ def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
         "greedy",
         "beam",
         "knn",
-        "promised",
+        "predicted",
         "Promises of swap",
         "may still be liked",
     ):

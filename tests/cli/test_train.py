@@ -65,11 +65,11 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
         "Read 120 sessions of 30 items, 600 entries.",
         "Left out 1 rare items.",
         "Skipped 1 rows without a session.",
-        "12 sessions took no part in learning",
+        "12 sessions were held out",
         "was kept: loss",
         "the optimised slate",
         "top-k by score",
-        "a miss may still be liked",
+        "a miss is not a refusal",
         "setwise serve service/",
     ):
         assert part in text, part
@@ -77,7 +77,7 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
     assert len(model.catalog()) == 30
     assert model.catalog().attributes["name"][0].startswith("Product")
     assert model.catalog().heads == 1
-    assert not (tmp_path / "model.checkpoint").exists(), "what was left to go on from is swept"
+    assert not (tmp_path / "model.checkpoint").exists(), "the checkpoint is removed"
 
 
 def test_slates(impressions: Path, tmp_path: Path) -> None:
@@ -97,16 +97,16 @@ def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> No
     report = json.loads(result.stdout)
     assert report["read"]["kind"] == kind
     assert report["read"]["held_out"] == report["read"][kind] // 10
-    assert all(1 <= one["kept_epoch"] <= one["epochs"] <= 2 for one in report["learned"]["stages"])
+    assert all(1 <= one["kept_epoch"] <= one["epochs"] <= 2 for one in report["training"]["stages"])
     assert report["saved"] == str(tmp_path / "model")
     quality = report["quality"]
     assert len(quality["reliability"]) == 5
-    assert all(row["promised"] >= 0 and row["had"] >= 0 for row in quality["slates"])
+    assert all(row["predicted"] >= 0 and row["observed"] >= 0 for row in quality["slates"])
     assert [row["slate"] for row in quality["slates"]] == (
         ["the optimised slate", "top-k by score"] if kind == "sessions" else ["the logged slate"]
     )
     observed = sum(row["observed"] * row["count"] for row in quality["reliability"])
-    assert observed == pytest.approx(quality["slates"][0]["had"] * report["read"]["held_out"], abs=1e-4)
+    assert observed == pytest.approx(quality["slates"][0]["observed"] * report["read"]["held_out"], abs=1e-4)
 
 
 def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,7 +132,7 @@ def test_every_item_stays_where_data_is_scarce(tmp_path: Path) -> None:
     assert "too little data to hold some out" in said(text)
 
 
-def test_rare_items_as_told(baskets: Path, tmp_path: Path) -> None:
+def test_rare_items_as_asked(baskets: Path, tmp_path: Path) -> None:
     options = ("--out", tmp_path / "model", *SMALL, "--json")
     report = json.loads(run(baskets, *COLUMNS, "--least-sessions", "1", *options).stdout)
     assert report["read"]["items"] == 31
@@ -140,17 +140,18 @@ def test_rare_items_as_told(baskets: Path, tmp_path: Path) -> None:
 
 def test_an_interrupted_run_goes_on(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after its first epoch, the same command ends with the model of an unbroken run."""
-    from setwise.training import fit
+
+    from setwise.training import trainer
 
     unbroken = run(baskets, *COLUMNS, "--out", tmp_path / "unbroken", *SMALL, "--json")
-    save = fit._Run.save
+    save = trainer._Run.save
 
     def save_and_stop(self, *arguments) -> None:
         save(self, *arguments)
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(fit._Run, "save", save_and_stop)
+        patched.setattr(trainer._Run, "save", save_and_stop)
         broken = run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL)
     assert broken.exit_code != 0
     assert any((tmp_path / "model.checkpoint").glob("*/manifest.json"))

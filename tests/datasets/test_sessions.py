@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.datasets.sessions import Sessions, Slates, parted
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 
@@ -148,7 +149,7 @@ def test_slates_of_other_ids_do_not_join():
 
 @given(st.integers(0, 50), st.integers(0, 5))
 def test_parted_is_a_partition(n, seed):
-    parts = parted(n, (0.5, 0.3, 0.2), seed)
+    parts = random_split(n, (0.5, 0.3, 0.2), seed)
     assert sorted(np.concatenate(parts).tolist()) == list(range(n))
     assert len(parts) == 3
 
@@ -156,7 +157,7 @@ def test_parted_is_a_partition(n, seed):
 @pytest.mark.parametrize("shares", [(0.5, 0.4), (1.2, -0.2), ()])
 def test_shares_must_sum_to_one(shares):
     with pytest.raises(InvalidInput, match="shares must be positive numbers that sum to 1"):
-        parted(5, shares)
+        random_split(5, shares)
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=6), st.data())

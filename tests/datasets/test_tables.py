@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.datasets.clock import Clock
-from setwise.datasets.numbering import LATEST
+from setwise.datasets.id_encoder import LATEST
 from setwise.datasets.tables import read_table, table_columns, with_attributes
+from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile, MissingDependency
 
 
@@ -203,11 +203,11 @@ def test_a_format_that_does_not_fit(tmp_path):
 @given(st.lists(st.datetimes(), min_size=1, max_size=6), st.sampled_from(["%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S"]))
 def test_slashes_sort_like_the_dates_they_mean(moments, format_):
     moments = [moment.replace(microsecond=0, year=max(moment.year, 1000)) for moment in moments]
-    clock = Clock(Path("some.csv"))
+    clock = TimestampParser(Path("some.csv"))
     numbers = [clock(1, moment.strftime(format_)) for moment in moments]
     days = {moment.day for moment in moments}
     if max(days) > 12:
-        assert np.argsort(clock.settled(numbers), kind="stable").tolist() == np.argsort(np.array(moments), kind="stable").tolist()  # fmt: skip
+        assert np.argsort(clock.resolve(numbers), kind="stable").tolist() == np.argsort(np.array(moments), kind="stable").tolist()  # fmt: skip
 
 
 # --- slates --------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.datasets.numbering import LATEST
+from setwise.datasets.id_encoder import LATEST
 from setwise.datasets.trivago import (
     read_item_metadata,
     read_trivago,

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from setwise.datasets import Sessions, World
+from setwise.datasets.splits import HistorySplit
 from setwise.model.ragged import Ragged
-from setwise.training.examples import Cuts
 
 ROOT = Path(__file__).parents[2]
 
@@ -50,7 +50,7 @@ def test_held_out_hits_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_hits_are_counted_in_the_rest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     experiment = loaded(monkeypatch, "held_out_hits")
-    cuts = Cuts.first(Sessions(Ragged.of([[0, 1, 2, 3]]), list("abcdef")), history=2)
+    cuts = HistorySplit.first(Sessions(Ragged.of([[0, 1, 2, 3]]), list("abcdef")), history=2)
     assert experiment.hits(cuts, Ragged.of([[2, 5, 0]])).tolist() == [1.0]  # song 0 is known, 5 is not in the playlist
 
 

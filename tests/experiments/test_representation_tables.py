@@ -65,7 +65,7 @@ def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path, mon
     assert sum(map(len, kept)) == len(sessions)
     assert (parts.corpus.popularity >= representation.LEAST).all()
     # The same corpus with everybody else's playlists turned into others: same catalogue, same vectors.
-    corpus, *others = (set(rows) for rows in representation.parted(len(sessions), representation.SHARES, 3))
+    corpus, *others = (set(rows) for rows in representation.random_split(len(sessions), representation.SHARES, 3))
     changed = [items if number in corpus else np.array([5, 6, 7]) for number, items in enumerate(sessions.items)]
     other = representation.divide(Sessions(Ragged.of(changed), sessions.ids), 3, effort)
     assert list(other.corpus.ids) == list(parts.corpus.ids)

@@ -1,4 +1,4 @@
-"""Models without attention: they learn what they can learn, and cannot learn what they must not."""
+"""Baselines: what each can and cannot learn from planted data, invariance to order, errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LEARNERS = [name for name in MODELS if name != "random guess"]
 
 
 def planted(seed: int, slates: int = 600, task: str = "set") -> tuple[Slates, np.ndarray]:
-    """Two genres on the first axis: a slate (or, for ``item``, an item) is true when its genre is that of the history."""
+    """Two genres on the first axis: a slate (or, for ``item``, an item) is positive if its genre is that of the history."""
     vectors = np.random.default_rng(7).normal(size=(200, 5)).astype(np.float32)
     genre = np.arange(200) < 100
     vectors[:, 0] = np.where(genre, 2, -2)
@@ -39,15 +39,15 @@ def accuracy(model: FlatModel, slates: Slates) -> float:
 @pytest.mark.parametrize("features", FEATURES)
 @pytest.mark.parametrize("model", LEARNERS)
 @pytest.mark.parametrize("task", ["set", "item"])
-def test_a_planted_taste_is_found(model: str, features: str, task: str) -> None:
+def test_a_planted_genre_is_learned(model: str, features: str, task: str) -> None:
     train, vectors = planted(0, task=task)
     fitted = FlatModel(model, vectors, features, task).fit(train)
     test, _ = planted(1, task=task)
     found = accuracy(fitted, test)
     if features == "bag" and task == "item":
-        assert found < 0.65  # the item alone says nothing of a match
+        assert found < 0.65  # the item without the history is not informative
     elif model == "logistic regression" and features != "similarities":
-        assert found < 0.65  # it is a product of history and slate, which no linear function of the two is
+        assert found < 0.65  # the label is a product of history and slate, not a linear function of them
     else:
         assert found > 0.8
     predicted = fitted.predict(test)
@@ -55,7 +55,7 @@ def test_a_planted_taste_is_found(model: str, features: str, task: str) -> None:
     assert ((predicted >= 0) & (predicted <= 1)).all()
 
 
-def test_a_guess_is_a_guess() -> None:
+def test_a_random_guess_has_accuracy_one_half() -> None:
     train, vectors = planted(0)
     test, _ = planted(1, slates=4000)
     assert abs(accuracy(FlatModel("random guess", vectors).fit(train), test) - 0.5) < 0.05
@@ -63,18 +63,18 @@ def test_a_guess_is_a_guess() -> None:
 
 @pytest.mark.parametrize("features", ["means", "similarities"])
 @pytest.mark.parametrize("task", ["set", "item"])
-def test_order_within_slate_and_history_does_not_count(features: str, task: str) -> None:
+def test_order_within_slate_and_history_has_no_effect(features: str, task: str) -> None:
     train, vectors = planted(0, task=task)
     fitted = FlatModel("logistic regression", vectors, features, task).fit(train)
-    turned = Slates(
+    reversed_ = Slates(
         Ragged.of([one[::-1] for one in train.history]),
         Ragged.of([one[::-1] for one in train.shown]),
         train.outcome,
         train.ids,
     )
-    straight, other = fitted.predict(train), fitted.predict(turned)
+    expected, other = fitted.predict(train), fitted.predict(reversed_)
     other = other.reshape(-1, 4)[:, ::-1].ravel() if task == "item" else other
-    np.testing.assert_allclose(other, straight, rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(other, expected, rtol=1e-5, atol=1e-7)
 
 
 @pytest.mark.parametrize("features", FEATURES)
@@ -99,10 +99,10 @@ def test_similarities_are_cosines() -> None:
     np.testing.assert_allclose(rows, [[0, 0, half, lengths[0]], [half, half, half, lengths[1]]], atol=1e-6)
 
 
-def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_and_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     vectors = np.ones((200, 2), np.float32)
     with pytest.raises(InvalidInput, match="model must be one of random guess, logistic regression"):
-        FlatModel("oracle", vectors)
+        FlatModel("unknown", vectors)
     with pytest.raises(InvalidInput, match="features must be one of bag, vectors, means, similarities"):
         FlatModel("random forest", vectors, "magic")
     with pytest.raises(InvalidInput, match="task must be one of set, item"):

@@ -1,4 +1,4 @@
-"""Word2vec over sessions: company shows in the vectors, and the same seed gives the same bits."""
+"""Word2vec over sessions: items that co-occur have similar vectors; the same seed gives the same bits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from setwise.training import embeddings
 from setwise.training.embeddings import unit, word2vec
 
 
-def two_worlds(sessions: int = 200) -> Sessions:
-    """Items 0–19 and 20–39 are never held together; items 40 and 41 by nobody."""
+def two_groups(sessions: int = 200) -> Sessions:
+    """Items 0–19 and 20–39 never co-occur; no session holds items 40 and 41."""
     rng = np.random.default_rng(0)
-    lists = [world * 20 + rng.choice(20, 8, replace=False) for world in (0, 1) for _ in range(sessions)]
+    lists = [group * 20 + rng.choice(20, 8, replace=False) for group in (0, 1) for _ in range(sessions)]
     return Sessions(Ragged.of(lists), list(range(42)))
 
 
-def test_company_shows_in_the_vectors() -> None:
-    vectors = word2vec(two_worlds(), dim=8)
+def test_items_that_co_occur_have_similar_vectors() -> None:
+    vectors = word2vec(two_groups(), dim=8)
     assert vectors.shape == (42, 8)
     assert vectors.dtype == np.float32
     assert not vectors[40:].any()
@@ -32,15 +32,15 @@ def test_company_shows_in_the_vectors() -> None:
     assert cosine[same].mean() > cosine[~same].mean() + 0.3
 
 
-def test_the_seed_decides() -> None:
-    sessions = two_worlds(20)
+def test_the_seed_determines_the_vectors() -> None:
+    sessions = two_groups(20)
     first = word2vec(sessions, dim=4, seed=3)
     np.testing.assert_array_equal(first, word2vec(sessions, dim=4, seed=3))
     assert (first != word2vec(sessions, dim=4, seed=4)).any()
 
 
 def test_another_process_gives_the_same_bits() -> None:
-    """Python salts its hashes anew in every process; nothing may hang on that."""
+    """Python's string hashes differ between processes; the result must not depend on them."""
     code = (
         "import numpy as np; from setwise.datasets.sessions import Sessions; from setwise.training.embeddings import word2vec;"
         "s = Sessions.of([[1, 2, 3], [2, 3, 4], [5, 6, 1]]); print(word2vec(s, dim=3).tobytes().hex())"
@@ -54,11 +54,11 @@ def test_unit_vectors() -> None:
     np.testing.assert_allclose(unit(given), [[0.6, 0.8], [0, 0]], rtol=1e-6)
 
 
-def test_what_cannot_be_done_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_arguments_and_missing_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InvalidInput, match="two items or more"):
         word2vec(Sessions.of([[1], [2]]))
     with pytest.raises(InvalidInput, match="dim must be"):
-        word2vec(two_worlds(1), dim=0)
+        word2vec(two_groups(1), dim=0)
     monkeypatch.setitem(sys.modules, "gensim.models", None)
     with pytest.raises(MissingDependency, match=r"gensim.*setwise\[train\]"):
-        embeddings.word2vec(two_worlds(1))
+        embeddings.word2vec(two_groups(1))

@@ -30,45 +30,45 @@ def of(loss, *parts: np.ndarray) -> float:
 
 @given(ARGUMENTS, OUTCOMES, LENGTHS)
 def test_item(argument: np.ndarray, outcome: np.ndarray, lengths: np.ndarray) -> None:
-    filled = masked(lengths)
-    p, y = logistic(argument)[filled], outcome[filled]
+    shown = masked(lengths)
+    p, y = logistic(argument)[shown], outcome[shown]
     expected = -np.mean(y * np.log(p) + (1 - y) * np.log(1 - p))
-    assert of(item_loss, argument, outcome, filled) == pytest.approx(expected, rel=1e-4, abs=1e-6)
+    assert of(item_loss, argument, outcome, shown) == pytest.approx(expected, rel=1e-4, abs=1e-6)
 
 
 @given(ARGUMENTS, OUTCOMES, LENGTHS)
 def test_set(argument: np.ndarray, outcome: np.ndarray, lengths: np.ndarray) -> None:
-    filled = masked(lengths)
-    p = np.array([logistic(row)[mask].mean() for row, mask in zip(argument, filled, strict=True)])
-    y = np.array([row[mask].mean() for row, mask in zip(outcome, filled, strict=True)])
+    shown = masked(lengths)
+    p = np.array([logistic(row)[mask].mean() for row, mask in zip(argument, shown, strict=True)])
+    y = np.array([row[mask].mean() for row, mask in zip(outcome, shown, strict=True)])
     expected = -np.mean(y * np.log(p) + (1 - y) * np.log(1 - p))
-    assert of(set_loss, argument, outcome, filled) == pytest.approx(expected, rel=1e-3, abs=1e-5)
+    assert of(set_loss, argument, outcome, shown) == pytest.approx(expected, rel=1e-3, abs=1e-5)
 
 
 @given(ARGUMENTS, OUTCOMES, LENGTHS)
 def test_choice(argument: np.ndarray, outcome: np.ndarray, lengths: np.ndarray) -> None:
-    filled, losses = masked(lengths), []
-    for a, y, mask in zip(argument.astype(np.float64), outcome, filled, strict=True):
+    shown, losses = masked(lengths), []
+    for a, y, mask in zip(argument.astype(np.float64), outcome, shown, strict=True):
         if y[mask].sum() > 0:
             weight = np.exp(a[mask]) / np.exp(a[mask]).sum()
             losses.append(-(y[mask] / y[mask].sum() * np.log(weight)).sum())
     expected = np.mean(losses) if losses else 0.0
-    assert of(choice_loss, argument, outcome, filled) == pytest.approx(expected, rel=1e-4, abs=1e-5)
+    assert of(choice_loss, argument, outcome, shown) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_extreme_arguments_and_padding_leave_gradients_finite(name: str) -> None:
     argument = torch.tensor([[1e4, -1e4, 7.0], [0.0, 3.0, -9.0]], requires_grad=True)
     outcome = torch.tensor([[0.0, 1.0, 0.0], [0.0, 0.0, 0.0]])
-    filled = torch.tensor([[True, True, False], [True, True, False]])
-    loss = LOSSES[name](argument, outcome, filled)
+    shown = torch.tensor([[True, True, False], [True, True, False]])
+    loss = LOSSES[name](argument, outcome, shown)
     loss.backward()
     assert torch.isfinite(loss)
     assert torch.isfinite(argument.grad).all()
-    assert not argument.grad[:, 2].any(), "what is not shown teaches nothing"
+    assert not argument.grad[:, 2].any(), "padding has no gradient"
 
 
-def test_the_choice_says_nothing_of_slates_without_one() -> None:
+def test_slates_without_a_choice_have_no_loss() -> None:
     argument = torch.tensor([[1.0, 2.0]], requires_grad=True)
     loss = choice_loss(argument, torch.zeros(1, 2), torch.ones(1, 2, dtype=torch.bool))
     loss.backward()

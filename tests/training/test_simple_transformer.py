@@ -1,4 +1,4 @@
-"""The model as a user holds it: users, promises, files, and all of it without torch."""
+"""A trained model: users, predictions, files, and use without torch."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, UnknownId
 from setwise.model.ragged import Ragged
 from setwise.training import Encoder, SimpleTransformer
-from setwise.training.export import exported
-from setwise.training.network import READINGS, Shape
+from setwise.training.export import export_model
+from setwise.training.network import POOLINGS, Shape
 from worlds import REWARDS, random_catalog
 
 IDS = [f"song-{row}" for row in range(ITEMS)]
@@ -24,7 +24,8 @@ IDS = [f"song-{row}" for row in range(ITEMS)]
 
 def tiny(seed: int = 0, **shape) -> SimpleTransformer:
     network = random_network(Shape(**{"dim": 4, "heads": 2, "d_kq": 3, "d_v": 3, **shape}), seed)
-    return exported(network, IDS, {"title": [f"title {row}" for row in range(ITEMS)]}, {"learned": "never"})
+    model = export_model(network, IDS, {"title": [f"title {row}" for row in range(ITEMS)]}, {"trained": "never"})
+    return SimpleTransformer(model.catalog(), model.encoder, model.summary)
 
 
 def slates(seed: int = 0) -> Slates:
@@ -32,7 +33,7 @@ def slates(seed: int = 0) -> Slates:
     return Slates(drawn.history, drawn.shown, drawn.outcome, IDS)
 
 
-def test_users_are_known_by_their_ids() -> None:
+def test_users_of_histories_by_id() -> None:
     model = tiny()
     user = model.user(["song-3", "song-5"])
     (same,) = model.users(Ragged.of([[3, 5]]))
@@ -43,17 +44,17 @@ def test_users_are_known_by_their_ids() -> None:
     assert model.catalog().user(model.user([]))
 
 
-def test_it_is_served_like_any_catalogue() -> None:
+def test_recommending_from_a_model() -> None:
     model = tiny()
     recommender = sw.Recommender(sw.Index.build(model.catalog(), cells=3, progress=False))
-    known = ["song-3", "song-5"]
-    slate = recommender.recommend(model.user(known), k=4, exclude=known)
-    assert not set(known) & set(slate.items)
+    history = ["song-3", "song-5"]
+    slate = recommender.recommend(model.user(history), k=4, exclude=history)
+    assert not set(history) & set(slate.items)
     shown = Slates(Ragged.of([[3, 5]]), Ragged.of([slate.indices]), np.zeros(4, np.float32), IDS)
     assert model.predict(shown).sum() == pytest.approx(slate.value, abs=1e-9)
 
 
-def test_promises_use_every_items_own_reward() -> None:
+def test_predictions_use_the_reward_of_each_item() -> None:
     catalog, _ = random_catalog(1, n=ITEMS, heads=1, base=True, rewards=REWARDS)
     rng = np.random.default_rng(0)
     model = SimpleTransformer(
@@ -63,18 +64,18 @@ def test_promises_use_every_items_own_reward() -> None:
         ),
     )
     shown = random_slates()
-    promised = np.split(model.predict(shown), shown.shown.offsets[1:-1])
-    for user, rows, rewards in zip(model.users(shown.history), shown.shown, promised, strict=True):
+    predicted = np.split(model.predict(shown), shown.shown.offsets[1:-1])
+    for user, rows, rewards in zip(model.users(shown.history), shown.shown, predicted, strict=True):
         np.testing.assert_allclose(rewards, sw.item_rewards(catalog, user, rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("reading", READINGS)
+@pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("base", [True, False])
-def test_files_hold_every_bit(tmp_path: Path, reading: str, base: bool) -> None:
-    model = tiny(reading=reading, base=base, sink=base)
+def test_saving_and_loading_keep_every_bit(tmp_path: Path, pooling: str, base: bool) -> None:
+    model = tiny(pooling=pooling, base=base, sink=base)
     model.save(tmp_path / "model")
     loaded = SimpleTransformer.load(tmp_path / "model")
-    assert loaded.summary == {"learned": "never"}
+    assert loaded.summary == {"trained": "never"}
     assert loaded.catalog().digest == model.catalog().digest
     assert loaded.catalog().attributes["title"][3] == "title 3"
     assert repr(loaded) == repr(model)
@@ -90,7 +91,7 @@ def test_loaded_arrays_are_views_of_the_mapped_file(tmp_path: Path) -> None:
         root = array
         while isinstance(root, np.ndarray) and root.base is not None:
             root = root.base
-        assert not isinstance(root, np.ndarray), "the memory is the file's, not a copy"
+        assert not isinstance(root, np.ndarray), "the memory is that of the file, not a copy"
 
 
 def test_saving_replaces_an_older_model(tmp_path: Path) -> None:
@@ -123,11 +124,11 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_a_saved_model_serves_without_torch(tmp_path: Path) -> None:
+def test_a_saved_model_ranks_without_torch(tmp_path: Path) -> None:
     model = tiny()
     model.save(tmp_path / "model")
     value = sw.set_value(model.catalog(), model.user(["song-1"]), [4, 6])
-    said = run(f"""
+    output = run(f"""
 import sys
 from setwise.training import SimpleTransformer
 import setwise as sw
@@ -137,11 +138,11 @@ instance = sw.Instance.from_catalog(model.catalog(), user, range(2, 20))
 sw.rank(instance, 3, "greedy")
 print(repr(sw.set_value(model.catalog(), user, [4, 6])), "torch" in sys.modules, "gensim" in sys.modules)
 """)
-    assert said.split() == [repr(value), "False", "False"]
+    assert output.split() == [repr(value), "False", "False"]
 
 
-def test_learning_without_torch_says_what_to_install() -> None:
-    said = run("""
+def test_training_without_torch_says_what_to_install() -> None:
+    output = run("""
 import sys
 sys.modules["torch"] = None
 from setwise.datasets import Sessions
@@ -152,23 +153,23 @@ try:
 except MissingDependency as error:
     print(error)
 """)
-    assert said.strip() == "learning a model needs torch, which is not installed; run: pip install 'setwise[train]'."
+    assert output.strip() == "training a model needs torch, which is not installed; run: pip install 'setwise[train]'."
 
 
-def test_only_torch_is_called_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "setwise.training.learn", raising=False)
+def test_only_torch_is_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "setwise.training.recipe", raising=False)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "torch", None)
-        with pytest.raises(MissingDependency, match="learning a model needs torch"):
+        with pytest.raises(MissingDependency, match="training a model needs torch"):
             SimpleTransformer.fit(slates())
     with monkeypatch.context() as broken:
-        broken.setitem(sys.modules, "setwise.training.learn", None)
-        with pytest.raises(ModuleNotFoundError, match="learn") as caught:
+        broken.setitem(sys.modules, "setwise.training.recipe", None)
+        with pytest.raises(ModuleNotFoundError, match="recipe") as caught:
             SimpleTransformer.fit(slates())
         assert not isinstance(caught.value, MissingDependency)
 
 
-def test_what_it_is_made_of_is_checked() -> None:
+def test_catalog_and_encoder_are_checked() -> None:
     catalog, _ = random_catalog(0)
     with pytest.raises(InvalidInput, match=r"must be a setwise\.Catalog and an Encoder, got Catalog and dict"):
         SimpleTransformer(catalog, {})
@@ -177,10 +178,10 @@ def test_what_it_is_made_of_is_checked() -> None:
         SimpleTransformer(ordered, Encoder(np.ones((12, 2)), np.ones((1, 3, 2)), np.ones((1, 3))))
 
 
-def test_calibration_and_reliability_are_at_hand() -> None:
+def test_calibration_and_reliability() -> None:
     model = tiny()
     fitted = model.calibrated(slates())
-    assert fitted.summary == {"learned": "never", "calibrated_on": len(slates())}
+    assert fitted.summary == {"trained": "never", "calibrated_on": len(slates())}
     assert fitted.catalog().rewards != model.catalog().rewards
     assert fitted.catalog().attributes["title"][3] == "title 3"
     assert fitted.reliability(slates(), 4).count.sum() == len(slates().shown.values)

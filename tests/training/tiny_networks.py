@@ -1,4 +1,4 @@
-"""Small networks, slates and sessions for the tests of learning."""
+"""Small networks, slates and sessions for the tests of training."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ITEMS = 30
 
 
 def random_network(shape: Shape, seed: int = 0, n: int = ITEMS, embedded: bool = False) -> SimpleNetwork:
-    """A network none of whose parts hides behind its zeros."""
+    """A network without zero parameters, so that every part affects the output."""
     torch.manual_seed(seed)
     vectors = np.random.default_rng(seed).normal(size=(n, 5)).astype(np.float32) if embedded else None
     network = SimpleNetwork(n, shape, vectors)
@@ -24,7 +24,7 @@ def random_network(shape: Shape, seed: int = 0, n: int = ITEMS, embedded: bool =
 
 
 def random_slates(seed: int = 0, count: int = 12, n: int = ITEMS, longest: int = 6) -> Slates:
-    """Histories of nothing up to ten items, slates of one up to ``longest``."""
+    """Histories of 0 to 10 items, slates of 1 to ``longest`` items."""
     rng = np.random.default_rng(seed)
     history = Ragged.of([rng.integers(n, size=length) for length in [0, 10, *rng.integers(0, 8, count - 2)]])
     shown = Ragged.of([rng.permutation(n)[:length] for length in rng.integers(1, longest + 1, count)])
@@ -32,8 +32,8 @@ def random_slates(seed: int = 0, count: int = 12, n: int = ITEMS, longest: int =
     return Slates(history, shown, outcome, list(range(n)))
 
 
-def liked_slates(count: int, n: int = ITEMS, seed: int = 0, k: int = 3) -> Slates:
-    """A planted problem: even items are liked (0.9), odd ones are not (0.1), whoever asks."""
+def parity_slates(count: int, n: int = ITEMS, seed: int = 0, k: int = 3) -> Slates:
+    """A planted problem: outcome 1 with probability 0.9 for even items, 0.1 for odd ones, for every user."""
     rng = np.random.default_rng(seed)
     shown = rng.permuted(np.tile(np.arange(n), (count, 1)), axis=1)[:, :k]
     history = rng.integers(n, size=(count, 4))
@@ -43,7 +43,7 @@ def liked_slates(count: int, n: int = ITEMS, seed: int = 0, k: int = 3) -> Slate
 
 
 def grouped_sessions(count: int, seed: int = 0, groups: int = 3, each: int = 10, length: int = 6) -> Sessions:
-    """Sessions that keep to a group of items, all but their last item."""
+    """Sessions of items of one group, except for the last item."""
     rng = np.random.default_rng(seed)
     lists = []
     for _ in range(count):
@@ -54,5 +54,5 @@ def grouped_sessions(count: int, seed: int = 0, groups: int = 3, each: int = 10,
     return Sessions(Ragged.of(lists), [f"item-{row}" for row in range(groups * each)])
 
 
-def log_loss(promised: np.ndarray, outcome: np.ndarray) -> float:
-    return float(-np.mean(outcome * np.log(promised) + (1 - outcome) * np.log(1 - promised)))
+def log_loss(predicted: np.ndarray, outcome: np.ndarray) -> float:
+    return float(-np.mean(outcome * np.log(predicted) + (1 - outcome) * np.log(1 - predicted)))

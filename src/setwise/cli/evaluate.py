@@ -1,4 +1,4 @@
-"""``setwise evaluate``: a saved recommender on sessions that took no part in learning, its promises and its hits."""
+"""``setwise evaluate``: predicted and observed hits of a saved recommender on held-out sessions."""
 
 from __future__ import annotations
 
@@ -18,51 +18,53 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns
 from setwise.datasets import Sessions, Slates, read
+from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.training.calibration import reliability
-from setwise.training.examples import Cuts
 
 RANKERS = ("swap", "greedy", "beam", "knn")
 BINS = 5  # of the reliability diagram
-TOGETHER = 16  # sessions between two looks at the progress bar
+BATCH = 16  # sessions per call, and per update of the progress bar
 
 
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="What setwise index wrote of a model.")],
-    sessions: Annotated[Path, typer.Argument(help="Sessions held out: any file that setwise.datasets reads.")],
+    folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote for a model.")],
+    sessions: Annotated[Path, typer.Argument(help="Held-out sessions: any file that setwise.datasets reads.")],
     session: columns.Session = None,
     item: columns.Item = None,
     when: columns.Time = None,
     time_format: columns.TimeFormat = None,
     delimiter: columns.Delimiter = None,
-    k: Annotated[int, typer.Option(min=1, help="How long the slates are.")] = 10,
+    k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
     ranker: Annotated[
-        list[str] | None, typer.Option(help="A ranker to try; swap, greedy, beam and knn unless given.")
+        list[str] | None, typer.Option(help="A ranker to evaluate; swap, greedy, beam and knn by default.")
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="Sessions to look at, drawn at random where there are more.")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="Decides which sessions.")] = 0,
+    most: Annotated[
+        int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")
+    ] = 200,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the draw.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Show slates for the first part of held-out sessions, and count how many items the rest of them holds.
+    """Recommend a slate for the first items of every held-out session, and count hits among its other items.
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
     recommender = Recommender.load(folder)
-    named = columns.given(session, item=item, time=when, time_format=time_format, delimiter=delimiter)
-    held, unknown = _held(sessions, named, recommender.index.catalog)
-    drawn = held.taken(np.sort(np.random.default_rng(seed).permutation(len(held))[:most]))
-    cuts = Cuts.first(drawn.shuffled_where_unordered(seed))
-    tried = [_Tried.by(recommender, name, cuts, k) for name in dict.fromkeys(ranker or RANKERS)]
+    named = columns.reader_options(session, item=item, time=when, time_format=time_format, delimiter=delimiter)
+    held_out, unknown = _read_sessions(sessions, named, recommender.index.catalog)
+    drawn = held_out.taken(np.sort(np.random.default_rng(seed).permutation(len(held_out))[:most]))
+    split = HistorySplit.first(drawn.shuffled_where_unordered(seed))
+    results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or RANKERS)]
     report = {
-        "sessions": len(cuts.history),
+        "sessions": len(split),
         "unknown_entries": unknown,
         "k": k,
-        "rankers": [one.row() for one in tried],
-        "reliability": {"ranker": tried[0].ranker, "rows": tried[0].reliability()},
+        "rankers": [one.row() for one in results],
+        "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }
     if as_json:
         print(json.dumps(report))
@@ -70,12 +72,12 @@ def evaluate(
         _print(Console(), report)
 
 
-def _held(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
-    """The sessions in rows of the catalogue, of two known items or more, and how many entries it does not know."""
+def _read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
+    """The sessions as rows of the catalogue, with two known items or more each, and the number of unknown entries."""
     data = read(path, **named)
     if isinstance(data, Slates):
-        todo = "setwise train judges logged slates"
-        raise InvalidInput("sessions", "what people put together", "slates with outcomes", todo)
+        todo = "setwise train evaluates on logged slates"
+        raise InvalidInput("sessions", "sessions of items", "slates with outcomes", todo)
     row_of = np.array([_row(catalog, one) for one in data.ids], np.int64)
     rows = row_of[data.items.values]
     known = data.items.kept(rows >= 0)
@@ -95,60 +97,62 @@ def _row(catalog: Catalog, one: Any) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class _Tried:
-    """Slates of one ranker: what each item shown promised, and whether it was a hit."""
+class _Result:
+    """The slates of one ranker, and whether each item shown is a hit."""
 
     ranker: str
     slates: Sequence[Slate]
     hit: NDArray[np.float32]  # aligned with the items of all slates
 
     @classmethod
-    def by(cls, recommender: Recommender, ranker: str, cuts: Cuts, k: int) -> _Tried:
+    def of(cls, recommender: Recommender, ranker: str, split: HistorySplit, k: int) -> _Result:
         catalog, slates = recommender.index.catalog, list[Slate]()
-        histories = [catalog.ids[known] for known in cuts.history]
-        with Progress(f"showing slates by {ranker}", len(histories)) as bar:
-            for start in range(0, len(histories), TOGETHER):
-                some = histories[start : start + TOGETHER]
-                slates += recommender.recommend_many(histories=some, k=k, ranker=ranker, certify=False)
-                bar.advance(len(some))
-        return cls(ranker, slates, cuts.judged(Ragged.of([slate.indices for slate in slates])))
+        histories = [catalog.ids[seen] for seen in split.history]
+        with Progress(f"ranking by {ranker}", len(histories)) as bar:
+            for start in range(0, len(histories), BATCH):
+                batch = histories[start : start + BATCH]
+                slates += recommender.recommend_many(histories=batch, k=k, ranker=ranker, certify=False)
+                bar.advance(len(batch))
+        return cls(ranker, slates, split.outcomes(Ragged.of([slate.indices for slate in slates])))
 
     def row(self) -> dict[str, Any]:
-        """Hits a slate, promised and had, and the standard error of the latter."""
+        """Predicted and observed hits per slate, and the standard error of the observed."""
         owner = np.repeat(np.arange(len(self.slates)), [len(slate) for slate in self.slates])
         hits = np.bincount(owner, weights=self.hit, minlength=len(self.slates))
         return {
             "ranker": self.ranker,
-            "promised": float(np.mean([slate.value for slate in self.slates])),
-            "had": float(hits.mean()),
+            "predicted": float(np.mean([slate.value for slate in self.slates])),
+            "observed": float(hits.mean()),
             "error": float(hits.std() / math.sqrt(len(hits))),
             "milliseconds": float(np.mean([slate.timings["rank"] for slate in self.slates])),
         }
 
     def reliability(self) -> list[dict[str, Any]]:
-        """Promises item by item, from the lowest to the highest."""
+        """The reliability diagram of the predictions, item by item."""
         return reliability(np.concatenate([slate.rewards for slate in self.slates]), self.hit, BINS).rows()
 
 
 def _print(console: Console, report: dict[str, Any]) -> None:
     unknown = report["unknown_entries"]
     console.print(
-        f"{report['sessions']:,} sessions: the first items are known, a hit is one that the rest holds."
-        + (f" {unknown:,} entries are not in the catalogue and left out." if unknown else ""),
+        f"{report['sessions']:,} sessions. The first items are the history; a hit is a slate's item among the others."
+        + (f" {unknown:,} entries are not in the catalogue and were left out." if unknown else ""),
         highlight=False,
     )
-    table = Table("ranker", title=f"\nHits a slate of {report['k']}", title_justify="left")
-    for heading in ("promised", "had", "±", "ms"):
+    table = Table("ranker", title=f"\nHits per slate of {report['k']}", title_justify="left")
+    for heading in ("predicted", "observed", "±", "ms"):
         table.add_column(heading, justify="right")
     for row in report["rankers"]:
         table.add_row(
-            row["ranker"], *(f"{row[name]:.3f}" for name in ("promised", "had", "error")), f"{row['milliseconds']:.1f}"
+            row["ranker"],
+            *(f"{row[name]:.3f}" for name in ("predicted", "observed", "error")),
+            f"{row['milliseconds']:.1f}",
         )
     console.print(table)
-    table = Table(title=f"\nPromises of {report['reliability']['ranker']}, item by item", title_justify="left")
-    for heading in ("items", "promised", "were hits"):
+    table = Table(title=f"\nPredictions of {report['reliability']['ranker']}, item by item", title_justify="left")
+    for heading in ("items", "predicted", "observed"):
         table.add_column(heading, justify="right")
     for row in report["reliability"]["rows"]:
-        table.add_row(f"{row['count']:,}", f"{row['promised']:.1%}", f"{row['observed']:.1%}")
+        table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
     console.print(table)
-    console.print("Sessions do not say what was refused, so a miss may still be liked.")
+    console.print("Sessions do not record refusals: a miss is not a refusal.")

@@ -1,4 +1,4 @@
-"""``setwise train``: from a file of sessions or slates to a saved model, and what can be said of its quality."""
+"""``setwise train``: train a model on a file of sessions or slates, evaluate it on held-out data, and save it."""
 
 from __future__ import annotations
 
@@ -20,17 +20,18 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli import columns
-from setwise.datasets import Sessions, Slates, parted, read
+from setwise.datasets import Sessions, Slates, random_split, read
+from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
-from setwise.training.examples import Cuts, own_slates
+from setwise.training.on_policy import on_policy_slates
 
-HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that takes no part in learning, and at most so many
-LEAST_HELD = 5  # of fewer nothing can be said
-LEAST_SESSIONS, ENOUGH = 3, 40  # rarer items are left out by default, where so many sessions stay of two items or more
+HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
+LEAST_HELD = 5  # with fewer there is no evaluation
+LEAST_SESSIONS, ENOUGH = 3, 40  # by default rarer items are left out if ENOUGH sessions of two items remain
 BINS = 5  # of the reliability diagram
-TRIED = (("the optimised slate", "swap"), ("top-k by score", "knn"))  # what is shown for the sessions held out
+EVALUATED = (("the optimised slate", "swap"), ("top-k by score", "knn"))  # slates for held-out sessions
 
 
 def train(
@@ -40,37 +41,35 @@ def train(
     item: columns.Item = None,
     when: columns.Time = None,
     time_format: columns.TimeFormat = None,
-    slate: Annotated[
-        str | None, typer.Option(help="Table: the column that tells the slates of a session apart.")
-    ] = None,
-    outcome: Annotated[str | None, typer.Option(help="Table: the column of what came of an item, 0 to 1.")] = None,
+    slate: Annotated[str | None, typer.Option(help="Table: the column of the slate within a session.")] = None,
+    outcome: Annotated[str | None, typer.Option(help="Table: the column of the outcome of an item, 0 to 1.")] = None,
     attribute: Annotated[
-        list[str] | None, typer.Option(help="Table: a column that describes items (title, artist), kept with them.")
+        list[str] | None, typer.Option(help="Table: an attribute of items (title, artist), saved with them.")
     ] = None,
     delimiter: columns.Delimiter = None,
     least_sessions: Annotated[
-        int | None, typer.Option(min=1, help="Leave out items of fewer sessions; 3, or 1 where data is scarce.")
+        int | None, typer.Option(min=1, help="Leave out items of fewer sessions; by default 3, or 1 for small data.")
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="How long the slates will be.")] = 10,
-    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads; 4 unless given.")] = None,
+    k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
+    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads; by default 4.")] = None,
     dim: Annotated[
-        int | None, typer.Option(min=1, help="Dimensions of embeddings; 64 for sessions, 32 for slates.")
+        int | None, typer.Option(min=1, help="Dimension of the embeddings; by default 64 for sessions, 32 for slates.")
     ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data at most; 20 unless given.")] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Decides all that is random.")] = 0,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Maximal number of epochs; by default 20.")] = None,
+    seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Where to go on from after an interruption; OUT.checkpoint unless given.")
+        Path | None, typer.Option(help="Folder to resume an interrupted run from; by default OUT.checkpoint.")
     ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; cuda where there is one.")] = None,
+    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default cuda where available.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    r"""Learn a model from a file, judge it on what took no part in learning, and save it.
+    r"""Train a model on a file, evaluate it on held-out data, and save it.
 
-    A run that was interrupted goes on when the same command is given again. Needs pip install 'setwise\[train]'.
+    The same command resumes a run that was interrupted. Needs pip install 'setwise\[train]'.
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     """
-    named = columns.given(
+    named = columns.reader_options(
         session,
         item=item,
         time=when,
@@ -82,32 +81,32 @@ def train(
     )
     sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
     folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    _refuse_occupied(out)
-    data, found = _data(file, named, least_sessions, seed)
-    learned, held = _parted(data, seed)
+    _require_free(out)
+    data, found = _prepare(file, named, least_sessions, seed)
+    training, held_out = _hold_out(data, seed)
     began = time.perf_counter()
-    asked = {name: value for name, value in sizes.items() if value is not None}
-    model = SimpleTransformer.fit(learned, k=k, seed=seed, checkpoint=folder, **asked)
+    options = {name: value for name, value in sizes.items() if value is not None}
+    model = SimpleTransformer.fit(training, k=k, seed=seed, checkpoint=folder, **options)
     seconds = time.perf_counter() - began
     model.save(out)
     report = {
-        "read": {**found, "held_out": 0 if held is None else len(held)},
-        "learned": _learned(model, seconds),
-        "quality": None if held is None else _quality(model, held, k),
+        "read": {**found, "held_out": 0 if held_out is None else len(held_out)},
+        "training": _training(model, seconds),
+        "quality": None if held_out is None else _quality(model, held_out, k),
         "saved": str(out),
     }
-    _sweep(folder, model.summary["stages"])
+    _remove_checkpoint(folder, model.summary["stages"])
     if as_json:
         print(json.dumps(report))
     else:
-        _Told(report, model, k).print(Console())
+        _Printer(report, model, k).print(Console())
 
 
 # --- files ---
 
 
-def _refuse_occupied(out: Path) -> None:
-    """Refuse a folder that cannot be written, before hours of work and not after."""
+def _require_free(out: Path) -> None:
+    """Refuse a folder that cannot be written before training starts."""
     todo = "choose a folder that is new, empty or an older model"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -117,8 +116,8 @@ def _refuse_occupied(out: Path) -> None:
         raise InvalidInput("--out", "a folder that can be written", f"{out}: {error.strerror}", todo) from None
 
 
-def _sweep(checkpoint: Path, stages: Iterable[str]) -> None:
-    """Remove what the run left to go on from, and nothing else."""
+def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
+    """Remove the checkpoints of this run, and no other files."""
     for part in ("embeddings", *stages):
         if (checkpoint / part / "manifest.json").is_file():
             shutil.rmtree(checkpoint / part)
@@ -126,14 +125,16 @@ def _sweep(checkpoint: Path, stages: Iterable[str]) -> None:
         checkpoint.rmdir()
 
 
-def _data(file: Path, named: dict[str, Any], least: int | None, seed: int) -> tuple[Sessions | Slates, dict[str, Any]]:
-    """What the file holds, rare items left out, and what to say of it."""
+def _prepare(
+    file: Path, named: dict[str, Any], least: int | None, seed: int
+) -> tuple[Sessions | Slates, dict[str, Any]]:
+    """The data of the file without rare items, and its counts for the report."""
     skipped: Counter[str] = Counter()
     data = _read(file, named, skipped)
     if isinstance(data, Slates):
         found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
         return data, {**found, "rare_items": 0, "skipped": dict(skipped)}
-    kept = _trimmed(data, least).shuffled_where_unordered(seed)  # what is known must not be the smallest ids
+    kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
     found = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items, "entries": len(kept.items.values)}
     if len(kept) < len(data):
         skipped["sessions of fewer than two such items"] += len(data) - len(kept)
@@ -143,33 +144,33 @@ def _data(file: Path, named: dict[str, Any], least: int | None, seed: int) -> tu
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
     try:
         return read(file, skipped=skipped, **named)
-    except InvalidInput as error:  # formats in which nothing is ever skipped do not count it
+    except InvalidInput as error:  # readers that skip nothing have no such option
         if error.parameter != "option 'skipped'":
             raise
         return read(file, **named)
 
 
 def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
-    """Items of ``least`` sessions, and sessions of two such items; by default every item where data is scarce."""
+    """Items of ``least`` sessions or more, and sessions of two such items; by default all items if data is scarce."""
     kept = sessions.trimmed(LEAST_SESSIONS if least is None else least, least_items=2)
     if least is None and len(kept) < ENOUGH:
         return sessions.trimmed(1, least_items=2)
     return kept
 
 
-def _parted(data: Sessions | Slates, seed: int) -> tuple[Sessions | Slates, Sessions | Slates | None]:
-    """What is learned from, and what judges the model; None where there is too little for that."""
+def _hold_out(data: Sessions | Slates, seed: int) -> tuple[Sessions | Slates, Sessions | Slates | None]:
+    """The training data and the held-out data; None where there is too little to hold out."""
     share = min(HELD_OUT, MOST_HELD / max(1, len(data)))
     if share * len(data) < LEAST_HELD:
         return data, None
-    learned, held = parted(len(data), (1 - share, share), seed)
-    return data.taken(learned), data.taken(held)
+    training, held_out = random_split(len(data), (1 - share, share), seed)
+    return data.taken(training), data.taken(held_out)
 
 
-# --- what is said of the model ---
+# --- the report ---
 
 
-def _learned(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
+def _training(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
     stages = [
         {
             "stage": name,
@@ -185,114 +186,115 @@ def _learned(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
 
 
 @dataclass(frozen=True)
-class _Shown:
-    """Slates held out, or shown for sessions held out: what the model promised, and what came of them."""
+class _Evaluated:
+    """Slates, logged or chosen by the model, with its predictions for them."""
 
-    promised: NDArray[np.float64]
+    predicted: NDArray[np.float64]
     slates: Slates
 
     @classmethod
-    def by(cls, model: SimpleTransformer, slates: Slates) -> _Shown:
+    def of(cls, model: SimpleTransformer, slates: Slates) -> _Evaluated:
         return cls(model.predict(slates), slates)
 
     def row(self, name: str) -> dict[str, Any]:
-        """Means over the slates."""
+        """Predicted and observed hits, as means over the slates."""
         count = len(self.slates)
-        return {"slate": name, "promised": self.promised.sum() / count, "had": float(self.slates.outcome.sum()) / count}
+        observed = float(self.slates.outcome.sum()) / count
+        return {"slate": name, "predicted": self.predicted.sum() / count, "observed": observed}
 
 
-def _quality(model: SimpleTransformer, held: Sessions | Slates, k: int) -> dict[str, Any]:
-    """Promised and true hits a slate, and how far promises can be believed item by item."""
-    if isinstance(held, Slates):
-        shown = {"the logged slate": _Shown.by(model, held)}
+def _quality(model: SimpleTransformer, held_out: Sessions | Slates, k: int) -> dict[str, Any]:
+    """Predicted and observed hits per slate, and the reliability of the predictions item by item."""
+    if isinstance(held_out, Slates):
+        shown = {"the logged slate": _Evaluated.of(model, held_out)}
     else:
-        cuts = Cuts.first(held)
-        shown = {name: _Shown.by(model, own_slates(model, cuts, k, ranker)) for name, ranker in TRIED}
+        split = HistorySplit.first(held_out)
+        shown = {name: _Evaluated.of(model, on_policy_slates(model, split, k, ranker)) for name, ranker in EVALUATED}
     first = next(iter(shown.values()))
     return {
         "slates": [one.row(name) for name, one in shown.items()],
         "reliability": model.reliability(first.slates, BINS).rows(),
-        "log_loss": log_loss(first.promised, first.slates.outcome),
+        "log_loss": log_loss(first.predicted, first.slates.outcome),
         "log_loss_of_the_rate": log_loss(
-            np.full(len(first.promised), first.slates.outcome.mean()), first.slates.outcome
+            np.full(len(first.predicted), first.slates.outcome.mean()), first.slates.outcome
         ),
     }
 
 
 @dataclass(frozen=True)
-class _Told:
-    """The report as a person reads it."""
+class _Printer:
+    """The report as text and tables."""
 
     report: dict[str, Any]
     model: SimpleTransformer
     k: int
 
     def print(self, console: Console) -> None:
-        """All of it, from what was read to what to do next."""
-        parts: list[Callable[[], str | Table]] = [self.read, self.learned]
-        parts += [self.hits, self.reliability, self.caution] if self.report["quality"] else [self.no_quality]
+        """Print all parts, from the data that was read to the next commands."""
+        parts: list[Callable[[], str | Table]] = [self.read, self.training]
+        parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
         for part in parts:
             console.print(part(), highlight=False)
-        console.print(self.next(), highlight=False, soft_wrap=True)  # lines of code stay whole
+        console.print(self.next(), highlight=False, soft_wrap=True)  # commands are not wrapped
 
     def read(self) -> str:
-        """What the file held."""
+        """The data that was read."""
         read, kind = self.report["read"], self.report["read"]["kind"]
         lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
         if read["rare_items"]:
             lines.append(f"Left out {read['rare_items']:,} rare items.")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
         if read["held_out"]:
-            lines.append(f"{read['held_out']:,} {kind} took no part in learning: they judge the model.")
+            lines.append(f"{read['held_out']:,} {kind} were held out to evaluate the model.")
         return "\n".join(lines)
 
-    def learned(self) -> str:
-        """How learning went."""
-        lines = [f"Learned in {self.report['learned']['seconds']:,.0f} s."]
-        for one in self.report["learned"]["stages"]:
-            judged = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
+    def training(self) -> str:
+        """Time and losses of the stages."""
+        lines = [f"Trained in {self.report['training']['seconds']:,.0f} s."]
+        for one in self.report["training"]["stages"]:
+            validation = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
             lines.append(
                 f"  {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
-                f"{one['training_loss']:.4f}{judged}"
+                f"{one['training_loss']:.4f}{validation}"
             )
-        if self.report["learned"]["kept"] == "alone":
-            lines.append("  Company did not pay on what was held out: items are worth what they are worth alone.")
+        if self.report["training"]["kept"] == "pointwise":
+            lines.append("  Attention did not improve the model on validation data: the pointwise model was kept.")
         return "\n".join(lines) + "\n"
 
     def no_quality(self) -> str:
-        """Where nobody was held out."""
-        return "There is too little data to hold some out, so nothing can be said of the model's quality."
+        """The reason why there is no evaluation."""
+        return "There is too little data to hold some out, so the model was not evaluated."
 
     def hits(self) -> Table:
-        """Promised and true hits."""
-        table = _table("Hits a slate, on what was held out", "", "promised", "had")
+        """Predicted and observed hits per slate."""
+        table = _table("Hits per slate, on held-out data", "", "predicted", "observed")
         for row in self.report["quality"]["slates"]:
-            table.add_row(row["slate"], f"{row['promised']:.3f}", f"{row['had']:.3f}")
+            table.add_row(row["slate"], f"{row['predicted']:.3f}", f"{row['observed']:.3f}")
         return table
 
     def reliability(self) -> Table:
-        """Promises and what came of them, from the lowest fifth to the highest."""
-        table = _table("\nPromises item by item", "items", "promised", "were hits")
+        """Predictions and outcomes, from the lowest fifth to the highest."""
+        table = _table("\nPredictions item by item", "items", "predicted", "observed")
         for row in self.report["quality"]["reliability"]:
-            table.add_row(f"{row['count']:,}", f"{row['promised']:.1%}", f"{row['observed']:.1%}")
+            table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
         return table
 
-    def caution(self) -> str:
-        """What these figures do not say."""
+    def limits(self) -> str:
+        """What these figures do not measure."""
         one = self.report["quality"]
         if self.report["read"]["kind"] == "sessions":
             return (
-                "\nA hit is an item that the rest of the session holds. Sessions do not say what was refused, "
-                "so a miss may still be liked.\n"
+                "\nA hit is an item among the rest of the session. Sessions do not record refusals: "
+                "a miss is not a refusal.\n"
             )
         return (
-            f"\nLog loss an item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for calling every item as "
-            "likely as the average.\nWhat people make of slates that this model would choose, only showing them can "
-            "tell: do so, then model.calibrated(those slates).\n"
+            f"\nLog loss per item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for predicting the mean "
+            "outcome for every item.\nOutcomes of slates that this model would choose can only be observed by showing "
+            "them: do so, then call model.calibrated(those slates).\n"
         )
 
     def next(self) -> str:
-        """What to do with the model."""
+        """The commands to use the model."""
         path, some = self.report["saved"], self.model.catalog().ids[:2].tolist()
         history, folder = shlex.quote(",".join(str(one) for one in some)), shlex.quote(path)
         commands = (

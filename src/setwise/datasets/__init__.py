@@ -1,8 +1,9 @@
 """Where items, users and what they did come from: readers of the true formats, and a simulated world."""
 
-from setwise.datasets.read import read
+from setwise.datasets.dispatch import read
 from setwise.datasets.sequences import read_recbole, read_sequences
-from setwise.datasets.sessions import Sessions, Slates, parted
+from setwise.datasets.sessions import Sessions, Slates
+from setwise.datasets.splits import HistorySplit, random_split
 from setwise.datasets.spotify_mpd import Playlist, Track, playlists, read_mpd
 from setwise.datasets.synthetic import World
 from setwise.datasets.tables import read_table, table_columns, with_attributes
@@ -15,14 +16,15 @@ from setwise.datasets.trivago import (
 from setwise.model.ragged import Ragged
 
 __all__ = [
+    "HistorySplit",
     "Playlist",
     "Ragged",
     "Sessions",
     "Slates",
     "Track",
     "World",
-    "parted",
     "playlists",
+    "random_split",
     "read",
     "read_item_metadata",
     "read_mpd",

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from setwise.datasets.text_files import bar, places
+from setwise.datasets.text_files import column_positions, progress_bar
 from setwise.errors import MalformedFile, MissingDependency, SetwiseError
 
 _BATCH = 1 << 15  # rows held at a time
@@ -41,8 +41,8 @@ def parquet_rows(file: Path, columns: Sequence[str], progress: bool) -> Iterator
     """The cells of these columns for every row, with the number of the row from 1."""
     begin = 1
     with _opened(file) as table:
-        places(file, table.schema_arrow.names, columns)
-        with bar(f"reading {file.name}", table.metadata.num_rows, progress) as shown:
+        column_positions(file, table.schema_arrow.names, columns)
+        with progress_bar(f"reading {file.name}", table.metadata.num_rows, progress) as shown:
             for batch in table.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):
                 cells = [batch.column(name).to_pylist() for name in columns]
                 yield from enumerate(zip(*cells, strict=True), begin)

@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 
 from setwise._validation import frozen
-from setwise.datasets.clock import Clock
-from setwise.datasets.numbering import Numbering, grouped
+from setwise.datasets.id_encoder import IdEncoder, group_by_owner
 from setwise.datasets.sessions import Sessions
-from setwise.datasets.text_files import Source, file_at, places, plain_rows, real, text_lines
+from setwise.datasets.text_files import Source, column_positions, existing_file, parse_number, plain_rows, text_lines
+from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 
 FORMS = ("pairs", "lists")
@@ -35,8 +35,8 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
     """
     if form not in (None, *FORMS):
         raise InvalidInput("form", "'pairs', 'lists' or None", repr(form), "pass one of them")
-    file = file_at(path)
-    user_of, items, owner, values = dict[int, int](), Numbering(file), array("q"), array("q")
+    file = existing_file(path)
+    user_of, items, owner, values = dict[int, int](), IdEncoder(file), array("q"), array("q")
     longer = repeated = line = 0  # the first line with more than two numbers; the first of a user seen before
     for line, text in enumerate(text_lines(file, progress), 1):
         if text.isspace():
@@ -50,7 +50,7 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
         owner.extend([row] * len(sequence))
         values.extend([items.row(line, one) for one in sequence])
     _refuse_other_form(file, form, line, longer, repeated)
-    return Sessions(grouped(owner, values, len(user_of)), items.ids)
+    return Sessions(group_by_owner(owner, values, len(user_of)), items.ids)
 
 
 def _numbers(file: Path, line: int, text: str) -> list[int]:
@@ -80,11 +80,11 @@ def read_recbole(
 
     Attributes come from the ``.item`` file of the same name where there is one: text, and numbers for ``float``.
     """
-    file = file_at(path)
+    file = existing_file(path)
     rows = plain_rows(file, "\t", progress)
     header = _header(file, next(rows)[1])
-    at = places(file, list(header), [user, item, *([time] if time in header else [])])
-    user_of, items, clock = dict[str, int](), Numbering(file), Clock(file)
+    at = column_positions(file, list(header), [user, item, *([time] if time in header else [])])
+    user_of, items, clock = dict[str, int](), IdEncoder(file), TimestampParser(file)
     owner, values, times = array("q"), array("q"), array("d")
     for line, cells in rows:
         who, one, *when = (cells[place] for place in at)
@@ -94,7 +94,7 @@ def read_recbole(
         values.append(items.row(line, one))
         times.extend(clock(line, moment) for moment in when)
     timed = time in header
-    sessions = grouped(owner, values, len(user_of), clock.settled(times) if timed else None)
+    sessions = group_by_owner(owner, values, len(user_of), clock.resolve(times) if timed else None)
     ordered = None if timed else frozen(np.zeros(len(user_of), bool))
     return Sessions(sessions, items.ids, _item_file(file, item, items, progress), ordered)
 
@@ -112,7 +112,7 @@ def _header(file: Path, cells: list[str]) -> dict[str, str]:
 _KINDS = ("token", "token_seq", "float", "float_seq")
 
 
-def _item_file(inter: Path, item: str, items: Numbering, progress: bool) -> dict[str, list[Any]]:
+def _item_file(inter: Path, item: str, items: IdEncoder, progress: bool) -> dict[str, list[Any]]:
     """The columns of the ``.item`` file beside ``inter``, for the items that occur."""
     name = inter.name.removesuffix(".gz").removesuffix(".inter") + ".item"
     found = [path for path in (inter.with_name(name), inter.with_name(name + ".gz")) if path.is_file()]
@@ -121,7 +121,7 @@ def _item_file(inter: Path, item: str, items: Numbering, progress: bool) -> dict
     file = found[0]
     rows = plain_rows(file, "\t", progress)
     header = _header(file, next(rows)[1])
-    (at,) = places(file, list(header), [item])
+    (at,) = column_positions(file, list(header), [item])
     columns: dict[str, list[Any]] = {column: [None] * len(items) for column in header if column != item}
     for line, cells in rows:
         row = items.row_of.get(cells[at])
@@ -132,7 +132,7 @@ def _item_file(inter: Path, item: str, items: Numbering, progress: bool) -> dict
 
 
 def _number(file: Path, line: int, column: str, cell: str) -> float:
-    number = real(cell)
+    number = parse_number(cell)
     if np.isnan(number):
         raise MalformedFile(file, line, f"'{column}' must be a number, got {cell[:40]!r}")
     return number

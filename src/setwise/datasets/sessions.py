@@ -159,16 +159,6 @@ class Slates:
         )
 
 
-def parted(n: int, shares: Sequence[float], seed: int = 0) -> list[Ints]:
-    """0 … n − 1 at random in parts of these shares (they sum to one): for training, validation and test."""
-    order = np.random.default_rng(whole_number("seed", seed, least=0)).permutation(n)
-    if not all(share > 0 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-        raise InvalidInput(
-            "shares", "positive numbers that sum to 1", repr(list(shares)), "pass for instance (0.8, 0.2)"
-        )
-    return [np.sort(part) for part in np.split(order, np.round(np.cumsum(shares)[:-1] * n).astype(int))]
-
-
 def _picked(column: Sequence[Any], rows: Ints) -> Sequence[Any]:
     return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
 

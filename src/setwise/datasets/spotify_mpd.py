@@ -23,9 +23,9 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
-from setwise.datasets.numbering import Numbering, as_rows
+from setwise.datasets.id_encoder import IdEncoder, as_int64
 from setwise.datasets.sessions import Sessions
-from setwise.datasets.text_files import DAMAGE, Source, bar, file_at, refuse_json, unpacked
+from setwise.datasets.text_files import DAMAGE, Source, decompressed, existing_file, progress_bar, raise_json_error
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
 
@@ -75,7 +75,7 @@ def playlists(path: Source, progress: bool = False) -> Iterator[Playlist]:
 
 def read_mpd(path: Source, progress: bool = True) -> Sessions:
     """All playlists as sessions of track URIs, with the attributes title, artist and album (None where unknown)."""
-    row_of, items, lengths = Numbering(Path(path)), array("q"), array("q")
+    row_of, items, lengths = IdEncoder(Path(path)), array("q"), array("q")
     columns: tuple[list[str | None], ...] = ([], [], [])
     shared: dict[str | None, str | None] = {}  # names recur: each is kept once
     for file, line, playlist in _playlists(path, progress):
@@ -90,7 +90,7 @@ def read_mpd(path: Source, progress: bool = True) -> Sessions:
                 elif column[row] is None:
                     column[row] = shared.setdefault(given, given)
     names = ("title", "artist", "album")
-    return Sessions(Ragged.cut(as_rows(items), as_rows(lengths)), row_of.ids, dict(zip(names, columns, strict=True)))
+    return Sessions(Ragged.cut(as_int64(items), as_int64(lengths)), row_of.ids, dict(zip(names, columns, strict=True)))
 
 
 # --- the files -----------------------------------------------------------------------------------------------------
@@ -109,7 +109,7 @@ def _slices(path: Path, progress: bool) -> Iterator[tuple[Path, str]]:
     """The files of a collection and their texts."""
     if path.is_dir():
         return _of_folder(path, progress)
-    file = file_at(path)
+    file = existing_file(path)
     return _of_zip(file, progress) if file.suffix.lower() == ".zip" else _of_files([file], progress)
 
 
@@ -121,10 +121,10 @@ def _of_folder(folder: Path, progress: bool) -> Iterator[tuple[Path, str]]:
 
 
 def _of_files(files: list[Path], progress: bool) -> Iterator[tuple[Path, str]]:
-    with bar("reading playlists", sum(file.stat().st_size for file in files), progress) as shown:
+    with progress_bar("reading playlists", sum(file.stat().st_size for file in files), progress) as shown:
         for file in files:
             with file.open("rb") as raw:
-                yield file, _text(file, unpacked(file, raw))
+                yield file, _text(file, decompressed(file, raw))
             shown.advance(file.stat().st_size)
 
 
@@ -135,7 +135,7 @@ def _of_zip(file: Path, progress: bool) -> Iterator[tuple[Path, str]]:
         raise MalformedFile(file, 1, f"it must be a sound zip, but: {str(error)[:100]}") from None
     with archive:
         members = _in_order(file, [PurePosixPath(name) for name in archive.namelist()])
-        with bar("reading playlists", len(members), progress) as shown:
+        with progress_bar("reading playlists", len(members), progress) as shown:
             for member in members:
                 yield file / member, _of_member(file, archive, member)
                 shown.advance(1)
@@ -145,7 +145,7 @@ def _of_member(file: Path, archive: zipfile.ZipFile, member: PurePosixPath) -> s
     inside = file / member
     try:
         with archive.open(str(member)) as raw:
-            return _text(inside, unpacked(inside, raw))
+            return _text(inside, decompressed(inside, raw))
     except MalformedFile:
         raise
     except (*_BAD_ZIP, KeyError) as error:
@@ -239,7 +239,7 @@ class _Json:
         try:
             value, self._at = _DECODER.raw_decode(self._text, self._at)
         except (ValueError, RecursionError) as error:
-            refuse_json(self._file, getattr(error, "lineno", self.line()), error)
+            raise_json_error(self._file, getattr(error, "lineno", self.line()), error)
         return value
 
     def _listed(self, begin: str, end: str, one: Callable[[], Any]) -> Iterator[Any]:

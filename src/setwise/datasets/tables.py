@@ -19,11 +19,20 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from setwise.datasets.clock import Clock
-from setwise.datasets.gathered import Columns, Gathered, describe
 from setwise.datasets.parquet import parquet_columns, parquet_rows
+from setwise.datasets.row_collector import Columns, RowCollector, describe
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.text_files import Skipped, Source, cell_rows, file_at, json_rows, kind_of, places, tell
+from setwise.datasets.text_files import (
+    Skipped,
+    Source,
+    cell_rows,
+    column_positions,
+    existing_file,
+    file_extension,
+    json_rows,
+    report_skipped,
+)
+from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput
 
 Either = TypeVar("Either", bound=Sessions | Slates)
@@ -68,13 +77,13 @@ def read_table(
     if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
         got = "one of them" if (slate is None) != (outcome is None) else "them without session, or with ordered"
         raise InvalidInput("slate and outcome", "given together, beside session", got, "name both columns or neither")
-    file, counts = file_at(path), Skipped() if skipped is None else skipped
+    file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
     columns = Columns(item, sessions, time, slate, outcome, ordered, named)
-    gathered = Gathered(file, columns, Clock(file, time_format), counts)
+    gathered = RowCollector(file, columns, TimestampParser(file, time_format), counts)
     gathered.take(table_rows(file, columns.wanted, len(named), delimiter, progress))
-    tell(counts, file, progress)
+    report_skipped(counts, file, progress)
     return gathered.sessions() if slate is None else gathered.slates()
 
 
@@ -90,7 +99,7 @@ def with_attributes(
 
     Ids are compared as text, because a CSV file cannot say that its ids are numbers.
     """
-    file, row_of = file_at(path), {str(one): row for row, one in enumerate(data.ids)}
+    file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
     named = _named(attributes)
     columns: dict[str, list[Any]] = {name: [None] * len(data.ids) for name in named}
     for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
@@ -106,10 +115,10 @@ def _named(attributes: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 
 def table_columns(path: Source, delimiter: str | None = None) -> list[str]:
     """The names of a table's columns: of the first object, in JSON Lines."""
-    file = file_at(path)
-    if kind_of(file) == ".parquet":
+    file = existing_file(path)
+    if file_extension(file) == ".parquet":
         return parquet_columns(file)
-    if kind_of(file) in JSON_LINES:
+    if file_extension(file) in JSON_LINES:
         return list(next(json_rows(file), (1, {}))[1])
     return next(cell_rows(file, _delimiter(file, delimiter)))[1]
 
@@ -118,18 +127,18 @@ def table_rows(
     file: Path, columns: Sequence[str], optional: int, delimiter: str | None, progress: bool
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """The cells of these columns, row by row, with the line; the last ``optional`` may be absent from JSON objects."""
-    if kind_of(file) == ".parquet":
+    if file_extension(file) == ".parquet":
         return parquet_rows(file, columns, progress)
-    if kind_of(file) in JSON_LINES:
+    if file_extension(file) in JSON_LINES:
         return _json_cells(file, columns, optional, progress)
     return _cells(file, columns, _delimiter(file, delimiter), progress)
 
 
 def _delimiter(file: Path, given: str | None) -> str:
-    if given is None and kind_of(file) not in DELIMITERS:
+    if given is None and file_extension(file) not in DELIMITERS:
         kinds = ", ".join(sorted({*DELIMITERS, *JSON_LINES, ".parquet"}))
         raise InvalidInput("path", f"that of a table ({kinds}; text also with .gz)", file.name, "or pass delimiter")
-    delimiter = DELIMITERS[kind_of(file)] if given is None else given
+    delimiter = DELIMITERS[file_extension(file)] if given is None else given
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\0\r\n"':
         raise InvalidInput("delimiter", "one character", repr(delimiter), "pass for instance ';'")
     return delimiter
@@ -137,7 +146,7 @@ def _delimiter(file: Path, given: str | None) -> str:
 
 def _cells(file: Path, columns: Sequence[str], delimiter: str, progress: bool) -> Iterator[tuple[int, Sequence[Any]]]:
     rows = cell_rows(file, delimiter, progress)
-    at = places(file, next(rows)[1], columns)
+    at = column_positions(file, next(rows)[1], columns)
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
     return ((line, pick(cells)) for line, cells in rows)
 
@@ -147,5 +156,5 @@ def _json_cells(
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     for number, (line, row) in enumerate(json_rows(file, progress)):
         if number == 0:
-            places(file, list(row), columns[: len(columns) - optional])
+            column_positions(file, list(row), columns[: len(columns) - optional])
         yield line, [row.get(name) for name in columns]

@@ -32,7 +32,7 @@ _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _BAR_LINES = 1 << 12  # lines between two looks at the progress
 
 
-def file_at(path: Source) -> Path:
+def existing_file(path: Source) -> Path:
     """``path`` as that of a file that exists."""
     file = Path(path)
     if not file.is_file():
@@ -41,20 +41,20 @@ def file_at(path: Source) -> Path:
     return file
 
 
-def kind_of(file: Path) -> str:
+def file_extension(file: Path) -> str:
     """The last ending of a name in small letters, ``.gz`` aside: ".csv" for "a.b.csv.gz"."""
     plain = file.with_suffix("") if file.suffix.lower() == ".gz" else file
     return plain.suffix.lower()
 
 
-def unpacked(file: Path, raw: IO[bytes]) -> IO[bytes]:
+def decompressed(file: Path, raw: IO[bytes]) -> IO[bytes]:
     """The bytes of ``raw``, an open file, decompressed where its name says so."""
     if file.suffix.lower() != ".gz":
         return raw
     return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 16)
 
 
-def bar(title: str, total: int, progress: bool) -> Progress:
+def progress_bar(title: str, total: int, progress: bool) -> Progress:
     """A progress bar, drawn when it is wanted and somebody watches."""
     return Progress(title, total, None if progress else False)
 
@@ -62,9 +62,9 @@ def bar(title: str, total: int, progress: bool) -> Progress:
 def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
     """The lines of a text, with their ends."""
     number = done = 0
-    with file.open("rb") as raw, bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
+    with file.open("rb") as raw, progress_bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
         try:
-            for number, line in enumerate(unpacked(file, raw), 1):
+            for number, line in enumerate(decompressed(file, raw), 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in line:
@@ -119,19 +119,19 @@ def json_rows(file: Path, progress: bool = False) -> Iterator[tuple[int, dict[st
         try:
             row = json.loads(text)
         except (ValueError, RecursionError) as error:
-            refuse_json(file, line, error)
+            raise_json_error(file, line, error)
         if type(row) is not dict:
             raise MalformedFile(file, line, f"the line must be a JSON object, got {type(row).__name__}")
         yield line, row
 
 
-def refuse_json(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
+def raise_json_error(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
     """Refuse what the JSON parser could not read."""
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "msg", error))
     raise MalformedFile(file, line, f"it must be JSON, but: {why}") from None
 
 
-def real(cell: object) -> float:
+def parse_number(cell: object) -> float:
     """A cell as a finite number; NaN where it is none. Text is matched: ``float`` would take "1_000" as well."""
     if isinstance(cell, str) and not _REAL.fullmatch(cell.strip()):
         return math.nan
@@ -142,7 +142,7 @@ def real(cell: object) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def places(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
+def column_positions(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
     """Where the columns of these names are in a header."""
     for name in names:
         if header.count(name) != 1:
@@ -152,7 +152,7 @@ def places(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]
     return [header.index(name) for name in names]
 
 
-def tell(skipped: Skipped, file: Path, progress: bool) -> None:
+def report_skipped(skipped: Skipped, file: Path, progress: bool) -> None:
     """Say on standard error what was left out, where somebody watches."""
     if progress and sys.stderr.isatty():
         for reason, count in skipped.items():

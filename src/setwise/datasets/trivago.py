@@ -21,9 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
-from setwise.datasets.numbering import Numbering, as_rows, windows
+from setwise.datasets.id_encoder import IdEncoder, as_int64, windows
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.text_files import Skipped, Source, cell_rows, file_at, places, tell
+from setwise.datasets.text_files import Skipped, Source, cell_rows, column_positions, existing_file, report_skipped
 from setwise.errors import MalformedFile
 from setwise.model.ragged import Ragged
 
@@ -42,8 +42,8 @@ def read_trivago(
     Clickouts that say nothing about a slate are left out and counted in ``skipped``. The attribute ``price`` is the
     latest one seen (NaN for a hotel that was never shown), ``properties`` (with ``metadata``) their "|"-parted text.
     """
-    file, counts = file_at(path), Skipped() if skipped is None else skipped
-    items, steps, shown = Numbering(file), _Steps(), _Shown()
+    file, counts = existing_file(path), Skipped() if skipped is None else skipped
+    items, steps, shown = IdEncoder(file), _Steps(), _Shown()
     for row in _rows(file, progress):
         item = items.row(row.line, int(row.reference)) if _is_about_item(row) else None
         if item is not None:
@@ -51,19 +51,19 @@ def read_trivago(
         if row.action == CLICKOUT and _is_slate(row, counts):
             hotels, prices = _impressions(file, row.line, row.impressions, row.prices)
             shown.add([items.row(row.line, hotel) for hotel in hotels], prices, row.time, item, len(steps) - 1)
-    tell(counts, file, progress)
+    report_skipped(counts, file, progress)
     attributes: dict[str, Any] = {"price": shown.latest_prices(len(items))}
     if metadata is not None:
         known = read_item_metadata(metadata, progress)
         attributes["properties"] = ["|".join(known[hotel]) if hotel in known else None for hotel in items.row_of]
-    lists = Ragged.cut(as_rows(shown.items), as_rows(shown.lengths))
-    return Slates(steps.before(as_rows(shown.step)), lists, shown.outcomes(), items.ids, attributes)
+    lists = Ragged.cut(as_int64(shown.items), as_int64(shown.lengths))
+    return Slates(steps.before(as_int64(shown.step)), lists, shown.outcomes(), items.ids, attributes)
 
 
 def read_trivago_sessions(path: Source, progress: bool = True) -> Sessions:
     """The hotels of every session in the order of its steps; sessions about no hotel do not appear."""
-    file = file_at(path)
-    items, steps = Numbering(file), _Steps()
+    file = existing_file(path)
+    items, steps = IdEncoder(file), _Steps()
     for row in _rows(file, progress):
         if _is_about_item(row):
             steps.add(row, items.row(row.line, int(row.reference)))
@@ -76,23 +76,23 @@ def read_trivago_impressions(path: Source, progress: bool = True) -> Sessions:
     Any table with ``impressions`` and ``prices`` will do; rows without impressions are not lists. Attribute: price, as
     it stands last in the file.
     """
-    file = file_at(path)
-    items, shown = Numbering(file), _Shown()
+    file = existing_file(path)
+    items, shown = IdEncoder(file), _Shown()
     for line, (impressions, prices) in _picked(file, ("impressions", "prices"), progress):
         if impressions:
             hotels, numbers = _impressions(file, line, impressions, prices)
             shown.add([items.row(line, hotel) for hotel in hotels], numbers, line, None, 0)
-    lists = Ragged.cut(as_rows(shown.items), as_rows(shown.lengths))
+    lists = Ragged.cut(as_int64(shown.items), as_int64(shown.lengths))
     attributes: dict[str, Any] = {"price": shown.latest_prices(len(items))}
     return Sessions(lists, items.ids, attributes)
 
 
 def read_item_metadata(path: Source, progress: bool = True) -> dict[int, tuple[str, ...]]:
     """The properties of hotels, by id, from ``item_metadata.csv`` or from a table of zeros and ones."""
-    file = file_at(path)
+    file = existing_file(path)
     rows = cell_rows(file, ",", progress)
     header = next(rows)[1]
-    (at,) = places(file, header, ["item_id"])
+    (at,) = column_positions(file, header, ["item_id"])
     wide = "properties" not in header
     result: dict[int, tuple[str, ...]] = {}
     for line, cells in rows:
@@ -137,7 +137,7 @@ def _rows(file: Path, progress: bool) -> Iterator[_Row]:
 
 def _picked(file: Path, columns: tuple[str, ...], progress: bool) -> Iterator[tuple[int, tuple[str, ...]]]:
     rows = cell_rows(file, ",", progress)
-    pick = itemgetter(*places(file, next(rows)[1], columns))
+    pick = itemgetter(*column_positions(file, next(rows)[1], columns))
     return ((line, pick(cells)) for line, cells in rows)
 
 
@@ -200,8 +200,8 @@ class _Steps:
 
     def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """The order by session and step; session of each step so ordered; whether its hotel is a new one there."""
-        order = np.lexsort((as_rows(self._step), as_rows(self._session)))
-        session, item = as_rows(self._session)[order], as_rows(self._item)[order]
+        order = np.lexsort((as_int64(self._step), as_int64(self._session)))
+        session, item = as_int64(self._session)[order], as_int64(self._item)[order]
         fresh = np.ones(len(order), bool)
         fresh[1:] = (session[1:] != session[:-1]) | (item[1:] != item[:-1])
         return order, session, fresh
@@ -209,7 +209,7 @@ class _Steps:
     def sessions(self) -> Ragged:
         order, session, fresh = self._in_order()
         lengths = np.bincount(session[fresh], minlength=len(self._session_of))
-        return Ragged.cut(as_rows(self._item)[order][fresh], lengths)
+        return Ragged.cut(as_int64(self._item)[order][fresh], lengths)
 
     def before(self, steps: NDArray[np.int64]) -> Ragged:
         """The hotels of the same session before each of these steps."""
@@ -217,8 +217,8 @@ class _Steps:
         place = np.empty(len(order), np.int64)
         place[order] = np.arange(len(order))
         seen = np.concatenate([[0], np.cumsum(fresh)])  # how many new ones come before each place
-        begins = np.searchsorted(session, as_rows(self._session)[steps])
-        return windows(as_rows(self._item)[order][fresh], seen[begins], seen[place[steps]])
+        begins = np.searchsorted(session, as_int64(self._session)[steps])
+        return windows(as_int64(self._item)[order][fresh], seen[begins], seen[place[steps]])
 
 
 class _Shown:
@@ -237,12 +237,12 @@ class _Shown:
         self._clicked.append(-1 if clicked is None else clicked)
 
     def outcomes(self) -> NDArray[np.float32]:
-        clicked = np.repeat(as_rows(self._clicked), as_rows(self.lengths))
-        return frozen((as_rows(self.items) == clicked).astype(np.float32))
+        clicked = np.repeat(as_int64(self._clicked), as_int64(self.lengths))
+        return frozen((as_int64(self.items) == clicked).astype(np.float32))
 
     def latest_prices(self, count: int) -> NDArray[np.float64]:
         """The price of each of ``count`` hotels when it was shown last; NaN where it never was."""
-        order = np.argsort(np.repeat(as_rows(self._times), as_rows(self.lengths)), kind="stable")
+        order = np.argsort(np.repeat(as_int64(self._times), as_int64(self.lengths)), kind="stable")
         prices = np.full(count, np.nan)
-        prices[as_rows(self.items)[order]] = as_rows(self._prices)[order]  # the last one assigned stays
+        prices[as_int64(self.items)[order]] = as_int64(self._prices)[order]  # the last one assigned stays
         return frozen(prices)

@@ -1,23 +1,23 @@
-"""Models without attention, on the same slates: what the simple transformer must beat.
+"""Baselines without attention, trained on the same slates as the simple transformer.
 
-**Flat models** (scikit-learn: logistic regression, random forest, support vector machine, nearest neighbours, and a
-guess) see a slate as one row of numbers made from item vectors x. Four ways to make it, because a comparison is only
-worth what the features of the weaker side are worth:
+**Flat models** (scikit-learn: logistic regression, random forest, support vector machine, nearest neighbours, random
+guess) represent a slate as one row of features made from item vectors x. There are four sets of features, because a
+comparison is only as strong as the features of the baseline:
 
-* ``bag``: the mean of history and items shown together, as if they were one list. The paper's baselines disregard
-  sequence: as we read it, they are not told where the history ends.
-* ``vectors``: those of the last ``reach`` items of the history and of the items shown, one after another; nothing is
-  said of how they relate.
+* ``bag``: the mean of history and items shown together. The paper's baselines disregard sequence; we read this as not
+  distinguishing the history from the slate.
+* ``vectors``: the vectors of the last ``reach`` items of the history and of the items shown, concatenated; relations
+  between them are left to the model.
 * ``means``: the mean of the history and the mean of the items shown.
-* ``similarities``: how near the items shown are to the history and to each other (cosines), and their lengths, which
-  for word2vec tell popularity; least, mean and largest over the slate. Hand-made for this task.
+* ``similarities``: cosines between the items shown and the history and among the items shown, and the lengths of the
+  vectors, which for word2vec indicate popularity; minimum, mean and maximum over the slate. Hand-made for this task.
 
-With ``task="item"`` the rows are items instead of slates: ``bag`` is the item alone, ``vectors`` the mean of the
+With ``task="item"`` the rows are items instead of slates: ``bag`` is the item's vector, ``vectors`` the mean of the
 history, the item and the mean of the slate, ``means`` the history's and the item's, ``similarities`` as above for one
 item.
 
-**The pure embedding model** is the simple transformer without its attention: a_i = base_i · u⁰ + bias_i, whatever
-stands beside i.
+**The pointwise network** is the simple transformer without attention: a_i = base_i · u⁰ + bias_i, whatever else the
+slate holds.
 """
 
 from __future__ import annotations
@@ -35,17 +35,18 @@ from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
 from setwise.training.embeddings import unit
-from setwise.training.network import CORRECTION_DECAY, Items, Reader, Shape
+from setwise.training.network import CORRECTION_DECAY, HistoryPooling, Items, Shape
 
 FEATURES = ("bag", "vectors", "means", "similarities")
 TASKS = ("set", "item")
 
 
 class FlatModel:
-    """A scikit-learn classifier over features of slates: ``fit``, then ``predict`` probabilities of being true.
+    """A scikit-learn classifier over features of slates: ``fit``, then ``predict`` probabilities of outcome 1.
 
-    ``task="set"``: one probability a slate (all its outcomes are equal); ``"item"``: one an item shown.
-    A support vector machine has no probabilities; the logistic function of its margin, right at ½ only, stands in.
+    ``task="set"``: one probability per slate (all its outcomes are equal); ``"item"``: one per item shown.
+    A support vector machine has no probabilities: ``predict`` gives the logistic function of its margin, which is on
+    the right side of ½, but not calibrated.
     """
 
     def __init__(
@@ -70,7 +71,7 @@ class FlatModel:
         self.width = 0  # of the slates
 
     def fit(self, slates: Slates) -> FlatModel:
-        """Learn from these slates; returns itself."""
+        """Train on these slates; returns self."""
         self.width = int(slates.shown.lengths.max())
         outcome = slates.outcome if self.task == "item" else slates.outcome[slates.shown.offsets[:-1]]
         rows = self._rows(slates)
@@ -78,7 +79,7 @@ class FlatModel:
         return self
 
     def predict(self, slates: Slates) -> Floats:
-        """Probability that each slate (or, with ``task="item"``, each of ``shown.values``) is true."""
+        """The probability of outcome 1 for each slate, or, with ``task="item"``, for each of ``shown.values``."""
         rows = self._rows(slates)
         if hasattr(self.estimator, "predict_proba"):
             return np.asarray(self.estimator.predict_proba(rows)[:, 1])
@@ -91,21 +92,21 @@ class FlatModel:
 
 
 class PointwiseNetwork(nn.Module):
-    """a_i = base_i · u⁰ + bias_i: the user's liking of an item, the same in any company."""
+    """a_i = base_i · u⁰ + bias_i: the user's score of an item, independent of the rest of the slate."""
 
     def __init__(self, n_items: int, dim: int = 32, embeddings: Floats32 | None = None) -> None:
         super().__init__()
         self.items = Items(n_items, whole_number("dim", dim), embeddings)
-        self.reader = Reader(Shape(dim=dim))
+        self.pool = HistoryPooling(Shape(dim=dim))
         self.base, self.user = nn.Linear(dim, dim, bias=False), nn.Linear(dim, dim)
         self.bias = nn.Embedding(n_items, 1)
         nn.init.zeros_(self.bias.weight)
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
 
-    def forward(self, history: Tensor, heard: Tensor, shown: Tensor, filled: Tensor) -> Tensor:
-        """The arguments (B, L) of the items shown; ``filled`` is not looked at, since items do not meet."""
-        user = self.user(self.reader(self.items(history), heard))
+    def forward(self, history: Tensor, history_mask: Tensor, shown: Tensor, shown_mask: Tensor) -> Tensor:
+        """The arguments (B, L) of the items shown; ``shown_mask`` is not used, because items do not interact."""
+        user = self.user(self.pool(self.items(history), history_mask))
         liking = (self.base(self.items(shown)) @ user.unsqueeze(-1)).squeeze(-1)
         argument: Tensor = liking + self.bias(shown).squeeze(-1)
         return argument
@@ -120,27 +121,27 @@ def _means(lists: Ragged, vectors: Floats32) -> Floats32:
 
 def _slate_rows(slates: Slates, vectors: Floats32, features: str, reach: int, width: int) -> Floats:
     if features == "bag":
-        known, shown = slates.history.lengths[:, None], slates.shown.lengths[:, None]
-        total = known * _means(slates.history, vectors) + shown * _means(slates.shown, vectors)
-        return np.asarray(total / (known + shown), np.float64)
+        seen, shown = slates.history.lengths[:, None], slates.shown.lengths[:, None]
+        total = seen * _means(slates.history, vectors) + shown * _means(slates.shown, vectors)
+        return np.asarray(total / (seen + shown), np.float64)
     if features == "vectors":
         blocks = [
-            _side_by_side(lists, vectors, size) for lists, size in ((slates.history, reach), (slates.shown, width))
+            _concatenated(lists, vectors, size) for lists, size in ((slates.history, reach), (slates.shown, width))
         ]
         return np.concatenate(blocks, axis=1)
     if features == "means":
         return np.concatenate([_means(slates.history, vectors), _means(slates.shown, vectors)], axis=1)
     rows = _item_rows(slates, vectors, "similarities", reach)
-    return np.concatenate([_spread(slates.shown, column) for column in rows.T], axis=1)
+    return np.concatenate([_summaries(slates.shown, column) for column in rows.T], axis=1)
 
 
-def _side_by_side(lists: Ragged, vectors: Floats32, width: int) -> Floats:
+def _concatenated(lists: Ragged, vectors: Floats32, width: int) -> Floats:
     rows, filled = lists.padded(width)
     return np.asarray((vectors[rows] * filled[..., None]).reshape(len(lists), -1))
 
 
-def _spread(lists: Ragged, column: Floats) -> Floats:
-    """Least, mean and largest of each list's numbers (B, 3)."""
+def _summaries(lists: Ragged, column: Floats) -> Floats:
+    """Minimum, mean and maximum of each list's numbers (B, 3)."""
     starts = lists.offsets[:-1]
     mean = np.add.reduceat(column, starts) / lists.lengths
     return np.stack([np.minimum.reduceat(column, starts), mean, np.maximum.reduceat(column, starts)], axis=1)
@@ -155,23 +156,23 @@ def _item_rows(slates: Slates, vectors: Floats32, features: str, reach: int) -> 
         return np.concatenate([history, items, slate], axis=1)
     if features == "means":
         return np.concatenate([history, items], axis=1)
-    near = unit(items)
-    others = unit(slate * slates.shown.lengths[owner, None] - items)  # the company without the item itself
+    direction = unit(items)
+    others = unit(slate * slates.shown.lengths[owner, None] - items)  # the rest of the slate
     columns = (
-        (near * unit(history)).sum(1),
-        _nearest(slates, vectors, reach),
-        (near * others).sum(1),
+        (direction * unit(history)).sum(1),
+        _largest_cosine(slates, vectors, reach),
+        (direction * others).sum(1),
         np.log1p(np.linalg.norm(items, axis=1)),
     )
     return np.stack(columns, axis=1).astype(np.float64)
 
 
-def _nearest(slates: Slates, vectors: Floats32, reach: int) -> Floats:
-    """The largest cosine of each item shown with an item of the history, −1 without history."""
-    heard, known = slates.history.padded(reach)
+def _largest_cosine(slates: Slates, vectors: Floats32, reach: int) -> Floats:
+    """The largest cosine of each item shown with an item of the history; −1 if the history is empty."""
+    history, seen = slates.history.padded(reach)
     shown, filled = slates.shown.padded(int(slates.shown.lengths.max()))
-    cosine = unit(vectors[shown]) @ unit(vectors[heard]).transpose(0, 2, 1)
-    return np.asarray(np.where(known[:, None, :], cosine, -1).max(2)[filled])
+    cosine = unit(vectors[shown]) @ unit(vectors[history]).transpose(0, 2, 1)
+    return np.asarray(np.where(seen[:, None, :], cosine, -1).max(2)[filled])
 
 
 def _sklearn(module: str, name: str) -> Any:
@@ -181,36 +182,36 @@ def _sklearn(module: str, name: str) -> Any:
         raise MissingDependency("scikit-learn", "a baseline", "train") from None
 
 
-def _scaled(estimator: Any) -> Any:
+def _standardised(estimator: Any) -> Any:
     pipeline = _sklearn("pipeline", "make_pipeline")
     return pipeline(_sklearn("preprocessing", "StandardScaler")(), estimator)
 
 
-def _guess(seed: int, rows: int) -> Any:
+def _random_guess(seed: int, rows: int) -> Any:
     return _sklearn("dummy", "DummyClassifier")(strategy="uniform", random_state=seed)
 
 
 def _logistic(seed: int, rows: int) -> Any:
-    return _scaled(_sklearn("linear_model", "LogisticRegression")(C=0.1, max_iter=1000, random_state=seed))
+    return _standardised(_sklearn("linear_model", "LogisticRegression")(C=0.1, max_iter=1000, random_state=seed))
 
 
-def _forest(seed: int, rows: int) -> Any:
-    # Trees do not mind the scale of a column.
+def _random_forest(seed: int, rows: int) -> Any:
+    # Trees do not depend on the scale of a column, so columns are not standardised.
     return _sklearn("ensemble", "RandomForestClassifier")(100, min_samples_leaf=2, random_state=seed)
 
 
-def _margin(seed: int, rows: int) -> Any:
-    return _scaled(_sklearn("svm", "SVC")(random_state=seed))  # radial kernel
+def _support_vectors(seed: int, rows: int) -> Any:
+    return _standardised(_sklearn("svm", "SVC")(random_state=seed))  # radial kernel
 
 
 def _neighbours(seed: int, rows: int) -> Any:
-    return _scaled(_sklearn("neighbors", "KNeighborsClassifier")(min(25, rows)))
+    return _standardised(_sklearn("neighbors", "KNeighborsClassifier")(min(25, rows)))
 
 
 MODELS: dict[str, Callable[[int, int], Any]] = {  # from a seed and the number of rows
-    "random guess": _guess,
+    "random guess": _random_guess,
     "logistic regression": _logistic,
-    "random forest": _forest,
-    "support vector machine": _margin,
+    "random forest": _random_forest,
+    "support vector machine": _support_vectors,
     "nearest neighbours": _neighbours,
 }

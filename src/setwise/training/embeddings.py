@@ -1,10 +1,10 @@
-"""Item vectors from company alone: word2vec, with sessions for sentences and items for words.
+"""Item embeddings from co-occurrence: word2vec, with sessions as sentences and items as words.
 
-Items that are held together get vectors of similar direction (skip-gram with negative sampling, Mikolov et al. 2013).
-The order of a session matters only through ``window``: one as long as the sessions treats them as sets.
+Items that co-occur get vectors of similar direction (skip-gram with negative sampling, Mikolov et al. 2013). The order
+of a session matters only through ``window``: one as long as the sessions treats them as sets.
 
-With one worker the same sessions, options and seed give the same bits again; several workers race for the same vectors
-and do not. An item that no session holds has nothing to learn from: its vector is zero.
+With one worker the same sessions, options and seed give the same bits. Several workers update the same vectors
+concurrently and do not. An item that no session holds has no training data: its vector is zero.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 
-MOST_SPECTRAL = 5000  # items: the matrix is dense
-LEAST_INFORMATION = -2.0  # what two items that never meet are taken to say, at least
+MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
+LEAST_INFORMATION = -2.0  # lower limit of pointwise mutual information, for pairs that never co-occur
 
 
 def word2vec(
     sessions: Sessions, dim: int = 64, epochs: int = 10, window: int = 10, seed: int = 0, workers: int = 1
 ) -> Floats32:
-    """One vector an id (n_items, dim), zero for ids that no session holds."""
+    """One vector per id (n_items, dim), zero for ids that no session holds."""
     options = {
         "vector_size": whole_number("dim", dim),
         "epochs": whole_number("epochs", epochs),
@@ -36,8 +36,8 @@ def word2vec(
         "seed": whole_number("seed", seed, least=0),
     }
     if not (sessions.items.lengths > 1).any():
-        raise InvalidInput("sessions", "with two items or more somewhere", "none", "word2vec learns from company only")
-    names = np.arange(sessions.n_items).astype(str)  # gensim takes whole numbers for places in its own vocabulary
+        raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
+    names = np.arange(sessions.n_items).astype(str)  # gensim interprets integers as positions in its own vocabulary
     sentences = [names[items].tolist() for items in sessions.items]
     model = _gensim().Word2Vec(sentences, sg=1, hs=0, negative=5, min_count=1, sample=0, **options)
     vectors = np.zeros((sessions.n_items, dim), np.float32)
@@ -46,17 +46,17 @@ def word2vec(
 
 
 def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
-    """The same idea without a random step, for up to MOST_SPECTRAL items: eigenvectors of pointwise mutual information.
+    """Vectors without a random step, for up to MOST_SPECTRAL items: eigenvectors of pointwise mutual information.
 
     M_ij = log((c_ij + ½) Σc / ((c_i + 1)(c_j + 1))), at least LEAST_INFORMATION, with c_ij the number of sessions that
-    hold both; a vector is a row of the eigenvectors of largest |eigenvalue|, each times the root of it, centred.
-    Skip-gram with negative sampling factorises nearly the same matrix (Levy and Goldberg 2014). That items shun each
-    other is kept, too: with positive information alone a model learned distinctly worse from these vectors.
+    hold both. A vector is a row of the eigenvectors of largest |eigenvalue|, each scaled by √|eigenvalue|, and centred.
+    Skip-gram with negative sampling factorises nearly the same matrix (Levy and Goldberg 2014). Negative values are
+    kept: with positive values alone, models trained from these vectors were distinctly worse.
     """
     n = sessions.n_items
     items = sessions.distinct().items
     if not (items.lengths > 1).any():
-        raise InvalidInput("sessions", "with two items or more somewhere", "none", "only company can teach it")
+        raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
     if n > MOST_SPECTRAL:
         raise InvalidInput("sessions", f"over at most {MOST_SPECTRAL:,} items", f"{n:,}", "use word2vec")
     linalg, sparse = _scipy()
@@ -67,9 +67,8 @@ def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
     information = np.log((together + 0.5) * total.sum() / np.outer(total + 1, total + 1))
     np.maximum(information, LEAST_INFORMATION, out=information)
     np.fill_diagonal(information, 0)
-    rank = min(
-        whole_number("dim", dim) + 1, n - 1
-    )  # one more: the leading vector tells popularity, and is centred away
+    # One more than dim: the leading eigenvector represents popularity, and centring removes it.
+    rank = min(whole_number("dim", dim) + 1, n - 1)
     values, vectors = linalg.eigsh(information, rank, which="LM", v0=np.ones(n))
     vectors = vectors * np.sqrt(np.abs(values))
     vectors -= vectors.mean(axis=0)
@@ -80,7 +79,7 @@ def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
 
 
 def unit(vectors: NDArray[np.floating]) -> Floats32:
-    """Every vector at length one, so that inner products are cosines; zero stays zero."""
+    """Vectors scaled to length one, so that inner products are cosines; zero stays zero."""
     length = np.linalg.norm(vectors, axis=-1, keepdims=True)
     return np.asarray(vectors / np.where(length > 0, length, 1), np.float32)
 

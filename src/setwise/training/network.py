@@ -1,22 +1,22 @@
-"""The simple transformer as a network: what is learned, and how a slate's arguments come from it.
+"""The simple transformer as a network: its parameters, and the arguments of a slate's items.
 
-    x_i            an item's embedding after the input layer
-    q_i, k_i, v_i  linear in x_i, one of each a head
-    x̄              the user: P times the mean of the x of the history, at unit length (or as ``reading`` says)
-    u^h, u⁰        linear in (x̄, 1): the constant coordinate speaks for users of whom nothing is known
+    x_i            the embedding of item i after the input layer
+    q_i, k_i, v_i  linear in x_i, one of each per head
+    x̄              the pooled history: P times the mean of its x, at unit length (or another ``pooling``)
+    u^h, u⁰        linear in (x̄, 1): the constant coordinate represents users without a history
     w_ij^h         exp(q_i^h · k_j^h), and z_i^h = exp(q_i^h · k_0^h + level^h), the weight of the sink
     a_i(S)         base_i · u⁰ + bias_i + Σ_h (Σ_{j∈S} w_ij^h v_j^h + z_i^h v_0^h) · u^h / (Σ_{j∈S} w_ij^h + z_i^h)
 
-These are the catalogue's arrays: ``objective.py`` computes the same numbers from them. The item's own bias is the last
-column of the base term, next to a user coordinate that is always 1.
+``export.py`` turns the parameters into the catalogue's arrays, from which ``objective.py`` computes the same numbers.
+The bias of an item is the last column of the base term, next to a user coordinate that is always 1.
 
-**Where learning starts** decides whether attention is learned at all. From small random weights every head is a mean
-over the slate, and hardly leaves that plateau. So keys start equal to queries (items attend to what is like them, with
-logits of about SHARPNESS), the sink starts SILENCE above nothing, so that weights are small and add up like a sum, and
-values start large enough to be felt through them.
+**Initialisation** decides whether attention is learned at all. From small random weights every head is a mean over the
+slate, and training hardly leaves that plateau. So keys start equal to queries: items attend to similar items, with
+logits of about SELF_LOGIT. The sink starts with a logit of SINK_LOGIT, so that attention weights are small and nearly
+additive, and values start VALUE_SCALE times larger to compensate.
 
-With given embeddings e_i (word2vec of the sessions, say) x_i = L e_i + r_i: a learned layer, and a correction for each
-item that a strong decay keeps small, so that an item seen rarely stays where its embedding puts it.
+With given embeddings e_i (such as word2vec of the sessions) x_i = L e_i + r_i: a learned layer, and a correction for
+each item. A strong weight decay keeps corrections small, so an item that occurs rarely stays near its embedding.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model.rewards import Logistic
 
-READINGS = ("turned", "direction", "mean", "attention")
-CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 did equally well in the simulated world, none far worse
-SHARPNESS, SILENCE, LOUDNESS = 4.0, 6.0, 3.0  # logits of an item and itself, of the sink, and the scale of values
-_LEVER = 5.0  # the sink's level is learned as a multiple of this: Adam's steps are small, and it has far to go
+POOLINGS = ("projected", "unit_mean", "mean", "attention")
+CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 gave equal results in the simulated world, 0 far worse
+SELF_LOGIT, SINK_LOGIT, VALUE_SCALE = 4.0, 6.0, 3.0  # at the start: an item's logit to itself, the sink's, values
+_LEVEL_UNIT = 5.0  # the sink's level is learned in this unit: Adam's steps are small relative to the level's range
 
 
 @dataclass(frozen=True)
@@ -47,25 +47,25 @@ class Shape:
     heads: int = 4
     d_kq: int = 8  # of queries and keys
     d_v: int = 8  # of values
-    base: bool = True  # the residual term: without it an item is worth only what its company lends
-    sink: bool = True  # lets attention be silent, so that a softmax can act like a sum
-    reading: str = "turned"  # P times a history's mean, at unit length; "direction": without P; "mean"; "attention"
+    base: bool = True  # the residual term base_i · u⁰ + bias_i
+    sink: bool = True  # a sink makes a softmax nearly additive
+    pooling: str = "projected"  # of histories: P times the mean, at unit length; "unit_mean": without P; others
 
     def __post_init__(self) -> None:
         for name in ("dim", "heads", "d_kq", "d_v"):
             whole_number(name, getattr(self, name))
-        if self.reading not in READINGS:
-            raise InvalidInput("reading", f"one of {', '.join(READINGS)}", repr(self.reading), "choose one of those")
+        if self.pooling not in POOLINGS:
+            raise InvalidInput("pooling", f"one of {', '.join(POOLINGS)}", repr(self.pooling), "choose one of those")
 
 
 class SimpleNetwork(nn.Module):
-    """One self-attention layer over the slate, read by the user."""
+    """One self-attention layer over the slate; the user's vectors turn its output into one argument per item."""
 
     def __init__(self, n_items: int, shape: Shape, embeddings: NDArray[np.float32] | None = None) -> None:
         super().__init__()
         self.shape = shape
         self.items = Items(n_items, shape.dim, embeddings)
-        self.reader = Reader(shape)
+        self.pool = HistoryPooling(shape)
         self.query = nn.Linear(shape.dim, shape.heads * shape.d_kq)
         self.key = nn.Linear(shape.dim, shape.heads * shape.d_kq, bias=False)
         self.value = nn.Linear(shape.dim, shape.heads * shape.d_v)
@@ -80,67 +80,69 @@ class SimpleNetwork(nn.Module):
             self.sink_value = nn.Parameter(torch.zeros(shape.heads, shape.d_v))
             self.level = nn.Parameter(torch.zeros(shape.heads))
         self.offset = nn.Parameter(torch.zeros(1))  # of the reward: f(a) = logistic(a + offset)
-        self.silent = False  # while it is, items are worth what they are alone and nothing is learned of company
-        self.attend_to_alike()
+        self.pointwise = False  # if set, attention is left out: a_i does not depend on the rest of the slate
+        self.initialise_attention()
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
 
-    def attend_to_alike(self) -> None:
-        """Keys like queries, a sink that is nearly silent beside nothing, and values that are felt through it."""
+    def initialise_attention(self) -> None:
+        """Set keys equal to queries, raise the sink's logit, and scale values to compensate."""
         with torch.no_grad():
             for head in self.query.weight.view(self.shape.heads, self.shape.d_kq, -1):
-                nn.init.orthogonal_(head, gain=math.sqrt(SHARPNESS))
+                nn.init.orthogonal_(head, gain=math.sqrt(SELF_LOGIT))
             self.query.bias.zero_()
             self.key.weight.copy_(self.query.weight)
             if self.shape.sink:
-                self.level.fill_(SILENCE / _LEVER)
-                self.value.weight.mul_(LOUDNESS)
-                self.value.bias.mul_(LOUDNESS)
+                self.level.fill_(SINK_LOGIT / _LEVEL_UNIT)
+                self.value.weight.mul_(VALUE_SCALE)
+                self.value.bias.mul_(VALUE_SCALE)
 
-    def keep_items(self, reward: Logistic) -> None:
-        """Keep what items are, and are worth alone under this reward: only company is learned from now on."""
+    def freeze_items(self, reward: Logistic) -> None:
+        """Fold this reward into the base term, and exclude items and base from training: only attention learns."""
         with torch.no_grad():
             for tensor in (self.user_base.weight, self.user_base.bias, self.bias.weight):
                 tensor.mul_(reward.scale)
             self.offset.fill_(reward.bias)
-        for part in (self.items, self.reader, self.base, self.user_base, self.bias):
+        for part in (self.items, self.pool, self.base, self.user_base, self.bias):
             part.requires_grad_(False)
 
     @property
     def sink_level(self) -> Tensor:
-        """What is added to the sink's logits, one number a head."""
-        return _LEVER * self.level
+        """The constant added to the sink's logits, one per head."""
+        return _LEVEL_UNIT * self.level
 
-    def forward(self, history: Tensor, heard: Tensor, shown: Tensor, filled: Tensor) -> Tensor:
-        """The arguments a_i(S) (B, L) of the items shown; what is not ``filled`` is padding."""
-        user: Tensor = self.reader(self.items(history), heard)
+    def forward(self, history: Tensor, history_mask: Tensor, shown: Tensor, shown_mask: Tensor) -> Tensor:
+        """The arguments a_i(S) (B, L) of the items shown; the masks are False for padding."""
+        user: Tensor = self.pool(self.items(history), history_mask)
         x: Tensor = self.items(shown)
-        argument = self.offset.expand(shown.shape) if self.silent else self.offset + self.company(x, user, filled)
+        argument = self.offset.expand(shown.shape)
+        if not self.pointwise:
+            argument = argument + self.interaction(x, user, shown_mask)
         if self.shape.base:
             liking = (self.base(x) @ self.user_base(user).unsqueeze(-1)).squeeze(-1)
             argument = argument + liking + self.bias(shown).squeeze(-1)
         return argument
 
-    def company(self, x: Tensor, user: Tensor, filled: Tensor) -> Tensor:
-        """Σ_h of what the slate lends each of its items (B, L)."""
-        query, key = self.headed(self.query, x).transpose(1, 2), self.headed(self.key, x).transpose(1, 2)
-        heads = self.headed(self.user_heads, user)  # (B, H, d_v)
-        score = torch.einsum("blhd,bhd->bhl", self.headed(self.value, x), heads)
-        logit = (query @ key.transpose(-1, -2)).masked_fill(~filled[:, None, None, :], -1e9)  # (B, H, L, L)
+    def interaction(self, x: Tensor, user: Tensor, mask: Tensor) -> Tensor:
+        """The attention term of a_i, summed over the heads (B, L)."""
+        query, key = self.per_head(self.query, x).transpose(1, 2), self.per_head(self.key, x).transpose(1, 2)
+        heads = self.per_head(self.user_heads, user)  # (B, H, d_v)
+        score = torch.einsum("blhd,bhd->bhl", self.per_head(self.value, x), heads)
+        logit = (query @ key.transpose(-1, -2)).masked_fill(~mask[:, None, None, :], -1e9)  # (B, H, L, L)
         if self.shape.sink:
-            silence = torch.einsum("bhld,hd->bhl", query, self.sink_key) + self.sink_level[:, None]
-            logit = torch.cat([logit, silence[..., None]], dim=-1)
+            sink = torch.einsum("bhld,hd->bhl", query, self.sink_key) + self.sink_level[:, None]
+            logit = torch.cat([logit, sink[..., None]], dim=-1)
             score = torch.cat([score, torch.einsum("hd,bhd->bh", self.sink_value, heads)[..., None]], dim=-1)
         return (torch.softmax(logit, dim=-1) @ score[..., None]).squeeze(-1).sum(1)
 
-    def headed(self, layer: nn.Linear, x: Tensor) -> Tensor:
-        """(…, H, d) of a layer that serves all heads at once."""
+    def per_head(self, layer: nn.Linear, x: Tensor) -> Tensor:
+        """The output (…, H, d) of a layer that holds all heads."""
         result: Tensor = layer(x).unflatten(-1, (self.shape.heads, -1))
         return result
 
 
 class Items(nn.Module):
-    """x_i: a row that is learned, or a given embedding through a linear layer and a learned correction."""
+    """x_i: a learned row, or a linear layer of a given embedding plus a learned correction."""
 
     def __init__(self, n_items: int, dim: int, embeddings: NDArray[np.float32] | None) -> None:
         super().__init__()
@@ -153,37 +155,37 @@ class Items(nn.Module):
         nn.init.zeros_(self.correction.weight)
         self.register_buffer("given", torch.tensor(np.array(embeddings, np.float32)))
         self.layer = nn.Linear(embeddings.shape[1], dim)
-        nn.init.orthogonal_(self.layer.weight)  # cosines between embeddings survive as far as dimensions allow
+        nn.init.orthogonal_(self.layer.weight)  # preserves cosines as far as dimensions allow
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
         correction: Tensor = self.correction(rows)
         return correction if self.given is None else self.layer(self.given[rows]) + correction
 
-    def everything(self) -> Tensor:
+    def all_items(self) -> Tensor:
         """The x of all items (n, dim)."""
         result: Tensor = self(torch.arange(self.correction.num_embeddings, device=self.correction.weight.device))
         return result
 
 
-class Reader(nn.Module):
-    """x̄ (B, dim): what a history (B, T, dim) says of its user; the same for everybody without one."""
+class HistoryPooling(nn.Module):
+    """x̄ (B, dim): a history (B, T, dim) pooled into one vector; an empty history gives a constant."""
 
     def __init__(self, shape: Shape) -> None:
         super().__init__()
-        self.project = nn.Linear(shape.dim, shape.dim) if shape.reading in ("turned", "direction") else None
+        self.project = nn.Linear(shape.dim, shape.dim) if shape.pooling in ("projected", "unit_mean") else None
         if self.project is not None:
             nn.init.eye_(self.project.weight)
             nn.init.zeros_(self.project.bias)
-            self.project.requires_grad_(shape.reading == "turned")
-        self.attend = nn.Parameter(torch.zeros(shape.dim)) if shape.reading == "attention" else None
+            self.project.requires_grad_(shape.pooling == "projected")
+        self.attend = nn.Parameter(torch.zeros(shape.dim)) if shape.pooling == "attention" else None
 
-    def forward(self, x: Tensor, heard: Tensor) -> Tensor:
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
         logit = x.new_zeros(x.shape[:2]) if self.attend is None else x @ self.attend
-        weight = torch.softmax(logit.masked_fill(~heard, -1e9), dim=1) * heard
+        weight = torch.softmax(logit.masked_fill(~mask, -1e9), dim=1) * mask
         mean: Tensor = (x * weight[..., None]).sum(1)
         if self.project is None:
             return mean
-        turned = self.project(mean)
-        unit: Tensor = turned / (turned.norm(dim=1, keepdim=True) + 1e-6)
+        projected = self.project(mean)
+        unit: Tensor = projected / (projected.norm(dim=1, keepdim=True) + 1e-6)
         return unit

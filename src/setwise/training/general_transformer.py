@@ -1,14 +1,14 @@
 """General transformers: any number of encoder layers over the history and decoder layers over the slate.
 
-The simple transformer is one self-attention layer that the user reads; these are what it is compared with (the paper's
-"general transformers"). Every item shown ends as one number, like there:
+The simple transformer has one self-attention layer. It is compared with these networks (the paper's "general
+transformers"), which also compute one number for every item shown:
 
     history → encoder layers (self-attention)                                   → memory
     slate   → decoder layers (self-attention, then cross-attention to memory)   → a linear layer → a_i
 
-Slates and histories are sets, so nothing says where an item stands. Without encoder layers the memory is the mean of
-the history. Somebody without history is met as ``anyone``, a learned vector that stands at the head of every history.
-Nothing here can be optimised over as F can: an item's company enters through layers of non-linear functions.
+Slates and histories are sets, so there is no positional encoding. Without encoder layers the memory is the mean of the
+history. Every history begins with the learned vector ``start``, so that an empty history has a memory, too. F of such a
+network has no structure to optimise over: the other items enter a_i through layers of non-linear functions.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from setwise.training.network import CORRECTION_DECAY, Items
 class Depth:
     """The sizes of a general transformer."""
 
-    encoder_layers: int = 1  # over the history; 0: its mean
+    encoder_layers: int = 1  # over the history; 0: use its mean
     decoder_layers: int = 1  # over the slate
     dim: int = 64  # of the embeddings and of every layer
     heads: int = 4
@@ -48,15 +48,15 @@ class Depth:
 
 
 class GeneralTransformer(nn.Module):
-    """Encoder over the history, decoder over the slate; arguments a_i (B, L) as the simple network gives them."""
+    """An encoder over the history and a decoder over the slate; computes arguments a_i (B, L) like SimpleNetwork."""
 
     def __init__(self, n_items: int, depth: Depth, embeddings: NDArray[np.float32] | None = None) -> None:
         super().__init__()
         self.items = Items(n_items, depth.dim, embeddings)
         self.bias = nn.Embedding(n_items, 1)
         nn.init.zeros_(self.bias.weight)
-        self.anyone = nn.Parameter(torch.zeros(1, 1, depth.dim))
-        # Normalising first keeps four layers trainable without a warm-up.
+        self.start = nn.Parameter(torch.zeros(1, 1, depth.dim))
+        # Pre-layer normalisation trains four layers stably without a longer warm-up.
         options: dict[str, Any] = {"dropout": depth.dropout, "batch_first": True, "norm_first": True}
         sizes = (depth.dim, depth.heads, depth.feedforward)
         encoder = nn.TransformerEncoderLayer(*sizes, **options)
@@ -67,24 +67,24 @@ class GeneralTransformer(nn.Module):
             else None
         )
         self.decoder = nn.TransformerDecoder(decoder, depth.decoder_layers, nn.LayerNorm(depth.dim))
-        self.read = nn.Linear(depth.dim, 1)
+        self.output = nn.Linear(depth.dim, 1)
         if embeddings is not None:
             self.decays = {"items.correction.weight": CORRECTION_DECAY}
 
-    def memory(self, history: Tensor, heard: Tensor) -> tuple[Tensor, Tensor]:
-        """What the decoder may look at (B, T', dim), and where it must not."""
-        anyone = self.anyone.expand(len(history), 1, -1)
-        x = torch.cat([anyone, self.items(history)], dim=1)
-        known = torch.cat([torch.ones_like(heard[:, :1]), heard], dim=1)
+    def memory(self, history: Tensor, history_mask: Tensor) -> tuple[Tensor, Tensor]:
+        """The memory (B, T', dim) that the decoder attends to, and its padding mask (True for padding)."""
+        start = self.start.expand(len(history), 1, -1)
+        x = torch.cat([start, self.items(history)], dim=1)
+        valid = torch.cat([torch.ones_like(history_mask[:, :1]), history_mask], dim=1)
         if self.encoder is not None:
-            return self.encoder(x, src_key_padding_mask=~known), ~known
-        weight = known.to(x.dtype)[..., None]
+            return self.encoder(x, src_key_padding_mask=~valid), ~valid
+        weight = valid.to(x.dtype)[..., None]
         mean = (x * weight).sum(1, keepdim=True) / weight.sum(1, keepdim=True)
-        return mean, torch.zeros_like(known[:, :1])
+        return mean, torch.zeros_like(valid[:, :1])
 
-    def forward(self, history: Tensor, heard: Tensor, shown: Tensor, filled: Tensor) -> Tensor:
-        """The arguments (B, L) of the items shown; what is not ``filled`` is padding."""
-        memory, hidden = self.memory(history, heard)
-        x = self.decoder(self.items(shown), memory, tgt_key_padding_mask=~filled, memory_key_padding_mask=hidden)
-        argument: Tensor = self.read(x).squeeze(-1) + self.bias(shown).squeeze(-1)
+    def forward(self, history: Tensor, history_mask: Tensor, shown: Tensor, shown_mask: Tensor) -> Tensor:
+        """The arguments (B, L) of the items shown; the masks are False for padding."""
+        memory, padding = self.memory(history, history_mask)
+        x = self.decoder(self.items(shown), memory, tgt_key_padding_mask=~shown_mask, memory_key_padding_mask=padding)
+        argument: Tensor = self.output(x).squeeze(-1) + self.bias(shown).squeeze(-1)
         return argument

@@ -22,7 +22,7 @@ from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.spotify_mpd import read_mpd
 from setwise.datasets.tables import DELIMITERS, JSON_LINES, read_table, table_columns
-from setwise.datasets.text_files import Source, file_at, kind_of
+from setwise.datasets.text_files import Source, existing_file, file_extension
 from setwise.datasets.trivago import COLUMNS, read_trivago, read_trivago_impressions
 from setwise.errors import InvalidInput
 
@@ -50,7 +50,7 @@ def read(path: Source, **options: Any) -> Sessions | Slates:
     """Sessions or slates, by the reader that fits; ``options`` are those of that reader."""
     if Path(path).is_dir():
         return _call(read_mpd, path, options)
-    kind = kind_of(file_at(path))
+    kind = file_extension(existing_file(path))
     if kind in _READERS:
         return _call(_READERS[kind], path, options)
     if kind not in _TABLES and "delimiter" not in options:
@@ -84,7 +84,7 @@ def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> 
     }
     if "item" not in given and found["item"] is None:
         _refuse("item", path, columns)
-    if "session" not in given and found["session"] is None and kind_of(Path(path)) in DELIMITERS:
+    if "session" not in given and found["session"] is None and file_extension(Path(path)) in DELIMITERS:
         _refuse("session", path, columns)
     slates = bool(found["slate"] or given.get("slate")) and bool(found["outcome"] or given.get("outcome"))
     left = ("ordered",) if slates else ("slate", "outcome")

@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise.datasets.text_files import real
+from setwise.datasets.text_files import parse_number
 from setwise.errors import InvalidInput, MalformedFile
 
 _SLASHES = re.compile(r"(\d{1,2})/(\d{1,2})/(\d{4})(?:[ T]+(\d{1,2}):(\d{2})(?::(\d{2}))?)?", re.ASCII)
 _DAY = 86_400
 
 
-class Clock:
-    """``clock(line, cell)`` is a number for each time of a column; ``clock.settled(numbers)`` sorts like the times."""
+class TimestampParser:
+    """``clock(line, cell)`` is a number for each time of a column; ``clock.resolve(numbers)`` sorts like the times."""
 
     def __init__(self, file: Path, time_format: str | None = None) -> None:
         self._file, self._format = file, time_format
@@ -50,7 +50,7 @@ class Clock:
             self._narrow(line, cell)
         return number
 
-    def settled(self, numbers: ArrayLike) -> NDArray[np.float64]:
+    def resolve(self, numbers: ArrayLike) -> NDArray[np.float64]:
         """The numbers of all times, now that the whole column was seen."""
         values = np.asarray(numbers, np.float64)
         if self._kind != "slashes" or self._month_first:
@@ -70,7 +70,7 @@ class Clock:
             return "ISO", _seconds(cell)
         if isinstance(cell, date):
             return "ISO", _seconds(datetime(cell.year, cell.month, cell.day))
-        if not isinstance(cell, bool) and not isnan(number := real(cell)):
+        if not isinstance(cell, bool) and not isnan(number := parse_number(cell)):
             return "number", number
         if found := _SLASHES.fullmatch(cell):
             return "slashes", _slashed(*(int(part or 0) for part in found.groups()))

@@ -19,7 +19,7 @@ Numbers = Sequence[int] | Ints
 LATEST = 500  # items a history holds at most, the latest: else a session of n slates would cost n²
 
 
-class Numbering:
+class IdEncoder:
     """The ids of a file, numbered as they appear: all text, or all whole numbers of 64 bits."""
 
     def __init__(self, file: Path) -> None:
@@ -64,14 +64,14 @@ def _short(given: Any) -> str:
     return ascii(given)[:60]
 
 
-def grouped(owner: Numbers, values: Numbers, count: int, time: ArrayLike | None = None) -> Ragged:
+def group_by_owner(owner: Numbers, values: Numbers, count: int, time: ArrayLike | None = None) -> Ragged:
     """The values of each of ``count`` owners, in the order of ``time``, and of the sequence where that says nothing."""
-    owners, items = as_rows(owner), as_rows(values)
+    owners, items = as_int64(owner), as_int64(values)
     order = np.argsort(owners, kind="stable") if time is None else np.lexsort((np.asarray(time), owners))
     return Ragged.cut(items[order], np.bincount(owners, minlength=count))
 
 
-def as_rows(given: Numbers) -> Ints:
+def as_int64(given: Numbers) -> Ints:
     """An array of int64 over whatever holds the numbers, without copying an ``array('q')``."""
     return np.frombuffer(given, np.int64) if isinstance(given, array) and len(given) else np.asarray(given, np.int64)
 

@@ -1,8 +1,8 @@
-"""The loop that teaches a network: batches, one learning-rate cycle, validation, early stopping, checkpoints.
+"""The training loop: batches, one learning-rate cycle, validation, early stopping, checkpoints.
 
-Any network will do that maps (history, heard, shown, filled) to the arguments a_i(S) of the items shown. All that is
-random in epoch e follows from (seed, e), so a checkpoint holds no generator: parameters, the optimiser's moments and
-the epoch are enough for a run that was killed to end as if it had not been, to the last bit.
+A network maps (history, history_mask, shown, shown_mask) to the arguments a_i(S) of the items shown. All randomness of
+epoch e follows from (seed, e), so a checkpoint needs no generator state: it holds the parameters, the optimiser's
+moments and the losses. A run that was killed and resumed ends with the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from setwise.model.encoder import HISTORY
 from setwise.storage import artifact
 from setwise.training.losses import LOSSES, Loss
 
-_VALIDATED_TOGETHER = 4096  # slates
+_VALIDATION_BATCH = 4096  # slates
 
 
 @dataclass(frozen=True)
 class Schedule:
-    """How long and how fast to learn."""
+    """Length of training, batch size, learning rate and regularisation."""
 
-    epochs: int = 20  # at most; validation may end it earlier
-    batch: int = 512  # slates a step
-    learning_rate: float = 0.02  # the highest of one cycle: up over a fifth of the epochs, then down to nothing
-    weight_decay: float = 0.03  # on matrices; biases and offsets are free
+    epochs: int = 20  # at most; early stopping may end training before
+    batch: int = 512  # slates per step
+    learning_rate: float = 0.02  # the maximum of one cycle: linear warm-up over a fifth of the epochs, then cosine to 0
+    weight_decay: float = 0.03  # of matrices; biases and offsets have none
     patience: int = 5  # epochs without a better validation loss before stopping
     seed: int = 0
 
@@ -52,7 +52,7 @@ class Schedule:
             raise InvalidInput("learning_rate", "positive, and weight_decay not negative", got, "try 0.005 and 0.03")
 
     def rate(self, done: float) -> float:
-        """The learning rate when the share ``done`` of all epochs is over."""
+        """The learning rate after the share ``done`` of all epochs."""
         rising = 0.2
         if done < rising:
             return self.learning_rate * (0.05 + 0.95 * done / rising)
@@ -60,21 +60,21 @@ class Schedule:
 
 
 @dataclass
-class Report:
-    """What happened: the losses after each epoch (no validation losses without validation), and the epoch kept."""
+class TrainingReport:
+    """The losses after each epoch; ``validation`` is empty if there are no validation slates."""
 
     training: list[float] = field(default_factory=list)
     validation: list[float] = field(default_factory=list)
 
     @property
     def best(self) -> int:
-        """The epoch of the lowest validation loss, from 0, or the last without validation: its parameters are kept."""
+        """The epoch, from 0, whose parameters are kept: the lowest validation loss, or the last without validation."""
         return int(np.argmin(self.validation)) if self.validation else len(self.training) - 1
 
     def latest(self) -> str:
-        """The last losses in words."""
-        judged = f", validation {self.validation[-1]:.4f}" if self.validation else ""
-        return f"loss {self.training[-1]:.4f}{judged}"
+        """The latest losses as text."""
+        validation = f", validation {self.validation[-1]:.4f}" if self.validation else ""
+        return f"loss {self.training[-1]:.4f}{validation}"
 
 
 def train(
@@ -85,95 +85,96 @@ def train(
     schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
     *,
     checkpoint: str | os.PathLike[str] | None = None,
-    about: str = "",
+    run_key: str = "",
     device: str | None = None,
     progress: bool | None = None,
-) -> Report:
-    """Teach ``network`` and leave it with the parameters that were best on ``validation``, or, if None, the last.
+) -> TrainingReport:
+    """Train ``network`` in place; it ends with the parameters that were best on ``validation``, or, if None, the last.
 
-    ``slates`` may be a function of the epoch, when negatives are drawn anew. ``checkpoint`` is a folder: written after
-    every epoch, and gone on from when it holds the same run; ``about`` says whatever else tells runs apart, such as
-    what the slates of later epochs depend on.
+    ``slates`` may be a function of the epoch, for negatives that are drawn again every epoch. ``checkpoint`` is a
+    folder: it is written after every epoch, and training resumes from it if it holds the same run. ``run_key``
+    identifies whatever else distinguishes runs, such as what the slates of later epochs depend on.
     """
     if loss not in LOSSES:
-        raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of those")
-    where = device_named(device)
-    run = _Run(network.to(where), LOSSES[loss], schedule, where)
-    judged = None if validation is None else Rectangles.of(validation).on(where)
-    identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, about)
-    with _one_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
+        raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of them")
+    target = resolve_device(device)
+    run = _Run(network.to(target), LOSSES[loss], schedule, target)
+    validated = None if validation is None else PaddedSlates.of(validation).to(target)
+    identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, run_key)
+    with _single_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
         start = run.resume(checkpoint, identity) if checkpoint is not None else 0
-        fixed = None if callable(slates) else Rectangles.of(slates).on(where)
+        fixed = None if callable(slates) else PaddedSlates.of(slates).to(target)
         bar.advance(start)
         for epoch in range(start, schedule.epochs):
-            if run.tired():
+            if run.should_stop():
                 break
-            data = fixed if fixed is not None else Rectangles.of(slates(epoch)).on(where)  # type: ignore[operator]
-            run.epoch(epoch, data)
-            run.judge(judged)
+            data = fixed if fixed is not None else PaddedSlates.of(slates(epoch)).to(target)  # type: ignore[operator]
+            run.train_epoch(epoch, data)
+            run.validate(validated)
             if checkpoint is not None:
                 run.save(checkpoint, identity)
             bar.advance(1, run.report.latest())
-    network.load_state_dict(run.kept)
+    network.load_state_dict(run.best_state)
     network.eval()
     return run.report
 
 
 @dataclass(frozen=True, eq=False)
-class Rectangles:
-    """Slates as tensors: history (N, T), shown (N, L) and outcome, with masks for what is there."""
+class PaddedSlates:
+    """Slates as tensors: history (N, T), shown (N, L) and outcome (N, L), with masks that are False for padding."""
 
     history: Tensor
-    heard: Tensor
+    history_mask: Tensor
     shown: Tensor
-    filled: Tensor
+    shown_mask: Tensor
     outcome: Tensor
 
     @classmethod
-    def of(cls, slates: Slates) -> Rectangles:
-        """Pad: the latest of each history, all of each slate."""
-        history, heard = slates.history.padded(min(HISTORY, max(1, int(slates.history.lengths.max(initial=0)))))
+    def of(cls, slates: Slates) -> PaddedSlates:
+        """Pad the latest items of each history, and all items of each slate."""
+        history, history_mask = slates.history.padded(min(HISTORY, max(1, int(slates.history.lengths.max(initial=0)))))
         width = int(slates.shown.lengths.max(initial=1))
-        shown, filled = slates.shown.padded(width)
+        shown, shown_mask = slates.shown.padded(width)
         outcome = np.zeros(shown.shape, np.float32)
-        outcome[filled] = slates.outcome
-        return cls(*(torch.from_numpy(part) for part in (history, heard, shown, filled, outcome)))
+        outcome[shown_mask] = slates.outcome
+        return cls(*(torch.from_numpy(part) for part in (history, history_mask, shown, shown_mask, outcome)))
 
-    def on(self, where: torch.device) -> Rectangles:
-        """The same on a device."""
-        return Rectangles(*(part.to(where) for part in vars(self).values()))
+    def to(self, device: torch.device) -> PaddedSlates:
+        """The same slates on a device."""
+        return PaddedSlates(*(part.to(device) for part in vars(self).values()))
 
-    def taken(self, rows: Tensor | slice) -> Rectangles:
-        """Some of the slates."""
-        return Rectangles(*(part[rows] for part in vars(self).values()))
+    def taken(self, rows: Tensor | slice) -> PaddedSlates:
+        """The slates of these rows."""
+        return PaddedSlates(*(part[rows] for part in vars(self).values()))
 
     def __len__(self) -> int:
         return len(self.shown)
 
     def loss(self, network: nn.Module, loss: Loss) -> Tensor:
         """The network's loss on these slates."""
-        return loss(network(self.history, self.heard, self.shown, self.filled), self.outcome, self.filled)
+        argument = network(self.history, self.history_mask, self.shown, self.shown_mask)
+        return loss(argument, self.outcome, self.shown_mask)
 
 
 class _Run:
-    """One training on its way: all that a checkpoint must hold."""
+    """The state of one training run: everything that a checkpoint holds."""
 
-    def __init__(self, network: nn.Module, loss: Loss, schedule: Schedule, where: torch.device) -> None:
-        self.network, self.loss, self.schedule, self.where = network, loss, schedule, where
-        self.optimiser = torch.optim.AdamW(_groups(network, schedule.weight_decay), lr=schedule.learning_rate)
-        self.report = Report()
-        self.kept: dict[str, Tensor] = {}
+    def __init__(self, network: nn.Module, loss: Loss, schedule: Schedule, device: torch.device) -> None:
+        self.network, self.loss, self.schedule, self.device = network, loss, schedule, device
+        self.optimiser = torch.optim.AdamW(_parameter_groups(network, schedule.weight_decay), lr=schedule.learning_rate)
+        self.report = TrainingReport()
+        self.best_state: dict[str, Tensor] = {}
 
-    def tired(self) -> bool:
+    def should_stop(self) -> bool:
         """Whether validation has not improved for ``patience`` epochs."""
         done = len(self.report.training)
         return done > 0 and done - 1 - self.report.best >= self.schedule.patience
 
-    def epoch(self, epoch: int, data: Rectangles) -> None:
-        """One pass over the data in an order of its own."""
+    def train_epoch(self, epoch: int, data: PaddedSlates) -> None:
+        """One pass over the data, in a random order that depends on the seed and the epoch."""
         schedule, total = self.schedule, 0.0
-        torch.manual_seed(hash_of(schedule.seed, epoch))  # for networks with dropout
-        order = torch.from_numpy(np.random.default_rng([schedule.seed, epoch]).permutation(len(data))).to(self.where)
+        torch.manual_seed(derive_seed(schedule.seed, epoch))  # for networks with dropout
+        order = torch.from_numpy(np.random.default_rng([schedule.seed, epoch]).permutation(len(data))).to(self.device)
         self.network.train()
         starts = range(0, len(data), schedule.batch)
         for step, start in enumerate(starts):
@@ -187,77 +188,77 @@ class _Run:
             total += float(loss.detach()) * len(rows)
         self.report.training.append(total / len(data))
 
-    def judge(self, data: Rectangles | None) -> None:
-        """Loss on the validation slates, if there are any; the best parameters so far are kept."""
+    def validate(self, data: PaddedSlates | None) -> None:
+        """Compute the validation loss, if there are validation slates, and keep the best parameters so far."""
         self.network.eval()
         if data is not None:
             self.report.validation.append(self.loss_on(data))
         if not np.isfinite([*self.report.training[-1:], *self.report.validation[-1:]]).all():
             raise InvalidInput("the loss", "finite", self.report.latest(), "lower learning_rate")
         if self.report.best == len(self.report.training) - 1:
-            self.kept = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
+            self.best_state = {name: tensor.detach().clone() for name, tensor in self.network.state_dict().items()}
 
-    def loss_on(self, data: Rectangles) -> float:
+    def loss_on(self, data: PaddedSlates) -> float:
         """The mean loss on these slates."""
         total = 0.0
         with torch.no_grad():
-            for start in range(0, len(data), _VALIDATED_TOGETHER):
-                part = data.taken(slice(start, start + _VALIDATED_TOGETHER))
+            for start in range(0, len(data), _VALIDATION_BATCH):
+                part = data.taken(slice(start, start + _VALIDATION_BATCH))
                 total += float(part.loss(self.network, self.loss)) * len(part)
         return total / len(data)
 
     # --- checkpoints ---
 
     def save(self, folder: str | os.PathLike[str], identity: str) -> None:
-        """Everything, in one atomic step."""
+        """Write the checkpoint atomically."""
         arrays = {f"now.{name}": _array(tensor) for name, tensor in self.network.state_dict().items()}
-        arrays |= {f"kept.{name}": _array(tensor) for name, tensor in self.kept.items()}
+        arrays |= {f"kept.{name}": _array(tensor) for name, tensor in self.best_state.items()}
         for number, state in self.optimiser.state_dict()["state"].items():
             arrays |= {f"moment.{number}.{name}": _array(tensor) for name, tensor in state.items()}
         artifact.write(folder, "checkpoint", arrays, {"identity": identity, "report": asdict(self.report)})
 
     def resume(self, folder: str | os.PathLike[str], identity: str) -> int:
-        """Take up a saved run; how many epochs it has behind it."""
+        """Load the checkpoint of this run, if there is one; returns the number of epochs it has completed."""
         if not (Path(folder) / "manifest.json").exists():
             return 0
         saved = artifact.read(folder, "checkpoint")
         if saved.meta["identity"] != identity:
-            must = "a folder of this very run (data, sizes and schedule)"
-            raise InvalidInput("checkpoint", must, f"{folder} of another", "choose another folder or remove it")
-        tensors = {name: torch.from_numpy(array.copy()).to(self.where) for name, array in saved.arrays.items()}
+            must = "a checkpoint of the same run (data, sizes and schedule)"
+            raise InvalidInput("checkpoint", must, f"{folder} of another run", "choose another folder or remove it")
+        tensors = {name: torch.from_numpy(array.copy()).to(self.device) for name, array in saved.arrays.items()}
         self.network.load_state_dict(artifact.under("now.", tensors))
-        self.kept = artifact.under("kept.", tensors)
+        self.best_state = artifact.under("kept.", tensors)
         state: dict[int, dict[str, Tensor]] = {}
         for name, tensor in artifact.under("moment.", tensors).items():
             number, moment = name.split(".")
             state.setdefault(int(number), {})[moment] = tensor.reshape(()) if moment == "step" else tensor
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
-        self.report = Report(**saved.meta["report"])
+        self.report = TrainingReport(**saved.meta["report"])
         return len(self.report.training)
 
 
-def device_named(name: str | None) -> torch.device:
-    """The device of this name, cpu or cuda; the best there is when none is named."""
+def resolve_device(name: str | None) -> torch.device:
+    """The device of this name, cpu or cuda; None selects cuda where it is available."""
     if name is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     kind, _, number = str(name).partition(":")
     if kind not in ("cpu", "cuda") or not (number.isdecimal() or name == kind):
-        raise InvalidInput("device", "cpu, cuda or cuda:0, cuda:1, …", repr(name), "leave it out for the best there is")
+        raise InvalidInput("device", "cpu, cuda or cuda:0, cuda:1, …", repr(name), "leave it out to select one")
     if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
         raise InvalidInput("device", f"one of the {torch.cuda.device_count()} GPUs found", name, "use cpu")
     return torch.device(name)
 
 
-def hash_of(*numbers: int) -> int:
-    """A seed of 63 bits from several numbers."""
+def derive_seed(*numbers: int) -> int:
+    """A seed of 63 bits derived from several numbers."""
     return int.from_bytes(hashlib.sha256(repr(numbers).encode()).digest()[:8], "big") >> 1
 
 
-def _groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
-    """Matrices decay, vectors (biases, offsets) do not; a network may ask for other decays by parameter name."""
-    asked: dict[str, float] = getattr(network, "decays", {})
+def _parameter_groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
+    """Weight decay for matrices, none for vectors; ``network.decays`` overrides it by parameter name."""
+    override: dict[str, float] = getattr(network, "decays", {})
     return [
-        {"params": [tensor], "weight_decay": asked.get(name, decay if tensor.ndim > 1 else 0.0)}
+        {"params": [tensor], "weight_decay": override.get(name, decay if tensor.ndim > 1 else 0.0)}
         for name, tensor in network.named_parameters()
         if tensor.requires_grad
     ]
@@ -269,10 +270,10 @@ def _identity(
     validation: Slates | None,
     loss: str,
     schedule: Schedule,
-    about: str,
+    run_key: str,
 ) -> str:
-    """A digest of what decides the result: data (of the first epoch), first parameters, loss and schedule."""
-    digest = hashlib.sha256(json.dumps([loss, asdict(schedule), about]).encode())
+    """A digest of what determines the result: data (of the first epoch), initial parameters, loss and schedule."""
+    digest = hashlib.sha256(json.dumps([loss, asdict(schedule), run_key]).encode())
     for part in (slates(0) if callable(slates) else slates, *([] if validation is None else [validation])):
         for array in (part.history.values, part.history.offsets, part.shown.values, part.shown.offsets, part.outcome):
             digest.update(np.ascontiguousarray(array).data)
@@ -286,8 +287,8 @@ def _array(tensor: Tensor) -> NDArray[Any]:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
-    """One thread: in matrices this small, several wait for one another more than they compute."""
+def _single_thread() -> Iterator[None]:
+    """Run torch in one thread: for matrices this small, synchronisation costs more than threads save."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

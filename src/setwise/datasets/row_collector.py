@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
-from setwise.datasets.clock import Clock
-from setwise.datasets.numbering import Numbering, as_rows, grouped, windows
+from setwise.datasets.id_encoder import IdEncoder, as_int64, group_by_owner, windows
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.text_files import Skipped, real
+from setwise.datasets.text_files import Skipped, parse_number
+from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
 
@@ -41,12 +41,12 @@ class Columns:
         return [self.item, *self.session, *single, *self.attributes.values()]
 
 
-class Gathered:
+class RowCollector:
     """Rows of a table, as compact arrays: a number for every session, slate and item."""
 
-    def __init__(self, file: Path, columns: Columns, clock: Clock, skipped: Skipped) -> None:
+    def __init__(self, file: Path, columns: Columns, clock: TimestampParser, skipped: Skipped) -> None:
         self._file, self._columns, self._clock, self._skipped = file, columns, clock, skipped
-        self._items, self._session_of, self._slate_of = Numbering(file), dict[Any, int](), dict[Any, int]()
+        self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
         self._time, self._outcome, self._ordered = array("d"), array("d"), array("b")
         self._attributes: dict[str, list[Any]] = {name: [] for name in columns.attributes}
@@ -115,15 +115,15 @@ class Gathered:
     def _share(self, line: int, column: str | None, cell: Any) -> float:
         """A cell from 0 to 1, or true or false."""
         word = cell.strip().lower() if isinstance(cell, str) else cell
-        number = _TRUTH[word] if isinstance(word, str) and word in _TRUTH else real(word)
+        number = _TRUTH[word] if isinstance(word, str) and word in _TRUTH else parse_number(word)
         if not 0 <= number <= 1:
             raise MalformedFile(self._file, line, f"'{column}' must be 0 to 1, or true or false, got {cell!r:.60}")
         return number
 
     def sessions(self) -> Sessions:
         """All rows, session by session."""
-        time = self._clock.settled(self._time) if self._columns.time is not None else None
-        items = grouped(self._session, self._item, len(self._session_of), time)
+        time = self._clock.resolve(self._time) if self._columns.time is not None else None
+        items = group_by_owner(self._session, self._item, len(self._session_of), time)
         ordered = frozen(np.array(self._ordered, bool)) if self._columns.ordered is not None else None
         return Sessions(items, self._items.ids, self._attributes, ordered)
 
@@ -131,7 +131,7 @@ class Gathered:
         """All rows, slate by slate, with what came before."""
         count = len(self._slate_of)
         item, slate, outcome = self._distinct()
-        shown = grouped(slate, item, count)
+        shown = group_by_owner(slate, item, count)
         aligned = outcome[np.argsort(slate, kind="stable")]
         session = np.array([session for session, _ in self._slate_of], np.int64)
         history = _before(shown, aligned, session, self._begins(count))
@@ -139,7 +139,7 @@ class Gathered:
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Item, slate and outcome of the rows, an item once a slate, with the best outcome it had there."""
-        pairs = as_rows(self._slate) * max(len(self._items), 1) + as_rows(self._item)
+        pairs = as_int64(self._slate) * max(len(self._items), 1) + as_int64(self._item)
         _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
         best = np.zeros(len(first))
         np.maximum.at(best, which.ravel(), np.asarray(self._outcome))
@@ -147,13 +147,13 @@ class Gathered:
             self._skipped["rows that repeat an item of their slate"] += len(pairs) - len(first)
         order = np.argsort(first)
         kept = first[order]
-        return as_rows(self._item)[kept], as_rows(self._slate)[kept], best[order]
+        return as_int64(self._item)[kept], as_int64(self._slate)[kept], best[order]
 
     def _begins(self, count: int) -> NDArray[np.float64]:
         """When each slate began; all at once where there is no time."""
         begins = np.full(count, np.inf)
-        time = self._clock.settled(self._time) if self._columns.time is not None else np.zeros(len(self._item))
-        np.minimum.at(begins, as_rows(self._slate), time)
+        time = self._clock.resolve(self._time) if self._columns.time is not None else np.zeros(len(self._item))
+        np.minimum.at(begins, as_int64(self._slate), time)
         return begins
 
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from setwise.datasets.read import read
+from setwise.datasets.dispatch import read
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.tables import with_attributes
 from setwise.datasets.trivago import COLUMNS, read_item_metadata
@@ -146,7 +146,7 @@ def test_whoever_watches_is_told_what_was_skipped(tmp_path, monkeypatch, capsys)
 def test_reading_imports_nothing_heavy():
     import subprocess
 
-    code = "import sys, setwise.datasets.read; print([n for n in ('numba', 'pyarrow', 'pandas', 'rich', 'torch') if n in sys.modules])"
+    code = "import sys, setwise.datasets.dispatch; print([n for n in ('numba', 'pyarrow', 'pandas', 'rich', 'torch') if n in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

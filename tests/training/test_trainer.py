@@ -1,4 +1,4 @@
-"""The loop: it learns, stops in time, keeps the best, and a killed run ends as if it had not been killed."""
+"""The training loop: early stopping, determinism, checkpoints, and runs that are killed and resumed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from tiny_networks import ITEMS, grouped_sessions, liked_slates, log_loss, random_network, random_slates
+from tiny_networks import ITEMS, grouped_sessions, log_loss, parity_slates, random_network, random_slates
 
 from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
-from setwise.training.fit import HISTORY, Rectangles, Report, Schedule, hash_of, train
 from setwise.training.network import Shape, SimpleNetwork
+from setwise.training.trainer import HISTORY, PaddedSlates, Schedule, TrainingReport, derive_seed, train
 
 SHAPE = Shape(dim=4, heads=1, d_kq=2, d_v=2)
 SHORT = Schedule(epochs=3, batch=32)
@@ -35,58 +35,60 @@ def bits(network: torch.nn.Module) -> dict[str, bytes]:
 
 
 def test_a_planted_problem_is_learned() -> None:
-    """Of whom likes even items nine times of ten, the truth's loss is 0.325; not to know costs 0.693."""
-    network, test = fresh(), Rectangles.of(liked_slates(400, seed=2))
+    """Outcomes have probability 0.9 or 0.1: the true model has log loss 0.325, an untrained one 0.693."""
+    network, test = fresh(), PaddedSlates.of(parity_slates(400, seed=2))
     schedule = Schedule(epochs=12, batch=64, learning_rate=0.03, weight_decay=0.0)
-    report = train(network, liked_slates(600), liked_slates(200, seed=1), schedule=schedule)
+    report = train(network, parity_slates(600), parity_slates(200, seed=1), schedule=schedule)
     with torch.no_grad():
-        promised = torch.sigmoid(network(test.history, test.heard, test.shown, test.filled)).numpy()
-    assert log_loss(promised, test.outcome.numpy()) < 0.40
+        predicted = torch.sigmoid(network(test.history, test.history_mask, test.shown, test.shown_mask)).numpy()
+    assert log_loss(predicted, test.outcome.numpy()) < 0.40
     assert report.training[0] > report.training[-1]
     assert len(report.training) == len(report.validation) <= 12
 
 
 @pytest.mark.parametrize("loss", ["item", "set", "choice"])
 def test_every_loss_falls(loss: str) -> None:
-    data = liked_slates(300)
+    data = parity_slates(300)
     report = train(fresh(), data, data, loss, Schedule(epochs=5, batch=64, learning_rate=0.03))
     assert min(report.validation) < report.validation[0]
 
 
-def test_the_best_epoch_is_kept_and_nobody_waits_longer_than_patience() -> None:
-    """Noise can only be memorised: validation worsens, the loop stops, and the network is that of the best epoch."""
+def test_the_best_epoch_is_kept_and_training_stops_after_patience() -> None:
+    """Noise can only be memorised: the validation loss rises, training stops, the best parameters are kept."""
     rng = np.random.default_rng(0)
-    noise = liked_slates(60)
+    noise = parity_slates(60)
     noise = Slates(noise.history, noise.shown, rng.integers(0, 2, len(noise.outcome)).astype(np.float32), noise.ids)
-    other = Slates(noise.history, noise.shown, 1 - noise.outcome, noise.ids)  # what is learned is wrong there
+    other = Slates(noise.history, noise.shown, 1 - noise.outcome, noise.ids)  # every outcome is inverted
     schedule = Schedule(epochs=40, batch=16, learning_rate=0.05, weight_decay=0.0, patience=3)
     network = fresh()
     report = train(network, noise, other, schedule=schedule)
     assert len(report.validation) == report.best + 1 + 3 < 40
     with torch.no_grad():
-        data = Rectangles.of(other)
-        argument = network(data.history, data.heard, data.shown, data.filled)
+        data = PaddedSlates.of(other)
+        argument = network(data.history, data.history_mask, data.shown, data.shown_mask)
         loss = torch.nn.functional.binary_cross_entropy_with_logits(argument, data.outcome)
     assert float(loss) == pytest.approx(min(report.validation), rel=1e-5)
     assert not network.training
 
 
-def test_the_seed_decides_every_bit() -> None:
-    data, judge = liked_slates(100), liked_slates(50, seed=1)
+def test_the_seed_determines_every_bit() -> None:
+    data, validation = parity_slates(100), parity_slates(50, seed=1)
     results = []
     for seed in (0, 0, 1):
         network = fresh()
-        torch.rand(7)  # what others drew before says nothing
-        results.append((train(network, data, judge, schedule=Schedule(epochs=3, batch=32, seed=seed)), bits(network)))
+        torch.rand(7)  # earlier draws of the caller have no effect
+        results.append(
+            (train(network, data, validation, schedule=Schedule(epochs=3, batch=32, seed=seed)), bits(network))
+        )
     assert results[0] == results[1]
     assert results[0][1] != results[2][1]
 
 
-def test_the_callers_random_numbers_and_threads_are_left_alone() -> None:
+def test_the_callers_random_state_and_threads_are_unchanged() -> None:
     torch.manual_seed(5)
     expected, threads = torch.rand(3), torch.get_num_threads()
     torch.manual_seed(5)
-    train(fresh_without_seed(), liked_slates(40), liked_slates(20), schedule=SHORT)
+    train(fresh_without_seed(), parity_slates(40), parity_slates(20), schedule=SHORT)
     torch.testing.assert_close(torch.rand(3), expected)
     assert torch.get_num_threads() == threads
 
@@ -96,15 +98,15 @@ def fresh_without_seed() -> SimpleNetwork:
         return SimpleNetwork(ITEMS, SHAPE)
 
 
-def test_slates_may_be_drawn_anew_each_epoch() -> None:
-    asked: list[int] = []
+def test_slates_may_be_a_function_of_the_epoch() -> None:
+    epochs: list[int] = []
 
     def of_epoch(epoch: int) -> Slates:
-        asked.append(epoch)
-        return liked_slates(40, seed=epoch)
+        epochs.append(epoch)
+        return parity_slates(40, seed=epoch)
 
-    train(fresh(), of_epoch, liked_slates(20), schedule=SHORT)
-    assert [epoch for epoch in range(3) if epoch in asked] == [0, 1, 2]
+    train(fresh(), of_epoch, parity_slates(20), schedule=SHORT)
+    assert [epoch for epoch in range(3) if epoch in epochs] == [0, 1, 2]
 
 
 def test_the_rate_rises_and_falls() -> None:
@@ -118,37 +120,37 @@ def test_the_rate_rises_and_falls() -> None:
     assert (np.diff(rates[20:]) < 0).all()
 
 
-def test_matrices_decay_vectors_do_not_and_a_network_may_ask_for_more() -> None:
-    from setwise.training.fit import _groups
+def test_weight_decay_of_matrices_vectors_and_overrides() -> None:
+    from setwise.training.trainer import _parameter_groups
 
     network = random_network(SHAPE, embedded=True)
     decays = {
         name: group["weight_decay"]
-        for (name, _), group in zip(network.named_parameters(), _groups(network, 0.1), strict=True)
+        for (name, _), group in zip(network.named_parameters(), _parameter_groups(network, 0.1), strict=True)
     }
     assert decays["query.weight"] == 0.1
     assert decays["query.bias"] == decays["offset"] == 0
     assert decays["items.correction.weight"] == network.decays["items.correction.weight"]
 
 
-def test_rectangles_hold_the_slates_and_the_latest_of_the_histories() -> None:
+def test_padded_slates_hold_all_items_and_the_latest_of_the_histories() -> None:
     slates = random_slates(1)
     long = Ragged.of([np.arange(2 * HISTORY) % ITEMS, *list(slates.history)[1:]])
-    data = Rectangles.of(Slates(long, slates.shown, slates.outcome, slates.ids))
+    data = PaddedSlates.of(Slates(long, slates.shown, slates.outcome, slates.ids))
     assert data.history.shape == (len(slates), HISTORY)
     np.testing.assert_array_equal(data.history[0].numpy(), (np.arange(2 * HISTORY) % ITEMS)[-HISTORY:])
-    np.testing.assert_array_equal(data.shown[data.filled].numpy(), slates.shown.values)
-    np.testing.assert_array_equal(data.outcome[data.filled].numpy(), slates.outcome)
-    assert not data.outcome[~data.filled].any()
-    np.testing.assert_array_equal(data.heard.sum(1).numpy(), np.minimum(long.lengths, HISTORY))
+    np.testing.assert_array_equal(data.shown[data.shown_mask].numpy(), slates.shown.values)
+    np.testing.assert_array_equal(data.outcome[data.shown_mask].numpy(), slates.outcome)
+    assert not data.outcome[~data.shown_mask].any()
+    np.testing.assert_array_equal(data.history_mask.sum(1).numpy(), np.minimum(long.lengths, HISTORY))
 
 
-def test_hashes_differ() -> None:
-    assert len({hash_of(a, b) for a in range(20) for b in range(20)}) == 400
-    assert 0 <= hash_of(1) < 2**63
+def test_derived_seeds_differ() -> None:
+    assert len({derive_seed(a, b) for a in range(20) for b in range(20)}) == 400
+    assert 0 <= derive_seed(1) < 2**63
 
 
-# --- refusals ---
+# --- errors ---
 
 
 @pytest.mark.parametrize("wrong", [{"epochs": 0}, {"batch": 0}, {"patience": 0}, {"seed": -1}, {"learning_rate": 0}, {"learning_rate": np.nan}, {"weight_decay": -0.1}])  # fmt: skip
@@ -159,12 +161,12 @@ def test_schedules_are_checked(wrong: dict[str, float]) -> None:
 
 def test_an_unknown_loss_is_refused() -> None:
     with pytest.raises(InvalidInput, match="loss must be one of item, set, choice, got 'hinge'"):
-        train(fresh(), liked_slates(10), liked_slates(10), "hinge", SHORT)
+        train(fresh(), parity_slates(10), parity_slates(10), "hinge", SHORT)
 
 
-def test_learning_that_explodes_is_reported() -> None:
+def test_a_diverging_loss_is_an_error() -> None:
     with pytest.raises(InvalidInput, match="the loss must be finite"):
-        train(fresh(), liked_slates(40), liked_slates(20), schedule=Schedule(epochs=3, batch=8, learning_rate=1e30))
+        train(fresh(), parity_slates(40), parity_slates(20), schedule=Schedule(epochs=3, batch=8, learning_rate=1e30))
 
 
 # --- checkpoints ---
@@ -179,44 +181,44 @@ def stopped(folder: Path, epochs_done: int) -> None:
     def of_epoch(epoch: int) -> Slates:
         if epoch == epochs_done:
             raise Interrupted
-        return liked_slates(60)
+        return parity_slates(60)
 
     with pytest.raises(Interrupted):
-        train(fresh(), of_epoch, liked_slates(30, seed=1), schedule=Schedule(epochs=6, batch=16), checkpoint=folder)
+        train(fresh(), of_epoch, parity_slates(30, seed=1), schedule=Schedule(epochs=6, batch=16), checkpoint=folder)
 
 
-def test_a_run_goes_on_where_it_stopped(tmp_path: Path) -> None:
-    schedule, data, judge = Schedule(epochs=6, batch=16), liked_slates(60), liked_slates(30, seed=1)
+def test_an_interrupted_run_resumes(tmp_path: Path) -> None:
+    schedule, data, validation = Schedule(epochs=6, batch=16), parity_slates(60), parity_slates(30, seed=1)
     unbroken = fresh()
-    report = train(unbroken, data, judge, schedule=schedule)
+    report = train(unbroken, data, validation, schedule=schedule)
     stopped(tmp_path / "run", 3)
-    resumed, asked = fresh(), []
+    resumed, epochs = fresh(), []
 
     def of_epoch(epoch: int) -> Slates:
-        asked.append(epoch)
+        epochs.append(epoch)
         return data
 
-    again = train(resumed, of_epoch, judge, schedule=schedule, checkpoint=tmp_path / "run")
+    again = train(resumed, of_epoch, validation, schedule=schedule, checkpoint=tmp_path / "run")
     assert again == report
     assert bits(resumed) == bits(unbroken)
-    assert [epoch for epoch in asked if epoch > 0] == [3, 4, 5]
+    assert [epoch for epoch in epochs if epoch > 0] == [3, 4, 5]
     finished = fresh()
-    assert train(finished, data, judge, schedule=schedule, checkpoint=tmp_path / "run") == report
+    assert train(finished, data, validation, schedule=schedule, checkpoint=tmp_path / "run") == report
     assert bits(finished) == bits(unbroken)
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
-    schedule, data, judge = Schedule(epochs=6, batch=16), liked_slates(60), liked_slates(30, seed=1)
+    schedule, data, validation = Schedule(epochs=6, batch=16), parity_slates(60), parity_slates(30, seed=1)
     stopped(tmp_path, 2)
     others = [
-        (fresh(1), data, judge, "item", schedule),
-        (fresh(), liked_slates(60, seed=3), judge, "item", schedule),
-        (fresh(), data, liked_slates(30, seed=4), "item", schedule),
-        (fresh(), data, judge, "set", schedule),
-        (fresh(), data, judge, "item", Schedule(epochs=7, batch=16)),
+        (fresh(1), data, validation, "item", schedule),
+        (fresh(), parity_slates(60, seed=3), validation, "item", schedule),
+        (fresh(), data, parity_slates(30, seed=4), "item", schedule),
+        (fresh(), data, validation, "set", schedule),
+        (fresh(), data, validation, "item", Schedule(epochs=7, batch=16)),
     ]
     for network, *run in others:
-        with pytest.raises(InvalidInput, match="checkpoint must be a folder of this very run"):
+        with pytest.raises(InvalidInput, match="checkpoint must be a checkpoint of the same run"):
             train(network, *run, checkpoint=tmp_path)
 
 
@@ -229,24 +231,27 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, what: str) -> None:
     if what == "manifest":
         (tmp_path / "manifest.json").write_text("{}")
     if what == "kind":
-        fitted = SimpleTransformer.fit(liked_slates(40), epochs=1, dim=2, embeddings=None)
+        fitted = SimpleTransformer.fit(parity_slates(40), epochs=1, dim=2, embeddings=None)
         fitted.save(tmp_path)
     with pytest.raises(DamagedArtifact, match="must be an intact setwise artifact"):
-        train(fresh(), liked_slates(60), liked_slates(30), schedule=Schedule(epochs=6, batch=16), checkpoint=tmp_path)
+        train(fresh(), parity_slates(60), parity_slates(30), schedule=Schedule(epochs=6, batch=16), checkpoint=tmp_path)
 
 
-# --- killed in the middle ---
+# --- killed processes ---
 
-DATA = {"slates": lambda: liked_slates(300), "sessions": lambda: grouped_sessions(40)}
+DATA = {"slates": lambda: parity_slates(300), "sessions": lambda: grouped_sessions(40)}
 EPOCHS = {"slates": 60, "sessions": 16}
-KILLED_AFTER = {"slates": 5, "sessions": 18}  # sessions teach items alone for 16 epochs, then company for 8 more
+KILLED_AFTER = {
+    "slates": 5,
+    "sessions": 18,
+}  # sessions: 16 epochs of the pointwise stage, then 8 of the interaction stage
 ALL_EPOCHS = {"slates": 60, "sessions": 24}
 OPTIONS = {"dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
 CHILD = """
 import sys
 sys.path.insert(0, {tests!r})
-import test_fit
-test_fit.fitted({kind!r}, checkpoint={folder!r})
+import test_trainer
+test_trainer.fitted({kind!r}, checkpoint={folder!r})
 """
 
 
@@ -255,21 +260,21 @@ def fitted(kind: str, **options) -> SimpleTransformer:
 
 
 def epochs_done(checkpoint: Path) -> int:
-    """Over all stages of a run."""
+    """Completed epochs over all stages of a run."""
     contents = [json.loads(manifest.read_text())["manifest"] for manifest in checkpoint.glob("*/manifest.json")]
     return sum(len(content["meta"]["report"]["training"]) for content in contents if content["kind"] == "checkpoint")
 
 
 @pytest.fixture(scope="module")
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Checkpoints of processes that were killed on their way."""
+    """Checkpoints of processes that were killed during training."""
     folders = {kind: tmp_path_factory.mktemp("killed") / kind for kind in DATA}
     code = {kind: CHILD.format(tests=str(Path(__file__).parent), kind=kind, folder=str(folders[kind])) for kind in DATA}
     alive = {kind: subprocess.Popen([sys.executable, "-c", code[kind]], stderr=subprocess.PIPE) for kind in DATA}
     while alive:
         for kind, child in list(alive.items()):
             if child.poll() is not None:
-                pytest.fail(f"it must not end by itself: {child.communicate()[1].decode()}")
+                pytest.fail(f"the process must not end by itself: {child.communicate()[1].decode()}")
             if epochs_done(folders[kind]) >= KILLED_AFTER[kind]:
                 child.send_signal(signal.SIGKILL)
                 child.communicate()
@@ -280,7 +285,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 
 @pytest.mark.parametrize("kind", DATA)
-def test_a_killed_process_leaves_no_trace_in_the_model(killed: dict[str, Path], kind: str) -> None:
+def test_a_killed_and_resumed_process_gives_the_same_model(killed: dict[str, Path], kind: str) -> None:
     assert KILLED_AFTER[kind] <= epochs_done(killed[kind]) < ALL_EPOCHS[kind]
     resumed, unbroken = fitted(kind, checkpoint=killed[kind]), fitted(kind)
     assert resumed.summary == unbroken.summary
@@ -289,12 +294,12 @@ def test_a_killed_process_leaves_no_trace_in_the_model(killed: dict[str, Path], 
         assert resumed.encoder.packed()[name].tobytes() == array.tobytes(), name
 
 
-def test_reports_know_their_best() -> None:
-    assert Report([3, 2, 1], [0.5, 0.3, 0.4]).best == 1
+def test_the_best_epoch_of_a_report() -> None:
+    assert TrainingReport([3, 2, 1], [0.5, 0.3, 0.4]).best == 1
 
 
-def test_without_validation_the_last_epoch_is_kept_and_a_killed_run_goes_on(tmp_path: Path) -> None:
-    data = liked_slates(60)
+def test_without_validation_the_last_epoch_is_kept_and_a_killed_run_resumes(tmp_path: Path) -> None:
+    data = parity_slates(60)
     whole, part = fresh(), fresh()
     report = train(whole, data, None, schedule=SHORT)
     assert (len(report.training), report.validation, report.best) == (3, [], 2)

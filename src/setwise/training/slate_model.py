@@ -1,0 +1,110 @@
+"""SlateModel: a catalogue and the encoder of its users, as plain arrays.
+
+It predicts the outcome of every item of a slate, f(a_i(S)), from the history of the user. It needs numpy only; torch
+is needed to train one (``SimpleTransformer.fit``), not to use it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Self
+
+from setwise._types import Floats
+from setwise.datasets.sessions import Slates
+from setwise.errors import InvalidInput
+from setwise.model.batch_objective import many_arguments
+from setwise.model.catalog import Catalog
+from setwise.model.encoder import Encoder
+from setwise.model.ids import IdChoice
+from setwise.model.ragged import Ragged
+from setwise.model.rewards import Logistic, evaluate
+from setwise.model.users import User
+from setwise.storage import artifact
+from setwise.training.calibration import Reliability, fit_logistic, reliability
+
+
+class SlateModel:
+    """A catalogue and the encoder of its users; ``summary`` records how the model was trained."""
+
+    def __init__(self, catalog: Catalog, encoder: Encoder, summary: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(catalog, Catalog) or not isinstance(encoder, Encoder):
+            got = f"{type(catalog).__name__} and {type(encoder).__name__}"
+            raise InvalidInput("catalog and encoder", "a setwise.Catalog and an Encoder", got, "pass those two")
+        if catalog.positions is not None:
+            todo = "rank ordered slates as an Instance instead"
+            raise InvalidInput("catalog", "without positions, because models are of sets", "one with positions", todo)
+        self._catalog, self.encoder = catalog, encoder.fitted_to(catalog)
+        self.summary = dict(summary or {})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._catalog!r})"
+
+    def catalog(self) -> Catalog:
+        """The items, ready for an index."""
+        return self._catalog
+
+    def user(self, history: IdChoice) -> User:
+        """The user whose history is these ids, oldest first; an empty history gives the user of an unknown visitor."""
+        return self.users(Ragged.of([self._catalog.rows_of(history)]))[0]
+
+    def users(self, history: Ragged) -> list[User]:
+        """The users of many histories, given as rows of the catalogue."""
+        heads, base = self.encoder.users(history)
+        return [User(one, None if base is None else base[row]) for row, one in enumerate(heads)]
+
+    # --- predictions ---
+
+    def arguments(self, history: Ragged, shown: Ragged) -> Floats:
+        """a_i(S) of every item shown, aligned with ``shown.values``."""
+        rows, filled = shown.padded(max(1, int(shown.lengths.max(initial=0))))
+        result: Floats = many_arguments(self._catalog, *self.encoder.users(history), rows, filled)[filled]
+        return result
+
+    def predict(self, slates: Slates) -> Floats:
+        """f(a_i(S)) of every item shown: the probability that it is a hit; aligned with ``shown.values``."""
+        catalog, argument = self._catalog, self.arguments(slates.history, slates.shown)
+        return evaluate(catalog.rewards, catalog.reward_class[slates.shown.values], argument)
+
+    def reliability(self, slates: Slates, bins: int = 10) -> Reliability:
+        """Predictions against outcomes on these slates, as a reliability diagram."""
+        return reliability(self.predict(slates), slates.outcome, bins)
+
+    # --- calibration ---
+
+    def with_reward(self, reward: Logistic, summary: Mapping[str, Any] | None = None) -> Self:
+        """The same model with another reward function. The order of sets may change; that of single items does not."""
+        catalog = self._catalog
+        changed = Catalog(
+            catalog.query,
+            catalog.key,
+            catalog.value,
+            reward,
+            catalog.base,
+            catalog.sink,
+            catalog.ids,
+            dict(catalog.attributes.items()),
+        )
+        return type(self)(changed, self.encoder, {**self.summary, **(summary or {})})
+
+    def calibrated(self, slates: Slates) -> Self:
+        """The model with the increasing logistic reward that makes the outcomes of these slates most likely."""
+        reward = fit_logistic(self.arguments(slates.history, slates.shown), slates.outcome)
+        return self.with_reward(reward, {"calibrated_on": len(slates)})
+
+    # --- files ---
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to the folder ``path``. A model already there is replaced atomically."""
+        arrays, meta = self._catalog.packed()
+        parts = {f"catalog.{name}": array for name, array in arrays.items()}
+        parts |= {f"encoder.{name}": array for name, array in self.encoder.packed().items()}
+        artifact.write(path, "model", parts, {"catalog": meta, "summary": self.summary})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Open a saved model: the digests are checked, then every array is a view of the mapped file."""
+        saved = artifact.read(path, "model")
+        catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
+        encoder = Encoder(**artifact.under("encoder.", saved.arrays))
+        return cls(catalog, encoder, saved.meta["summary"])
