@@ -138,17 +138,14 @@ PENDING_WORDS: tuple[str, ...] = (
     "src/setwise/_validation.py",
     "src/setwise/bounds/",
     "src/setwise/cli/",
-    "src/setwise/datasets/",
     "src/setwise/model/",
     "src/setwise/recommend/",
     "src/setwise/retrieval/",
     "src/setwise/service/",
     "src/setwise/storage/",
-    "src/setwise/training/",
 )
-PENDING_CIRCLES: tuple[str, ...] = ("setwise.training.",)
+PENDING_CIRCLES: tuple[str, ...] = ()
 PENDING_LONG_FUNCTIONS = {
-    ("cli/train.py", "train"),
     ("ranking/kernels.py", "best_subset"),
     ("retrieval/kernels.py", "scan"),
     ("retrieval/kernels.py", "climb"),
@@ -324,7 +321,7 @@ def forbidden(path: Path) -> list[str]:
     instead = {word: say for words, say in WORDS.items() for word in words.split()}
     found = []
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        words = split_words(line)
+        words = split_words(line.replace(".tell()", ""))  # the method of files
         used = {word: instead[word] for word in words if word in instead}
         used |= {phrase: say for phrase, say in PHRASES.items() if phrase in " ".join(words)}
         found += [f"{path.relative_to(ROOT)}:{number}: '{word}': {say}" for word, say in used.items()]

@@ -32,14 +32,14 @@ def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
     assert (report["sessions"], report["unknown_entries"], report["k"]) == (12, 0, 5)
     rec, sessions = sw.Recommender.load(songs), read(file)
     for row in report["rankers"]:
-        promised, had = [], []
+        predicted, observed = [], []
         for known, rest in zip(*(lists(HistorySplit.first(sessions), sessions.ids)), strict=True):
             slate = rec.recommend(history=known, k=5, ranker=row["ranker"], certify=False)
-            promised.append(slate.value)
-            had.append(len(set(slate.items.tolist()) & set(rest)))
-        assert row["predicted"] == pytest.approx(np.mean(promised))
-        assert row["observed"] == pytest.approx(np.mean(had))
-        assert row["error"] == pytest.approx(np.std(had) / np.sqrt(12))
+            predicted.append(slate.value)
+            observed.append(len(set(slate.items.tolist()) & set(rest)))
+        assert row["predicted"] == pytest.approx(np.mean(predicted))
+        assert row["observed"] == pytest.approx(np.mean(observed))
+        assert row["error"] == pytest.approx(np.std(observed) / np.sqrt(12))
         assert row["milliseconds"] > 0
     assert report["reliability"]["ranker"] == "greedy"
     shown = sum(row["count"] for row in report["reliability"]["rows"])
@@ -65,8 +65,8 @@ def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
         "beam",
         "knn",
         "predicted",
-        "Promises of swap",
-        "may still be liked",
+        "Predictions of swap",
+        "may still be relevant",
     ):
         assert part in said(result), part
 

@@ -1,4 +1,4 @@
-"""One door for every format, and bytes of any kind behind it."""
+"""Selection of the reader, and arbitrary bytes: every reader returns or raises an error of setwise."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ SMALL = {
 
 
 @pytest.mark.parametrize("name", SMALL)
-def test_the_reader_that_fits(tmp_path, name):
+def test_reader_of_each_format(tmp_path, name):
     wanted = Slates if name in ("train.csv", "slates.csv") else Sessions
     (tmp_path / name).write_bytes(SMALL[name])
     assert type(read(tmp_path / name)) is wanted
@@ -92,21 +92,21 @@ def test_usual_names(tmp_path, header, row, wanted):
     assert named(read(path)) == wanted
 
 
-def test_names_given_count_more_than_usual_ones(tmp_path):
+def test_given_names_override_usual_ones(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("session,user,item,song\n1,u,a,x\n2,u,b,y\n")
     assert named(read(path, session="user", item="song")) == [["x", "y"]]
 
 
-def test_names_that_are_not_usual(tmp_path):
+def test_unusual_names_must_be_given(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("who,what\n1,a\n")
     with pytest.raises(
         InvalidInput,
-        match=r"item must be given where no column is named like one .*, got some.csv with who, what; name the column: item=",
+        match=r"item must be given where no column has a usual name .*, got some.csv with who, what; name the column: item=",
     ):
         read(path)
-    with pytest.raises(InvalidInput, match="session must be given where no column is named like one"):
+    with pytest.raises(InvalidInput, match="session must be given where no column has a usual name"):
         read(path, item="what")
     assert named(read(path, item="what", session="who")) == [["a"]]
 
@@ -118,7 +118,7 @@ def test_options_of_another_reader(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["some.item", "some.xls", "some"])
-def test_formats_that_nobody_reads(tmp_path, name):
+def test_unknown_formats_are_refused(tmp_path, name):
     (tmp_path / name).write_text("")
     with pytest.raises(InvalidInput, match=r"path must be a folder or a file of .csv, .inter, .json, .jsonl,"):
         read(tmp_path / name)
@@ -129,7 +129,7 @@ def test_no_such_path(tmp_path):
         read(tmp_path / "none.csv")
 
 
-def test_whoever_watches_is_told_what_was_skipped(tmp_path, monkeypatch, capsys):
+def test_skipped_rows_are_printed_on_a_terminal(tmp_path, monkeypatch, capsys):
     path = tmp_path / "some.csv"
     path.write_text("session,item\n,a\n1,b\n")
     read(path)
@@ -151,11 +151,11 @@ def test_reading_imports_nothing_heavy():
     assert out.stdout.strip() == "[]"
 
 
-# --- bytes of any kind ---------------------------------------------------------------------------------------------
+# --- arbitrary bytes ---------------------------------------------------------------------------------------------
 
 
 def survives(folder: Path, name: str, data: bytes, **options) -> None:
-    """Whatever the bytes are, they are read or refused by an error of ours."""
+    """Any bytes are read, or refused with an error of setwise."""
     path = folder / name
     path.write_bytes(data)
     with suppress(SetwiseError):
@@ -192,7 +192,7 @@ def test_every_truncation(folder, name):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_mutations(folder, name, data):
-    """Some bytes of a sound file replaced, removed or repeated."""
+    """Some bytes of a valid file replaced, removed or repeated."""
     whole = bytearray(content(name))
     for _ in range(data.draw(st.integers(1, 4))):
         at = data.draw(st.integers(0, len(whole)))
@@ -214,7 +214,7 @@ CELLS = st.recursive(
     rows=st.lists(st.dictionaries(st.sampled_from(["session", "item", "time", "slate", "outcome", "ordered"]), CELLS)),
     options=st.sampled_from([{}, {"session": None, "item": "item"}, {"slate": None, "outcome": None, "attributes": ["time"], "time": None}]),
 )  # fmt: skip
-def test_json_cells_of_any_kind(folder, rows, options):
+def test_arbitrary_json_cells(folder, rows, options):
     survives(folder, "cells.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode(), **options)
 
 
@@ -223,11 +223,11 @@ PLAYLISTS = st.lists(st.dictionaries(st.sampled_from(["tracks", "name", "pid", "
 
 @settings(max_examples=200)
 @given(PLAYLISTS)
-def test_playlists_of_any_kind(folder, given_):
+def test_arbitrary_playlists(folder, given_):
     survives(folder, "cells.json", json.dumps(given_).encode())
 
 
-# --- every true file -----------------------------------------------------------------------------------------------
+# --- every file of the shared data -----------------------------------------------------------------------------------------------
 
 OF_ITEMS = {  # tables that describe items: the column of the id, and one other
     "mpd_followed_tracks.csv.gz": ("track_id", "track_name"),
@@ -235,10 +235,10 @@ OF_ITEMS = {  # tables that describe items: the column of the id, and one other
     "polimi2018_tracks.csv.gz": ("track_id", "artist_id"),
 }
 METADATA = {"trivago_item_metadata_head.csv.gz", "trivago_item_features_sample.csv.gz"}
-BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # no sessions in these
+BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # without sessions
 
 
-def test_every_true_file(shared_data):
+def test_every_file_of_the_shared_data(shared_data):
     files = sorted(file for part in ("playlists", "trivago", "sequences") for file in (shared_data / part).iterdir())
     assert files
     one = Sessions.of([[0, 1]])

@@ -35,7 +35,7 @@ def test_lists(tmp_path):
         assert named(read_sequences(path, form)) == [[10, 11, 10], [10]]
 
 
-def test_lists_of_one_are_the_same_either_way(tmp_path):
+def test_lists_of_one_equal_pairs(tmp_path):
     path = text(tmp_path, "5 10\n6 11")
     assert named(read_sequences(path)) == named(read_sequences(path, "lists")) == named(read_sequences(path, "pairs"))
 
@@ -45,13 +45,13 @@ def test_lists_of_one_are_the_same_either_way(tmp_path):
     [
         ("", None, 1, "the file is empty"),
         ("1 2\n3\n", None, 2, "must hold a user and an item"),
-        ("1 2\n3 x\n", None, 2, "whole numbers parted by blanks, got '3 x'"),
-        ("1,2\n", None, 1, "whole numbers parted by blanks"),
-        ("1 -2\n", None, 1, "whole numbers parted by blanks"),
-        ("1 2_0\n", None, 1, "whole numbers parted by blanks"),
-        ("1 ٣\n", None, 1, "whole numbers parted by blanks"),
-        ("1 007\n", None, 1, "whole numbers parted by blanks"),
-        ("1 99999999999999999999\n", None, 1, "whole numbers parted by blanks"),
+        ("1 2\n3 x\n", None, 2, "whole numbers separated by blanks, got '3 x'"),
+        ("1,2\n", None, 1, "whole numbers separated by blanks"),
+        ("1 -2\n", None, 1, "whole numbers separated by blanks"),
+        ("1 2_0\n", None, 1, "whole numbers separated by blanks"),
+        ("1 ٣\n", None, 1, "whole numbers separated by blanks"),
+        ("1 007\n", None, 1, "whole numbers separated by blanks"),
+        ("1 99999999999999999999\n", None, 1, "whole numbers separated by blanks"),
         ("1 2\n3 4 5\n", "pairs", 2, "the line must be 'user item', got more numbers"),
         ("1 2\n1 3\n", "lists", 2, "a user must have one line where lines are lists"),
         ("196 242 3 881250949\n186 302 3 891717742\n196 377 1 878887116\n", None, 3, "a user must have one line"),
@@ -71,7 +71,7 @@ def test_an_unknown_form(tmp_path):
         read_sequences(text(tmp_path, "1 2"), "triples")
 
 
-def test_no_file(tmp_path):
+def test_a_folder_is_refused(tmp_path):
     with pytest.raises(InvalidInput, match="path must be that of a file, got a folder"):
         read_sequences(tmp_path)
 
@@ -86,7 +86,7 @@ def test_no_file(tmp_path):
         ("bert4rec_beauty", 40_226, 54_542, 353_962, 2042),
     ],
 )
-def test_true_sequences(shared_data, name, users, items, interactions, long):
+def test_public_sequences(shared_data, name, users, items, interactions, long):
     result = read_sequences(shared_data / "sequences" / f"{name}.txt.gz", progress=False)
     counts = (len(result), result.n_items, len(result.items.values), (result.items.lengths >= 20).sum())
     assert counts == (users, items, interactions, long)
@@ -99,7 +99,7 @@ def test_true_sequences(shared_data, name, users, items, interactions, long):
 INTER = "user_id:token\titem_id:token\trating:float\ttimestamp:float\n"
 
 
-def test_interactions_go_by_time(tmp_path):
+def test_interactions_are_sorted_by_time(tmp_path):
     path = text(tmp_path, INTER + "u\tb\t3\t20\nv\tx\t1\t5\nu\ta\t3\t10\nu\tc\t3\t20.5\nu\td\t1\t20\n", "some.inter")
     result = read_recbole(path, progress=False)
     assert named(result) == [["a", "b", "d", "c"], ["x"]]
@@ -107,7 +107,7 @@ def test_interactions_go_by_time(tmp_path):
     assert result.attributes == {}
 
 
-def test_attributes_of_the_item_file_beside(tmp_path):
+def test_attributes_of_the_item_file(tmp_path):
     path = text(tmp_path, INTER + 'u\tb\t3\t2\nu\ta"\t3\t1\n', "some.inter.gz")
     text(tmp_path, 'item_id:token\ttitle:token_seq\tprice:float\nb\tThe B\t1.5\nq\tQ\t2\na"\t\t\n', "some.item")
     result = read_recbole(path, progress=False)
@@ -115,7 +115,7 @@ def test_attributes_of_the_item_file_beside(tmp_path):
     assert result.attributes == {"title": ["The B", None], "price": [1.5, None]}
 
 
-def test_without_times_nothing_is_ordered(tmp_path):
+def test_without_times_sessions_are_unordered(tmp_path):
     path = text(tmp_path, "session_id:token\titem_id:token\ns\tb\ns\ta\n", "some.inter")
     result = read_recbole(path, user="session_id", progress=False)
     assert named(result) == [["b", "a"]]

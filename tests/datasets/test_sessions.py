@@ -1,4 +1,4 @@
-"""The two forms of what people did, against plain lists."""
+"""Ragged lists, sessions and slates against plain lists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 
@@ -42,7 +41,7 @@ def test_ragged_takes_lists_in_any_order(lists, data):
 
 
 @given(LISTS, st.data())
-def test_ragged_keeps_what_a_mask_says(lists, data):
+def test_ragged_keeps_masked_entries(lists, data):
     masks = [data.draw(st.lists(st.booleans(), min_size=len(one), max_size=len(one))) for one in lists]
     kept = Ragged.of(lists).kept(np.array([bit for mask in masks for bit in mask], bool))
     assert plain(kept) == [[v for v, bit in zip(one, mask, strict=True) if bit] for one, mask in zip(lists, masks, strict=True)]  # fmt: skip
@@ -59,7 +58,7 @@ def test_padded_is_the_last_entries(lists, width):
         assert not row[~mask].any()
 
 
-def test_arrays_are_closed_to_writing():
+def test_arrays_are_read_only():
     ragged = Ragged.of([[1, 2], [3]])
     with pytest.raises(ValueError, match="read-only"):
         ragged.values[0] = 5
@@ -103,7 +102,7 @@ def test_unordered_sessions_are_shuffled_and_ordered_ones_are_not():
     assert whole.shuffled_where_unordered() is whole
 
 
-def test_sessions_refuse_what_does_not_fit():
+def test_misaligned_sessions_are_refused():
     with pytest.raises(InvalidInput, match=r"session items must be rows of the 7 ids, got row 7"):
         sessions([[0, 7]])
     with pytest.raises(InvalidInput, match=r"attribute 'x' must be 7 values"):
@@ -115,7 +114,7 @@ def slates() -> Slates:
     return Slates(Ragged.of([[], [0], [1, 0]]), Ragged.of([[0, 1], [2], [3, 4]]), outcome, list("abcde"))
 
 
-def test_slates_keep_outcomes_beside_their_items():
+def test_outcomes_stay_aligned_with_their_items():
     taken = slates().taken([2, 0])
     assert (plain(taken.history), plain(taken.shown)) == ([[1, 0], []], [[3, 4], [0, 1]])
     assert taken.outcome.tolist() == [0.5, 1, 0, 1]
@@ -136,28 +135,15 @@ def test_slates_keep_outcomes_beside_their_items():
         ([[]], [[0]], [np.nan], "outcome must be 1 numbers from 0 to 1"),
     ],
 )
-def test_slates_refuse_what_does_not_fit(history, shown, outcome, message):
+def test_misaligned_slates_are_refused(history, shown, outcome, message):
     with pytest.raises(InvalidInput, match=message):
         Slates(Ragged.of(history), Ragged.of(shown), np.array(outcome, np.float32), list("abcde"))
 
 
-def test_slates_of_other_ids_do_not_join():
+def test_slates_of_other_ids_are_not_joined():
     other = Slates(Ragged.of([[]]), Ragged.of([[0]]), np.ones(1, np.float32), ["z"])
     with pytest.raises(InvalidInput, match="over the same ids"):
         slates().joined(other)
-
-
-@given(st.integers(0, 50), st.integers(0, 5))
-def test_parted_is_a_partition(n, seed):
-    parts = random_split(n, (0.5, 0.3, 0.2), seed)
-    assert sorted(np.concatenate(parts).tolist()) == list(range(n))
-    assert len(parts) == 3
-
-
-@pytest.mark.parametrize("shares", [(0.5, 0.4), (1.2, -0.2), ()])
-def test_shares_must_sum_to_one(shares):
-    with pytest.raises(InvalidInput, match="shares must be positive numbers that sum to 1"):
-        random_split(5, shares)
 
 
 @given(st.lists(st.lists(st.integers(0, 9), max_size=6), min_size=1, max_size=6), st.data())

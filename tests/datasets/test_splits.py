@@ -41,7 +41,7 @@ def test_random_split_depends_on_the_seed_alone() -> None:
     assert not np.array_equal(one[0], other[0])
 
 
-@pytest.mark.parametrize("shares", [(0.5, 0.4), (1.5, -0.5), (1.0, 0.0)])
+@pytest.mark.parametrize("shares", [(0.5, 0.4), (1.2, -0.2), (1.0, 0.0), ()])
 def test_shares_must_be_positive_and_sum_to_one(shares: tuple[float, ...]) -> None:
     with pytest.raises(InvalidInput, match="shares must be positive numbers that sum to 1"):
         random_split(10, shares)

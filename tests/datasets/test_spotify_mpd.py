@@ -1,4 +1,4 @@
-"""Playlists of the MPD: true files, hand-made defects, and memory that does not grow with the number of slices."""
+"""Playlists of the MPD: public files, malformed files, and memory that does not grow with the number of slices."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def uris(path: Path) -> list[list[str]]:
     return [[one.uri for one in playlist.tracks] for playlist in playlists(path)]
 
 
-# --- what is in a file ---------------------------------------------------------------------------------------------
+# --- fields ---------------------------------------------------------------------------------------------
 
 
 def test_a_playlist_and_its_fields(tmp_path):
@@ -61,14 +61,14 @@ def test_collaborative_is_text(tmp_path):
     assert [one.collaborative for one in playlists(slice_file(tmp_path, 0, given))] == [True, False, True, False, None]
 
 
-def test_repeated_tracks_stay_and_num_tracks_is_not_trusted(tmp_path):
+def test_repeated_tracks_stay_and_num_tracks_is_ignored(tmp_path):
     path = slice_file(tmp_path, 0, [playlist("u", "v", "u", num_tracks=1), playlist("u", pid=5), playlist("w", pid=5)])
     result = read_mpd(path, progress=False)
     assert [one.tolist() for one in result.items] == [[0, 1, 0], [0], [2]]
     assert result.distinct().items[0].tolist() == [0, 1]
 
 
-def test_tracks_go_by_position_where_all_have_one(tmp_path):
+def test_tracks_are_sorted_by_position_if_all_have_one(tmp_path):
     placed = {"tracks": [track("b", pos=4), track("a", pos=0), track("c", pos=9)]}
     half = {"tracks": [track("b", pos=4), track("a")]}
     assert uris(slice_file(tmp_path, 0, [placed, half, {"tracks": []}])) == [["a", "b", "c"], ["b", "a"], []]
@@ -82,10 +82,10 @@ def test_a_bare_list_and_a_byte_order_mark(tmp_path):
     assert len(read_mpd(path, progress=False)) == 0
 
 
-# --- where the files are -------------------------------------------------------------------------------------------
+# --- files and folders -------------------------------------------------------------------------------------------
 
 
-def test_slices_go_by_number(tmp_path):
+def test_slices_are_sorted_by_number(tmp_path):
     for first in (10000, 2000, 0):
         slice_file(tmp_path, first, [playlist(str(first))], ".json.gz" if first else ".json")
     (tmp_path / "README.md").write_text("no slice")
@@ -93,7 +93,7 @@ def test_slices_go_by_number(tmp_path):
     assert uris(tmp_path) == [["0"], ["2000"], ["10000"]]
 
 
-def test_the_folder_of_the_download(tmp_path):
+def test_a_folder_with_a_data_folder(tmp_path):
     (tmp_path / "data").mkdir()
     slice_file(tmp_path / "data", 0, [playlist("u")])
     (tmp_path / "stats.txt").write_text("")
@@ -113,7 +113,7 @@ def test_a_zip(tmp_path):
     assert len(read_mpd(tmp_path / "mpd.zip")) == 3
 
 
-def test_nothing_there(tmp_path):
+def test_missing_slices_are_refused(tmp_path):
     with pytest.raises(InvalidInput, match=r"path must be a folder or zip of mpd.slice.\*.json"):
         list(playlists(tmp_path))
     with zipfile.ZipFile(tmp_path / "empty.zip", "w"):
@@ -149,7 +149,7 @@ def test_a_zip_that_holds_a_file_twice(tmp_path):
         list(playlists(tmp_path / "mpd.zip"))
 
 
-# --- what is refused -----------------------------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------------------------
 
 TRACKS = '{"playlists": [\n{"tracks": [{"track_uri": "u"}]},\n%s\n]}'
 
@@ -192,7 +192,7 @@ def test_malformed_json_is_refused_with_its_line(tmp_path, text, line, reason):
     assert str(caught.value).startswith(f"some.json, line {line}: ")
 
 
-def test_bytes_that_are_no_utf8(tmp_path):
+def test_invalid_utf8(tmp_path):
     path = tmp_path / "some.json"
     path.write_bytes(b'[\n{"name": "\xff"}]')
     with pytest.raises(MalformedFile, match="line 2: the text must be UTF-8"):
@@ -225,13 +225,13 @@ def test_a_malformed_part_of_a_zip(tmp_path):
         list(playlists(tmp_path / "mpd.zip"))
 
 
-def test_no_zip_at_all(tmp_path):
+def test_an_invalid_zip(tmp_path):
     (tmp_path / "mpd.zip").write_text("not a zip")
-    with pytest.raises(MalformedFile, match="it must be a sound zip"):
+    with pytest.raises(MalformedFile, match="it must be a valid zip file"):
         list(playlists(tmp_path / "mpd.zip"))
 
 
-def test_a_slice_that_would_not_fit_in_memory(tmp_path, monkeypatch):
+def test_a_slice_above_the_size_limit(tmp_path, monkeypatch):
     path = slice_file(tmp_path, 0, [playlist("u")], ".json.gz")
     monkeypatch.setattr(spotify_mpd, "LARGEST_SLICE", 20)
     with pytest.raises(MalformedFile, match="a slice must have at most 20 bytes"):
@@ -260,11 +260,11 @@ def peak(folder: Path) -> int:
 
 def test_memory_does_not_grow_with_the_number_of_slices(tmp_path):
     few, many = folder_of(tmp_path / "few", 4), folder_of(tmp_path / "many", 40)
-    peak(few)  # whatever the first pass caches
+    peak(few)  # fill caches first
     assert peak(many) < 1.2 * peak(few)
 
 
-def test_what_is_read_is_kept_compactly(tmp_path):
+def test_sessions_are_stored_compactly(tmp_path):
     folder = folder_of(tmp_path / "some", 10)
     tracemalloc.start()
     try:
@@ -277,7 +277,7 @@ def test_what_is_read_is_kept_compactly(tmp_path):
     assert held < 30_000 * 400  # 8 bytes an entry; the rest are 30,000 distinct ids and their columns
 
 
-# --- the true files ------------------------------------------------------------------------------------------------
+# --- public files ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_what_is_read_is_kept_compactly(tmp_path):
         ("mpd_reduced_slice.520000-520999.json.gz", 15, None, None, None),
     ],
 )
-def test_true_slices(shared_data, name, n_playlists, entries, tracks, long):
+def test_public_slices(shared_data, name, n_playlists, entries, tracks, long):
     result = read_mpd(shared_data / "playlists" / name, progress=False)
     assert len(result) == n_playlists
     assert entries in (None, len(result.items.values))
@@ -302,7 +302,7 @@ def test_the_hand_edited_playlist(shared_data):
     assert (second.pid, len(second.tracks)) == (1, 40)
 
 
-def test_the_records_together(shared_data):
+def test_all_records(shared_data):
     files = sorted((shared_data / "playlists").glob("mpd_records_train_*.json.gz"))
     found = [one for file in files for one in playlists(file)]
     assert (len(files), len(found)) == (8, 800)
@@ -311,5 +311,5 @@ def test_the_records_together(shared_data):
     assert sum(len(one.tracks) >= 20 for one in found) == 661
 
 
-def test_a_folder_with_other_files_beside_the_slices(shared_data):
+def test_other_files_of_a_folder_are_ignored(shared_data):
     assert len(read_mpd(shared_data / "playlists", progress=False)) == 1000

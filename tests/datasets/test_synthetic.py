@@ -1,4 +1,4 @@
-"""The simulated world: readable, seeded, and with set effects worth optimising."""
+"""The simulated world: readable titles, determinism, set effects, and a log that follows the true model."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from setwise.datasets import World
 from setwise.errors import InvalidInput
 
 
-def test_the_seed_decides_everything() -> None:
+def test_the_seed_determines_everything() -> None:
     one, same, other = World.make(300, seed=4), World.make(300, seed=4), World.make(300, seed=5)
     np.testing.assert_array_equal(one.catalog.query, same.catalog.query)
     np.testing.assert_array_equal(one.histories[0], same.histories[0])
@@ -27,7 +27,7 @@ def test_any_size_and_any_number_of_heads(n: int, heads: int) -> None:
         assert np.isfinite(sw.set_value(world.catalog, world.user(history), history[:5]))
 
 
-def test_people_can_read_it() -> None:
+def test_titles_and_artists_are_readable() -> None:
     catalog = World.make(3000).catalog
     titles = catalog.attributes["title"][:]
     assert len(set(titles)) == 3000
@@ -38,7 +38,7 @@ def test_people_can_read_it() -> None:
     assert all(by_artist[artist] == genre for artist, genre in zip(artists[:], genres[:], strict=True))
 
 
-def test_the_set_matters() -> None:
+def test_sets_have_interactions() -> None:
     """Top-k by score loses a good part of the value, as on trained models: there is something to optimise."""
     world = World.make()
     index, shares = sw.Index.build(world.catalog, cells=12), []
@@ -50,7 +50,7 @@ def test_the_set_matters() -> None:
     assert 0.6 < np.mean(shares) < 0.95
 
 
-def test_near_copies_bore() -> None:
+def test_near_copies_lower_the_value() -> None:
     world = World.make()
     user = world.user(world.histories[0])
     close = np.argsort(-(world.taste @ world.taste[7]))[:5]  # song 7 and its nearest copies
@@ -58,7 +58,7 @@ def test_near_copies_bore() -> None:
     assert together < alone
 
 
-def test_company_is_of_a_mood() -> None:
+def test_songs_of_one_mood_raise_the_value() -> None:
     world = World.make(500)
     np.testing.assert_allclose(np.linalg.norm(world.mood, axis=1), 1)
     quiet = World.make(500, variety=0.0, complementarity=0.0)
@@ -67,10 +67,10 @@ def test_company_is_of_a_mood() -> None:
     np.testing.assert_allclose(sw.item_rewards(quiet.catalog, user, np.arange(5)), alone)
 
 
-# --- the log: what a learner gets to see ---
+# --- the log ---
 
 
-def test_the_log_is_what_the_seed_says() -> None:
+def test_the_seed_determines_the_log() -> None:
     world = World.make(200)
     one, same, other = world.log(50, k=4, seed=3), world.log(50, k=4, seed=3), world.log(50, k=4, seed=4)
     np.testing.assert_array_equal(one.shown.values, same.shown.values)
@@ -79,7 +79,7 @@ def test_the_log_is_what_the_seed_says() -> None:
 
 
 @pytest.mark.parametrize("greed", [0.0, 8.0, 100.0])
-def test_a_slate_is_k_new_songs(greed: float) -> None:
+def test_a_slate_is_k_unseen_songs(greed: float) -> None:
     world = World.make(60)
     log = world.log(300, k=7, greed=greed)
     assert len(log) == 300
@@ -92,7 +92,7 @@ def test_a_slate_is_k_new_songs(greed: float) -> None:
     assert log.attributes["title"][7] == world.catalog.attributes["title"][7]
 
 
-def test_greed_shows_what_is_liked() -> None:
+def test_greed_increases_the_mean_liking() -> None:
     world = World.make(300)
     liking = [
         np.einsum("bkd,bd->bk", world.taste[log.shown.values.reshape(-1, 5)], world.taste[log.history.values.reshape(-1, 15)].mean(1)).mean()
@@ -101,17 +101,17 @@ def test_greed_shows_what_is_liked() -> None:
     assert liking[1] > liking[0]
 
 
-def test_the_truth_of_many_slates_is_the_judges() -> None:
+def test_expected_agrees_with_the_reference_objective() -> None:
     world = World.make(200, heads=3)
     log = world.log(8, k=6)
     history, shown = log.history.values.reshape(8, -1), log.shown.values.reshape(8, -1)
     expected = world.expected(history, shown)
     for row in range(8):
-        judged = sw.item_rewards(world.catalog, world.user(history[row]), shown[row])
-        np.testing.assert_allclose(expected[row], judged, rtol=1e-6)
+        reference = sw.item_rewards(world.catalog, world.user(history[row]), shown[row])
+        np.testing.assert_allclose(expected[row], reference, rtol=1e-6)
 
 
-def test_outcomes_follow_the_truth() -> None:
+def test_outcomes_follow_the_expected_probabilities() -> None:
     """The sum of outcomes is within five standard deviations of what the truth expects."""
     world = World.make(300)
     log = world.log(3000)
@@ -131,6 +131,6 @@ def test_slates_longer_than_the_world_are_refused() -> None:
 
 
 @pytest.mark.parametrize("wrong", [{"n_items": 0}, {"heads": 0}, {"n_users": -1}, {"seed": -1}])
-def test_refusals(wrong) -> None:
+def test_invalid_arguments(wrong) -> None:
     with pytest.raises(InvalidInput, match="must be a whole number of at least"):
         World.make(**wrong)

@@ -1,4 +1,4 @@
-"""Tables of one's own: every trap of real CSV files, JSON Lines and Parquet."""
+"""Tables: CSV files with all their special cases, JSON Lines and Parquet, as sessions and as slates."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from setwise.datasets.id_encoder import LATEST
+from setwise.datasets.grouping import LATEST
 from setwise.datasets.tables import read_table, table_columns, with_attributes
 from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile, MissingDependency
@@ -70,7 +70,7 @@ def test_tabs_and_other_delimiters(tmp_path):
         read_table(tmp_path / "some.dat")
 
 
-def test_several_columns_that_tell_the_session(tmp_path):
+def test_sessions_identified_by_several_columns(tmp_path):
     path = table(tmp_path, "customer,day,item\n1,mon,a\n1,tue,b\n1,mon,c\n")
     assert named(read_table(path, ("customer", "day"))) == [["a", "c"], ["b"]]
 
@@ -82,14 +82,14 @@ def test_rows_without_session_or_item_are_counted(tmp_path):
     assert skipped == {"rows without a session": 2, "rows without an item": 1}
 
 
-def test_attributes_are_the_first_that_is_there(tmp_path):
+def test_the_first_value_of_an_attribute_counts(tmp_path):
     path = table(tmp_path, "session,item,Description,price\n1,a,,\n1,b,B,2\n2,a,A,3\n2,a,other,\n")
     result = read_table(path, attributes={"title": "Description", "price": "price"})
     assert result.attributes == {"title": ["A", "B"], "price": ["3", "2"]}
     assert set(read_table(path, attributes=["price"]).attributes) == {"price"}
 
 
-def test_the_order_may_mean_nothing(tmp_path):
+def test_unordered_sessions(tmp_path):
     path = table(tmp_path, "session,item,ordered\n1,a,True\n2,b,false\n1,c,1\n3,d,true\n3,e,0\n")
     assert read_table(path, ordered="ordered").ordered.tolist() == [True, False, False]
 
@@ -99,7 +99,7 @@ def test_an_empty_table_has_no_sessions(tmp_path):
     assert len(read_table(table(tmp_path, "", "some.jsonl"))) == 0
 
 
-def test_a_missing_column_is_named_with_those_there_are(tmp_path):
+def test_missing_and_repeated_columns(tmp_path):
     path = table(tmp_path, "user,item\n1,a\n")
     with pytest.raises(
         InvalidInput, match=r"column must be one that some.csv has once, got no 'session' among 'user', 'item'"
@@ -119,7 +119,7 @@ def test_a_missing_column_is_named_with_those_there_are(tmp_path):
         (b"session,item\n1,a,b\n", 2, "there must be 2 cells, as in the header, got 3"),
         (b"session,item\n1,a\0b\n", 2, "must not hold NUL bytes"),
         (b"session,item\n1,a\n1,caf\xe9\n", 3, "the text must be UTF-8, got byte 0xe9; convert the file to UTF-8"),
-        (b'session,item\n1,"two\nlines"\n1,"a"b\n', 4, "the row must be cells parted by ','"),
+        (b'session,item\n1,"two\nlines"\n1,"a"b\n', 4, "the row must be cells separated by ','"),
         (b'session,item\n1,a\n1,"open\n1,b\n', 3, "unexpected end of data"),
         (b"session,item\r1,a\r", 1, "new-line character seen"),
         (b"session,item\n1," + b"x" * 200_000 + b"\n", 2, "field larger than field limit"),
@@ -143,7 +143,7 @@ def test_a_truncated_gzip(tmp_path):
 
 
 def by_time(folder: Path, times: list[str], **options) -> str:
-    """The places of these times, in order, as read from a table that has them in this one."""
+    """The positions of these times after sorting, read from a table of them."""
     rows = "".join(f'1,{place},"{time}"\n' for place, time in enumerate(times))
     return "".join(named(read_table(table(folder, "session,item,time\n" + rows), time="time", **options))[0])
 
@@ -157,14 +157,14 @@ def by_time(folder: Path, times: list[str], **options) -> str:
         (["11/2/2000", "11/13/2000", "2/28/2001", "11/2/2000"], "0312"),  # 13 and 28 are days
         (["2/11/2000", "13/11/2000", "28/2/2001", "1/12/2000"], "0132"),  # 13 and 28 are days again
         (["12/25/2000 9:30", "12/25/2000 08:30:59", "12/25/2000"], "210"),
-        (["3/3/2000", "2/2/2000"], "10"),  # no doubt about these
+        (["3/3/2000", "2/2/2000"], "10"),  # the same in both orders
     ],
 )
 def test_kinds_of_time(tmp_path, times, order):
     assert by_time(tmp_path, times) == order
 
 
-def test_month_and_day_that_look_alike(tmp_path):
+def test_ambiguous_month_and_day(tmp_path):
     with pytest.raises(InvalidInput, match="time_format must be given where month and day look alike, got '3/4/2000'"):
         by_time(tmp_path, ["3/4/2000", "5/1/2000"])
     assert by_time(tmp_path, ["3/4/2000", "5/1/2000"], time_format="%m/%d/%Y") == "01"
@@ -195,7 +195,7 @@ def test_malformed_times(tmp_path, times, line, reason):
     assert reason in str(caught.value)
 
 
-def test_a_format_that_does_not_fit(tmp_path):
+def test_times_in_another_format(tmp_path):
     with pytest.raises(MalformedFile, match=r"a time must be like '%d.%m.%Y', got '1/2/2000'"):
         by_time(tmp_path, ["1/2/2000"], time_format="%d.%m.%Y")
 
@@ -203,17 +203,17 @@ def test_a_format_that_does_not_fit(tmp_path):
 @given(st.lists(st.datetimes(), min_size=1, max_size=6), st.sampled_from(["%m/%d/%Y %H:%M:%S", "%d/%m/%Y %H:%M:%S"]))
 def test_slashes_sort_like_the_dates_they_mean(moments, format_):
     moments = [moment.replace(microsecond=0, year=max(moment.year, 1000)) for moment in moments]
-    clock = TimestampParser(Path("some.csv"))
-    numbers = [clock(1, moment.strftime(format_)) for moment in moments]
+    parser = TimestampParser(Path("some.csv"))
+    numbers = [parser(1, moment.strftime(format_)) for moment in moments]
     days = {moment.day for moment in moments}
     if max(days) > 12:
-        assert np.argsort(clock.resolve(numbers), kind="stable").tolist() == np.argsort(np.array(moments), kind="stable").tolist()  # fmt: skip
+        assert np.argsort(parser.resolve(numbers), kind="stable").tolist() == np.argsort(np.array(moments), kind="stable").tolist()  # fmt: skip
 
 
 # --- slates --------------------------------------------------------------------------------------------------------
 
 
-def test_slates_and_what_came_before(tmp_path):
+def test_slates_and_their_histories(tmp_path):
     rows = "u,1,a,0\nu,1,b,1\nv,1,b,0.5\nu,2,c,true\nu,2,a,False\nv,2,d,0\nu,3,a,0\n"
     result = read_table(table(tmp_path, "session,slate,item,clicked\n" + rows), slate="slate", outcome="clicked")
     assert named(result, result.shown) == [["a", "b"], ["b"], ["c", "a"], ["d"], ["a"]]
@@ -228,7 +228,7 @@ def test_earlier_slates_by_time(tmp_path):
     assert named(result, result.history) == [["b", "c"], [], ["b", "c"]]
 
 
-def test_an_item_once_a_slate_with_its_best_outcome(tmp_path):
+def test_repeated_items_of_a_slate_keep_the_largest_outcome(tmp_path):
     skipped: Counter[str] = Counter()
     path = table(tmp_path, "session,slate,item,y\nu,1,a,0\nu,1,b,0\nu,1,a,1\n")
     result = read_table(path, slate="slate", outcome="y", skipped=skipped)
@@ -264,7 +264,7 @@ def test_long_histories_keep_the_latest(tmp_path):
 
 
 @pytest.mark.parametrize("cell", ["2", "-1", "yes", "", "nan", "0_1", "1e999"])
-def test_outcomes_are_shares(tmp_path, cell):
+def test_outcomes_must_be_from_0_to_1(tmp_path, cell):
     path = table(tmp_path, f"session,slate,item,y\nu,1,a,{cell}\n")
     with pytest.raises(MalformedFile, match="line 2: 'y' must be 0 to 1, or true or false"):
         read_table(path, slate="slate", outcome="y")
@@ -282,7 +282,7 @@ def test_slates_need_their_columns(tmp_path):
 # --- JSON Lines ----------------------------------------------------------------------------------------------------
 
 
-def test_a_row_a_session(tmp_path):
+def test_one_session_per_row(tmp_path):
     path = table(tmp_path, lines({"pid": 5, "ordered": False, "tracks": [3, 1, 3]}, {"pid": 6, "ordered": True, "tracks": []}), "some.jsonl.gz")  # fmt: skip
     result = read_table(path, None, "tracks", ordered="ordered")
     assert named(result) == [[3, 1, 3], []]
@@ -290,12 +290,12 @@ def test_a_row_a_session(tmp_path):
     assert named(read_table(path, "pid", "tracks")) == [[3, 1, 3], []]
 
 
-def test_lists_of_one_session_follow_one_another(tmp_path):
+def test_lists_of_one_session_are_concatenated(tmp_path):
     rows = lines({"u": 1, "t": 2, "items": ["b"]}, {"u": 1, "t": 1, "items": ["a", "c"]})
     assert named(read_table(table(tmp_path, rows, "some.jsonl"), "u", "items", time="t")) == [["a", "c", "b"]]
 
 
-def test_long_json_lines(tmp_path):
+def test_one_item_per_json_line(tmp_path):
     rows = lines({"session": 1, "item": "a", "year": 1999}, {"session": 1, "item": "b"}, {"session": None, "item": "c"})
     skipped: Counter[str] = Counter()
     result = read_table(table(tmp_path, rows + "\n", "some.ndjson"), attributes=["year"], skipped=skipped)
@@ -331,10 +331,10 @@ def test_malformed_json_lines(tmp_path, content, line, reason):
     assert reason in str(caught.value)
 
 
-def test_lists_cannot_be_described_or_shown(tmp_path):
+def test_lists_have_no_attributes_and_no_slates(tmp_path):
     path = table(tmp_path, lines({"session": 1, "item": [1], "a": 2}), "some.jsonl")
     for options in ({"attributes": ["a"]}, {"slate": "a", "outcome": "a"}):
-        with pytest.raises(MalformedFile, match="items must be one a row where there are slates or attributes"):
+        with pytest.raises(MalformedFile, match="items must be one per row where there are slates or attributes"):
             read_table(path, **options)
     with pytest.raises(InvalidInput, match="session must be the name of a column, got None, with one item a row"):
         read_table(table(tmp_path, "item\na\n"), None)
@@ -410,7 +410,7 @@ def test_attributes_of_another_table(tmp_path):
     assert result.items is sessions.items
 
 
-# --- the true files ------------------------------------------------------------------------------------------------
+# --- public files ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -421,7 +421,7 @@ def test_attributes_of_another_table(tmp_path):
         ("polimi2018_playlists", 40_406, 970_005, None, 20_491, "polimi2018_tracks", None),
     ],
 )  # fmt: skip
-def test_true_playlists_a_line(shared_data, name, n_playlists, entries, tracks, long, items, known):
+def test_public_playlists_of_one_line_each(shared_data, name, n_playlists, entries, tracks, long, items, known):
     folder = shared_data / "playlists"
     polimi = name.startswith("polimi")
     path = folder / f"{name}.jsonl.gz"
@@ -435,7 +435,7 @@ def test_true_playlists_a_line(shared_data, name, n_playlists, entries, tracks, 
     if polimi:
         assert result.ordered.sum() == 3998
         assert all(described.attributes[column])
-        assert not (np.diff(result.items[0]) < 0).any()  # sorted, not listened to
+        assert not (np.diff(result.items[0]) < 0).any()  # sorted by id, not in the order of play
 
 
 def test_online_retail(shared_data):

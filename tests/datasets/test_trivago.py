@@ -1,4 +1,4 @@
-"""trivago's steps and clickouts: true samples, and every defect by hand."""
+"""trivago's steps and clickouts: public samples and malformed rows."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.datasets.id_encoder import LATEST
+from setwise.datasets.grouping import LATEST
 from setwise.datasets.trivago import (
     read_item_metadata,
     read_trivago,
@@ -62,7 +62,7 @@ def test_a_slate_for_every_clickout(tmp_path):
     assert prices == {11: 55, 12: 60, 13: 70, 14: 80}
 
 
-def test_rows_in_any_order_and_sessions_apart(tmp_path):
+def test_rows_in_any_order_and_separate_sessions(tmp_path):
     rows = [click(3, 12, "12|13", "1|2"), image(2, 11), image(1, 10), image(1, 99, session="t"), image(1, 98, user="v")]
     slates = read_trivago(written(tmp_path, *rows), progress=False)
     assert named(slates, slates.history) == [[10, 11]]
@@ -73,7 +73,7 @@ def test_the_latest_price_is_the_one_of_the_latest_time(tmp_path):
     assert read_trivago(written(tmp_path, *rows), progress=False).attributes["price"].tolist() == [70]
 
 
-def test_steps_about_the_same_hotel_count_once(tmp_path):
+def test_consecutive_steps_on_one_hotel_count_once(tmp_path):
     rows = [
         image(1, 1),
         image(2, 1),
@@ -90,7 +90,7 @@ def test_steps_about_the_same_hotel_count_once(tmp_path):
     assert named(sessions, sessions.items) == [[1, 2, 1]]
 
 
-def test_numbers_that_are_no_hotels(tmp_path):
+def test_numbers_that_are_not_hotels(tmp_path):
     rows = [
         step(1, "search for destination", 1770),
         step(2, "filter selection", 5),
@@ -102,7 +102,7 @@ def test_numbers_that_are_no_hotels(tmp_path):
     assert named(slates, slates.history) == [[]]
 
 
-def test_clickouts_that_are_no_slates_are_counted(tmp_path):
+def test_clickouts_without_a_slate_are_counted(tmp_path):
     skipped: Counter[str] = Counter()
     rows = [click(1, 5, "1|2"), step(2, "clickout item", 6), click(3, "", "1|2"), click(4, 1, "1|2")]
     slates = read_trivago(written(tmp_path, *rows), progress=False, skipped=skipped)
@@ -121,7 +121,7 @@ def test_a_hotel_shown_twice_counts_once(tmp_path):
     assert dict(zip(slates.ids, slates.attributes["price"], strict=True)) == {1: 5, 2: 6}
 
 
-def test_a_giant_session_does_not_cost_its_square(tmp_path):
+def test_the_cost_of_a_long_session_is_linear(tmp_path):
     rows = [click(number, number, f"{number}|1") for number in range(2, 3 * LATEST)]
     slates = read_trivago(written(tmp_path, *rows), progress=False)
     assert slates.history.lengths.max() == LATEST
@@ -139,7 +139,7 @@ def test_no_clickouts_at_all(tmp_path):
     ("row", "reason"),
     [
         (click(1, 1, "1|2|3", "5|6"), "there must be a price for each of 3 impressions, got 2"),
-        (click(1, 1, "1|2", ""), "impressions and prices must be whole numbers parted by '|'"),
+        (click(1, 1, "1|2", ""), "impressions and prices must be whole numbers separated by '|'"),
         (click(1, 1, "1|x"), "impressions and prices must be whole numbers"),
         (click(1, 1, "1||2"), "impressions and prices must be whole numbers"),
         (click(1, 1, "1|2", "5|-6"), "impressions and prices must be whole numbers"),
@@ -182,7 +182,7 @@ def test_a_truncated_gzip(tmp_path):
 # --- impressions and metadata --------------------------------------------------------------------------------------
 
 
-def test_impressions_alone(tmp_path):
+def test_impressions_without_clicks(tmp_path):
     path = tmp_path / "impressions.csv"
     path.write_text("session_id,impressions,prices\na,1|2,10|20\nb,,\nc,2|3,25|30\n")
     sessions = read_trivago_impressions(path, progress=False)
@@ -215,21 +215,21 @@ def test_malformed_metadata(tmp_path, text, reason):
         read_item_metadata(path)
 
 
-def test_a_hotel_described_twice(tmp_path):
+def test_repeated_metadata_is_refused(tmp_path):
     path = tmp_path / "items.csv"
     path.write_text("item_id,properties\n1,Pool\n1,WiFi\n")
     with pytest.raises(MalformedFile, match="line 3: a hotel must have one row, got 1 again"):
         read_item_metadata(path)
 
 
-# --- the true samples ----------------------------------------------------------------------------------------------
+# --- public samples ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("name", "clickouts", "kept"),
     [("train_head", 194, 193), ("train_random_rows", 1606, 1606), ("train_sessions_small", 12, 12)],
 )
-def test_true_clickouts(shared_data, name, clickouts, kept):
+def test_public_clickouts(shared_data, name, clickouts, kept):
     skipped: Counter[str] = Counter()
     slates = read_trivago(shared_data / "trivago" / f"trivago_{name}.csv.gz", progress=False, skipped=skipped)
     assert (len(slates), len(slates) + skipped.total()) == (kept, clickouts)
@@ -247,13 +247,13 @@ def test_histories_of_whole_sessions_and_of_random_rows(shared_data):
     assert rows.shown.lengths.mean() == pytest.approx(22.8, abs=0.05)
 
 
-def test_true_sessions(shared_data):
+def test_public_sessions(shared_data):
     sessions = read_trivago_sessions(shared_data / "trivago" / "trivago_train_head.csv.gz", progress=False)
     assert len(sessions) == 121  # each of the 121 complete sessions is about some hotel
     assert len(read_trivago_sessions(shared_data / "trivago" / "trivago_train_sessions_small.csv.gz")) == 7
 
 
-def test_true_impressions_and_metadata(shared_data):
+def test_public_impressions_and_metadata(shared_data):
     folder = shared_data / "trivago"
     shown = read_trivago_impressions(folder / "trivago_session_impressions.csv.gz", progress=False)
     assert len(shown) == 12_543

@@ -107,7 +107,7 @@ def test_importing_the_model_does_not_import_torch() -> None:
 
 
 def test_the_page_on_training_documents_the_defaults() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "learning.md").read_text()
     documented = {
         name: (slates, sessions)
         for name, slates, sessions in re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) \|", page, re.M)

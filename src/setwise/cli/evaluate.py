@@ -155,4 +155,4 @@ def _print(console: Console, report: dict[str, Any]) -> None:
     for row in report["reliability"]["rows"]:
         table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
     console.print(table)
-    console.print("Sessions do not record refusals: a miss is not a refusal.")
+    console.print("Sessions do not record rejections: a miss may still be relevant.")

@@ -69,37 +69,35 @@ def train(
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     """
-    named = columns.reader_options(
-        session,
-        item=item,
-        time=when,
-        time_format=time_format,
-        slate=slate,
-        outcome=outcome,
-        attributes=attribute,
-        delimiter=delimiter,
-    )
+    table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
+    named = columns.reader_options(session, **table, attributes=attribute, delimiter=delimiter)
     sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
+    options = {name: value for name, value in sizes.items() if value is not None}
     folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
     _require_free(out)
     data, found = _prepare(file, named, least_sessions, seed)
-    training, held_out = _hold_out(data, seed)
-    began = time.perf_counter()
-    options = {name: value for name, value in sizes.items() if value is not None}
-    model = SimpleTransformer.fit(training, k=k, seed=seed, checkpoint=folder, **options)
-    seconds = time.perf_counter() - began
+    model, report = _train_and_evaluate(data, k, seed, folder, options)
     model.save(out)
-    report = {
-        "read": {**found, "held_out": 0 if held_out is None else len(held_out)},
-        "training": _training(model, seconds),
-        "quality": None if held_out is None else _quality(model, held_out, k),
-        "saved": str(out),
-    }
+    report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}
     _remove_checkpoint(folder, model.summary["stages"])
     if as_json:
         print(json.dumps(report))
     else:
         _Printer(report, model, k).print(Console())
+
+
+def _train_and_evaluate(
+    data: Sessions | Slates, k: int, seed: int, checkpoint: Path, options: dict[str, Any]
+) -> tuple[SimpleTransformer, dict[str, Any]]:
+    """The model, and its part of the report."""
+    training, held_out = _hold_out(data, seed)
+    began = time.perf_counter()
+    model = SimpleTransformer.fit(training, k=k, seed=seed, checkpoint=checkpoint, **options)
+    return model, {
+        "held_out": 0 if held_out is None else len(held_out),
+        "training": _training(model, time.perf_counter() - began),
+        "quality": None if held_out is None else _quality(model, held_out, k),
+    }
 
 
 # --- files ---
@@ -284,8 +282,8 @@ class _Printer:
         one = self.report["quality"]
         if self.report["read"]["kind"] == "sessions":
             return (
-                "\nA hit is an item among the rest of the session. Sessions do not record refusals: "
-                "a miss is not a refusal.\n"
+                "\nA hit is an item among the rest of the session. Sessions do not record rejections: "
+                "a miss may still be relevant.\n"
             )
         return (
             f"\nLog loss per item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for predicting the mean "

@@ -1,4 +1,4 @@
-"""Where items, users and what they did come from: readers of the true formats, and a simulated world."""
+"""Sessions and slates: readers of public and tabular formats, splits, and a simulated world."""
 
 from setwise.datasets.dispatch import read
 from setwise.datasets.sequences import read_recbole, read_sequences

@@ -1,14 +1,14 @@
-"""One door for every format: ``read(path)`` looks at the path and at the names of columns, and picks the reader.
+"""``read(path)``: select the reader by the extension of the path and the names of the columns.
 
 ==========================================  ===============================================================
 folder, ``.zip``, ``.json``                 playlists of the MPD
 ``.inter``                                  RecBole
 ``.txt``                                    sequences of users
-``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  trivago's, told by their columns; else a table of one's own
+``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  trivago's, recognised by their columns; any other table
 ==========================================  ===============================================================
 
-Text may be gzipped. Columns of a table that are not given are looked for among the names below, the first that is
-there, whatever the case and with or without underscores; no other names are guessed.
+Text may be gzipped. Columns of a table that are not given are looked up among the names below, the first that is
+present, ignoring case and underscores; no other names are guessed.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TABLES = {*DELIMITERS, *JSON_LINES, ".parquet"}
 
 
 def read(path: Source, **options: Any) -> Sessions | Slates:
-    """Sessions or slates, by the reader that fits; ``options`` are those of that reader."""
+    """Sessions or slates, by the reader of this format; ``options`` are those of that reader."""
     if Path(path).is_dir():
         return _call(read_mpd, path, options)
     kind = file_extension(existing_file(path))
@@ -65,37 +65,40 @@ def read(path: Source, **options: Any) -> Sessions | Slates:
 
 
 def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mapping[str, Any]) -> Sessions | Slates:
-    """The reader's answer, if it knows these options."""
+    """The result of the reader; options that it does not have are refused."""
     known = [name for name in inspect.signature(reader).parameters if name != "path"]
     for name in options:
         if name not in known:
             raise InvalidInput(
-                f"option '{name}'", f"one of {reader.__name__}: {', '.join(known)}", "another", "drop it"
+                f"option '{name}'",
+                f"one of {reader.__name__}: {', '.join(known)}",
+                "an option of another reader",
+                "leave it out",
             )
     return reader(path, **options)
 
 
 def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a table that its names tell."""
+    """The columns of a table, guessed from their names."""
     plain = {name.lower().replace("_", ""): name for name in reversed(columns)}
     found = {
         role: next((plain[name] for one in names if (name := one.replace("_", "")) in plain), None)
         for role, names in USUAL.items()
     }
     if "item" not in given and found["item"] is None:
-        _refuse("item", path, columns)
+        _refuse_missing("item", path, columns)
     if "session" not in given and found["session"] is None and file_extension(Path(path)) in DELIMITERS:
-        _refuse("session", path, columns)
+        _refuse_missing("session", path, columns)
     slates = bool(found["slate"] or given.get("slate")) and bool(found["outcome"] or given.get("outcome"))
-    left = ("ordered",) if slates else ("slate", "outcome")
-    return {role: name for role, name in found.items() if role not in left}
+    unused = ("ordered",) if slates else ("slate", "outcome")
+    return {role: name for role, name in found.items() if role not in unused}
 
 
-def _refuse(role: str, path: Source, columns: Sequence[str]) -> None:
+def _refuse_missing(role: str, path: Source, columns: Sequence[str]) -> None:
     got = f"{Path(path).name} with {', '.join(columns)}"[:300]
     raise InvalidInput(
         role,
-        f"given where no column is named like one ({', '.join(USUAL[role])})",
+        f"given where no column has a usual name ({', '.join(USUAL[role])})",
         got,
         f"name the column: {role}=... in Python, --{role} on the command line",
     )

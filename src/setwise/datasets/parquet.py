@@ -10,12 +10,12 @@ from typing import Any
 from setwise.datasets.text_files import column_positions, progress_bar
 from setwise.errors import MalformedFile, MissingDependency, SetwiseError
 
-_BATCH = 1 << 15  # rows held at a time
+_BATCH = 1 << 15  # rows in memory at a time
 
 
 @contextmanager
-def _opened(file: Path) -> Iterator[Any]:
-    """The file; whatever pyarrow finds wrong with it is refused as malformed, at the start of the file."""
+def _open(file: Path) -> Iterator[Any]:
+    """The open file; errors of pyarrow become MalformedFile at line 1, since pyarrow gives no row."""
     try:
         import pyarrow
         import pyarrow.parquet
@@ -33,14 +33,14 @@ def _opened(file: Path) -> Iterator[Any]:
 
 def parquet_columns(file: Path) -> list[str]:
     """The names of the columns."""
-    with _opened(file) as table:
+    with _open(file) as table:
         return [str(name) for name in table.schema_arrow.names]
 
 
 def parquet_rows(file: Path, columns: Sequence[str], progress: bool) -> Iterator[tuple[int, tuple[Any, ...]]]:
-    """The cells of these columns for every row, with the number of the row from 1."""
+    """The row number, from 1, and the cells of these columns, for every row."""
     begin = 1
-    with _opened(file) as table:
+    with _open(file) as table:
         column_positions(file, table.schema_arrow.names, columns)
         with progress_bar(f"reading {file.name}", table.metadata.num_rows, progress) as shown:
             for batch in table.iter_batches(_BATCH, columns=list(dict.fromkeys(columns))):

@@ -1,4 +1,4 @@
-"""Rows of a table, gathered into sessions or slates: compact arrays while they arrive, put in order at the end."""
+"""Collection of the rows of a table into sessions or slates: compact arrays first, one sort at the end."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
-from setwise.datasets.id_encoder import IdEncoder, as_int64, group_by_owner, windows
+from setwise.datasets.grouping import as_int64, group_by_owner, windows
+from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import Skipped, parse_number
 from setwise.datasets.timestamps import TimestampParser
@@ -24,7 +25,7 @@ _TRUTH = {"true": 1.0, "false": 0.0}
 
 @dataclass(frozen=True)
 class Columns:
-    """The names of the columns, in the order in which their cells arrive."""
+    """The names of the columns, in the order of the cells of a row."""
 
     item: str
     session: Sequence[str]
@@ -35,69 +36,69 @@ class Columns:
     attributes: Mapping[str, str]
 
     @property
-    def wanted(self) -> list[str]:
-        """All of them, one after another."""
+    def names(self) -> list[str]:
+        """All names, in that order."""
         single = [name for name in (self.time, self.slate, self.outcome, self.ordered) if name is not None]
         return [self.item, *self.session, *single, *self.attributes.values()]
 
 
 class RowCollector:
-    """Rows of a table, as compact arrays: a number for every session, slate and item."""
+    """The rows of a table as compact arrays: numbers of session, slate and item."""
 
-    def __init__(self, file: Path, columns: Columns, clock: TimestampParser, skipped: Skipped) -> None:
-        self._file, self._columns, self._clock, self._skipped = file, columns, clock, skipped
+    def __init__(self, file: Path, columns: Columns, timestamps: TimestampParser, skipped: Skipped) -> None:
+        self._file, self._columns, self._timestamps, self._skipped = file, columns, timestamps, skipped
         self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
         self._time, self._outcome, self._ordered = array("d"), array("d"), array("b")
         self._attributes: dict[str, list[Any]] = {name: [] for name in columns.attributes}
 
-    def take(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> None:
-        """Gather all rows."""
+    def add_rows(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> None:
+        """Add all rows."""
         n_keys = len(self._columns.session)
         for line, (item, *cells) in rows:
             keys = cells[:n_keys] if n_keys != 1 else cells[0]
-            if _missing(item):
+            if _is_missing(item):
                 self._skipped["rows without an item"] += 1
-            elif any(map(_missing, cells[:n_keys])):
+            elif any(map(_is_missing, cells[:n_keys])):
                 self._skipped["rows without a session"] += 1
             else:
-                self._take_row(line, item, keys, iter(cells[n_keys:]))
+                self._add_row(line, item, keys, iter(cells[n_keys:]))
 
-    def _take_row(self, line: int, item: Any, keys: Any, rest: Iterator[Any]) -> None:
+    def _add_row(self, line: int, item: Any, keys: Any, rest: Iterator[Any]) -> None:
         session, items = self._session_row(line, item, keys), self._item_rows(line, item)
         self._item.extend(items)
         self._session.extend([session] * len(items))
         if self._columns.time is not None:
-            self._time.extend([self._clock(line, next(rest))] * len(items))
+            self._time.extend([self._timestamps(line, next(rest))] * len(items))
         if self._columns.slate is not None:
-            self._take_shown(line, session, next(rest), next(rest))
+            self._add_shown(line, session, next(rest), next(rest))
         if self._columns.ordered is not None:
-            self._take_order(line, session, next(rest))
+            self._add_order(line, session, next(rest))
         if self._attributes:
             for column in self._attributes.values():
                 column.extend([None] * (len(self._items) - len(column)))
-            describe(self._file, line, self._attributes, items[0], list(rest))
+            set_attributes(self._file, line, self._attributes, items[0], list(rest))
 
-    def _take_shown(self, line: int, session: int, slate: Any, outcome: Any) -> None:
-        if _missing(slate) or isinstance(slate, (list, dict)):
+    def _add_shown(self, line: int, session: int, slate: Any, outcome: Any) -> None:
+        if _is_missing(slate) or isinstance(slate, (list, dict)):
             raise MalformedFile(self._file, line, f"a slate must have a name or number, got {slate!r:.60}")
         self._slate.append(self._slate_of.setdefault((session, slate), len(self._slate_of)))
-        self._outcome.append(self._share(line, self._columns.outcome, outcome))
+        self._outcome.append(self._fraction(line, self._columns.outcome, outcome))
 
-    def _take_order(self, line: int, session: int, cell: Any) -> None:
-        """A session is ordered when all its rows say so."""
-        ordered = self._share(line, self._columns.ordered, cell) > 0
+    def _add_order(self, line: int, session: int, cell: Any) -> None:
+        """A session is ordered if the cell is true in all its rows."""
+        ordered = self._fraction(line, self._columns.ordered, cell) > 0
         if session == len(self._ordered):
             self._ordered.append(ordered)
         self._ordered[session] &= ordered
 
     def _session_row(self, line: int, item: Any, keys: Any) -> int:
-        """The number of a row's session."""
+        """The number of the session of a row."""
         if not self._columns.session:
             if type(item) is not list:
                 got, todo = "None, with one item a row", "name the column of the session"
                 raise InvalidInput("session", "the name of a column", got, todo)
-            keys = line  # every row is a session of its own
+            keys = line  # every row is one session
         try:
             key = tuple(keys) if len(self._columns.session) > 1 else keys
             return self._session_of.setdefault(key, len(self._session_of))
@@ -108,12 +109,12 @@ class RowCollector:
         if type(item) is not list:
             return [self._items.row(line, item)]
         if self._columns.slate is not None or self._columns.attributes:
-            must = "one a row where there are slates or attributes"
+            must = "one per row where there are slates or attributes"
             raise MalformedFile(self._file, line, f"items must be {must}, got a list")
         return [self._items.row(line, one) for one in item]
 
-    def _share(self, line: int, column: str | None, cell: Any) -> float:
-        """A cell from 0 to 1, or true or false."""
+    def _fraction(self, line: int, column: str | None, cell: Any) -> float:
+        """A cell as a number from 0 to 1; true and false count as 1 and 0."""
         word = cell.strip().lower() if isinstance(cell, str) else cell
         number = _TRUTH[word] if isinstance(word, str) and word in _TRUTH else parse_number(word)
         if not 0 <= number <= 1:
@@ -121,24 +122,24 @@ class RowCollector:
         return number
 
     def sessions(self) -> Sessions:
-        """All rows, session by session."""
-        time = self._clock.resolve(self._time) if self._columns.time is not None else None
+        """The rows, grouped into sessions."""
+        time = self._timestamps.resolve(self._time) if self._columns.time is not None else None
         items = group_by_owner(self._session, self._item, len(self._session_of), time)
         ordered = frozen(np.array(self._ordered, bool)) if self._columns.ordered is not None else None
         return Sessions(items, self._items.ids, self._attributes, ordered)
 
     def slates(self) -> Slates:
-        """All rows, slate by slate, with what came before."""
+        """The rows, grouped into slates, each with the history of its session."""
         count = len(self._slate_of)
         item, slate, outcome = self._distinct()
         shown = group_by_owner(slate, item, count)
         aligned = outcome[np.argsort(slate, kind="stable")]
         session = np.array([session for session, _ in self._slate_of], np.int64)
-        history = _before(shown, aligned, session, self._begins(count))
+        history = _histories(shown, aligned, session, self._start_times(count))
         return Slates(history, shown, frozen(aligned.astype(np.float32)), self._items.ids, self._attributes)
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Item, slate and outcome of the rows, an item once a slate, with the best outcome it had there."""
+        """Item, slate and outcome of the rows; a repeated item of a slate counts once, with its largest outcome."""
         pairs = as_int64(self._slate) * max(len(self._items), 1) + as_int64(self._item)
         _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
         best = np.zeros(len(first))
@@ -149,37 +150,37 @@ class RowCollector:
         kept = first[order]
         return as_int64(self._item)[kept], as_int64(self._slate)[kept], best[order]
 
-    def _begins(self, count: int) -> NDArray[np.float64]:
-        """When each slate began; all at once where there is no time."""
-        begins = np.full(count, np.inf)
-        time = self._clock.resolve(self._time) if self._columns.time is not None else np.zeros(len(self._item))
-        np.minimum.at(begins, as_int64(self._slate), time)
-        return begins
+    def _start_times(self, count: int) -> NDArray[np.float64]:
+        """The earliest time of each slate; 0 if there is no time column."""
+        starts_at = np.full(count, np.inf)
+        time = self._timestamps.resolve(self._time) if self._columns.time is not None else np.zeros(len(self._item))
+        np.minimum.at(starts_at, as_int64(self._slate), time)
+        return starts_at
 
 
-def _before(
-    shown: Ragged, outcome: NDArray[np.float64], session: NDArray[np.int64], begins: NDArray[np.float64]
+def _histories(
+    shown: Ragged, outcome: NDArray[np.float64], session: NDArray[np.int64], starts_at: NDArray[np.float64]
 ) -> Ragged:
-    """For every slate what had a positive outcome in earlier slates of its session."""
-    order = np.lexsort((begins, session))  # slates by session, then time, then first row
-    place = np.empty(len(order), np.int64)
-    place[order] = np.arange(len(order))
-    liked = outcome > 0
-    when = place[shown.owner[liked]]
+    """For every slate the items with a positive outcome in earlier slates of its session."""
+    order = np.lexsort((starts_at, session))  # slates by session, then time, then first row
+    position = np.empty(len(order), np.int64)
+    position[order] = np.arange(len(order))
+    positive = outcome > 0
+    when = position[shown.owner[positive]]
     events = np.argsort(when, kind="stable")
-    first = np.searchsorted(session[order], session)  # the place of the first slate of the session
-    starts, ends = np.searchsorted(when[events], first), np.searchsorted(when[events], place)
-    return windows(shown.values[liked][events], starts, ends)
+    first = np.searchsorted(session[order], session)  # the position of the first slate of the session
+    starts, ends = np.searchsorted(when[events], first), np.searchsorted(when[events], position)
+    return windows(shown.values[positive][events], starts, ends)
 
 
-def describe(file: Path, line: int, columns: Mapping[str, list[Any]], row: int, cells: Sequence[Any]) -> None:
-    """Set what is not yet known about an item."""
+def set_attributes(file: Path, line: int, columns: Mapping[str, list[Any]], row: int, cells: Sequence[Any]) -> None:
+    """Set the attributes of an item that are still missing."""
     for (name, column), cell in zip(columns.items(), cells, strict=True):
-        if column[row] is None and not _missing(cell):
+        if column[row] is None and not _is_missing(cell):
             if not isinstance(cell, (str, int, float)):
                 raise MalformedFile(file, line, f"attribute '{name}' must be text or a number, got {ascii(cell)[:60]}")
             column[row] = cell
 
 
-def _missing(cell: Any) -> bool:
+def _is_missing(cell: Any) -> bool:
     return cell is None or cell == "" or cell != cell

@@ -1,9 +1,9 @@
-"""Sequences of users: RecBole's atomic files, and the text files of SASRec and its successors.
+"""Sequences of users: RecBole's atomic files, and the text files of SASRec and related projects.
 
-* RecBole ``.inter``: tab-separated, a header of ``name:type``, a row an interaction, in any order. The ``.item`` file
-  beside it describes the items.
-* Sequences: whole numbers parted by blanks, in time order; either "pairs" (a line is ``user item``) or "lists" (a line
-  is ``user item item …``, and a user has one line).
+* RecBole ``.inter``: tab-separated, a header of ``name:type``, one interaction per row, in any order. A ``.item`` file
+  of the same name holds the attributes of the items.
+* Sequences: whole numbers separated by blanks, in time order; either "pairs" (a line is ``user item``) or "lists" (a
+  line is ``user item item …``, and a user has one line).
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from setwise._validation import frozen
-from setwise.datasets.id_encoder import IdEncoder, group_by_owner
+from setwise.datasets.grouping import group_by_owner
+from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.sessions import Sessions
 from setwise.datasets.text_files import Source, column_positions, existing_file, parse_number, plain_rows, text_lines
 from setwise.datasets.timestamps import TimestampParser
@@ -28,10 +29,10 @@ _LINE = re.compile(r"[ \t]*(?:0|[1-9]\d{0,17})(?:[ \t]+(?:0|[1-9]\d{0,17}))*\s*"
 
 
 def read_sequences(path: Source, form: str | None = None, progress: bool = True) -> Sessions:
-    """Sessions of whole-number ids, a user each; ``form`` is "pairs" or "lists", or told by the file.
+    """One session of whole-number ids per user; ``form`` is "pairs", "lists", or None to infer it from the file.
 
-    A file is pairs when every line holds exactly two numbers. One in which a user has several longer lines is neither
-    (columns for ratings or times, perhaps) and is refused.
+    A file is pairs if every line holds exactly two numbers. A file in which a user has several longer lines is neither
+    (it may have columns of ratings or times) and is refused.
     """
     if form not in (None, *FORMS):
         raise InvalidInput("form", "'pairs', 'lists' or None", repr(form), "pass one of them")
@@ -55,7 +56,7 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
 
 def _numbers(file: Path, line: int, text: str) -> list[int]:
     if not _LINE.fullmatch(text):
-        reason = f"the line must be whole numbers parted by blanks, got {text.strip()[:40]!r}"
+        reason = f"the line must be whole numbers separated by blanks, got {text.strip()[:40]!r}"
         raise MalformedFile(file, line, reason)
     numbers = list(map(int, text.split()))
     if len(numbers) < 2:
@@ -65,26 +66,26 @@ def _numbers(file: Path, line: int, text: str) -> list[int]:
 
 def _refuse_other_form(file: Path, form: str | None, last: int, longer: int, repeated: int) -> None:
     if not last:
-        raise MalformedFile(file, 1, "there must be a line a user or an interaction, and the file is empty")
+        raise MalformedFile(file, 1, "there must be one line per user or per interaction, but the file is empty")
     if form == "pairs" and longer:
         raise MalformedFile(file, longer, "the line must be 'user item', got more numbers; or pass form='lists'")
     if repeated and (form == "lists" or longer):
-        reason = "a user must have one line where lines are lists, and this one has had another"
+        reason = "a user must have one line where lines are lists, but this user has another"
         raise MalformedFile(file, repeated, reason)
 
 
 def read_recbole(
     path: Source, user: str = "user_id", item: str = "item_id", time: str = "timestamp", progress: bool = True
 ) -> Sessions:
-    """Sessions of a ``.inter`` file, a user each, by time; without a column ``time`` as they stand, and unordered.
+    """One session per user of a ``.inter`` file, ordered by time; without a column ``time`` they are unordered.
 
-    Attributes come from the ``.item`` file of the same name where there is one: text, and numbers for ``float``.
+    Attributes come from the ``.item`` file of the same name, if there is one: numbers for ``float``, else text.
     """
     file = existing_file(path)
     rows = plain_rows(file, "\t", progress)
     header = _header(file, next(rows)[1])
     at = column_positions(file, list(header), [user, item, *([time] if time in header else [])])
-    user_of, items, clock = dict[str, int](), IdEncoder(file), TimestampParser(file)
+    user_of, items, timestamps = dict[str, int](), IdEncoder(file), TimestampParser(file)
     owner, values, times = array("q"), array("q"), array("d")
     for line, cells in rows:
         who, one, *when = (cells[place] for place in at)
@@ -92,9 +93,9 @@ def read_recbole(
             raise MalformedFile(file, line, f"there must be a '{user}', got nothing")
         owner.append(user_of.setdefault(who, len(user_of)))
         values.append(items.row(line, one))
-        times.extend(clock(line, moment) for moment in when)
+        times.extend(timestamps(line, moment) for moment in when)
     timed = time in header
-    sessions = group_by_owner(owner, values, len(user_of), clock.resolve(times) if timed else None)
+    sessions = group_by_owner(owner, values, len(user_of), timestamps.resolve(times) if timed else None)
     ordered = None if timed else frozen(np.zeros(len(user_of), bool))
     return Sessions(sessions, items.ids, _item_file(file, item, items, progress), ordered)
 
@@ -113,7 +114,7 @@ _KINDS = ("token", "token_seq", "float", "float_seq")
 
 
 def _item_file(inter: Path, item: str, items: IdEncoder, progress: bool) -> dict[str, list[Any]]:
-    """The columns of the ``.item`` file beside ``inter``, for the items that occur."""
+    """The columns of the ``.item`` file of the same name, for the items that occur in ``inter``."""
     name = inter.name.removesuffix(".gz").removesuffix(".inter") + ".item"
     found = [path for path in (inter.with_name(name), inter.with_name(name + ".gz")) if path.is_file()]
     if not found:

@@ -1,10 +1,10 @@
-"""What people did, in the two forms that learning takes.
+"""Interaction data in two forms: sessions and slates.
 
-* ``Sessions``: for every session the items it held, in order (a playlist, a basket, a user's sequence).
-* ``Slates``: for every slate what its user had done before, the items shown, and what came of each of them.
+* ``Sessions``: the items of every session, in order (a playlist, a basket, a user's sequence).
+* ``Slates``: for every slate the history of its user, the items shown, and the outcome of each of them.
 
-Items are row numbers of one list of ids that both carry along, with attributes such as titles beside them. Lists of
-different lengths are held as one array and the offsets where each begins.
+Items are row numbers of a list of ids, which both forms hold, with attributes such as titles. Lists of different
+lengths are stored as one array and the offset of each list.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from setwise.model.ragged import Ragged
 class Sessions:
     """Ordered items of many sessions; ``items`` holds row numbers of ``ids``.
 
-    ``ordered`` says of each session whether its order means anything (a file of sorted ids has none).
+    ``ordered`` is False for sessions whose order is not meaningful (such as a file of sorted ids).
     """
 
     items: Ragged
@@ -38,7 +38,7 @@ class Sessions:
         _refuse_rows_outside("session items", self.items, len(self.ids))
         _refuse_misaligned(self.attributes, len(self.ids))
         if self.ordered is not None and len(self.ordered) != len(self.items):
-            must = f"{len(self.items)} truth values, one a session"
+            must = f"{len(self.items)} truth values, one per session"
             raise InvalidInput("ordered", must, f"{len(self.ordered)}", "align it with the sessions")
 
     @classmethod
@@ -56,12 +56,12 @@ class Sessions:
 
     @property
     def n_items(self) -> int:
-        """How many ids there are, whether or not a session holds them."""
+        """The number of ids, including those that no session holds."""
         return len(self.ids)
 
     @property
     def popularity(self) -> Ints:
-        """How often each item occurs."""
+        """The number of occurrences of each item."""
         return np.bincount(self.items.values, minlength=self.n_items)
 
     def taken(self, rows: ArrayLike) -> Sessions:
@@ -72,21 +72,21 @@ class Sessions:
         )
 
     def distinct(self) -> Sessions:
-        """Every item once a session, where it came first."""
+        """The sessions without repeated items: the first occurrence of each stays."""
         pairs = self.items.owner * max(self.n_items, 1) + self.items.values
         first = np.zeros(len(pairs), bool)
         first[np.unique(pairs, return_index=True)[1]] = True
         return replace(self, items=self.items.kept(first))
 
     def shuffled_where_unordered(self, seed: int = 0) -> Sessions:
-        """Sessions whose order means nothing, in a random one: "the first fifteen" must not mean the smallest ids."""
+        """Unordered sessions in random order, so that their first items are not those of the smallest ids."""
         if self.ordered is None or self.ordered.all():
             return self
         rng = np.random.default_rng(whole_number("seed", seed, least=0))
         owner = self.items.owner
         within = np.arange(len(owner), dtype=np.float64)
-        shaken = ~self.ordered[owner]
-        within[shaken] = rng.random(np.count_nonzero(shaken))
+        shuffled = ~self.ordered[owner]
+        within[shuffled] = rng.random(np.count_nonzero(shuffled))
         return replace(self, items=Ragged.cut(self.items.values[np.lexsort((within, owner))], self.items.lengths))
 
     def trimmed(self, least_sessions: int = 1, least_items: int = 1) -> Sessions:
@@ -98,21 +98,21 @@ class Sessions:
         return replace(self, items=items).taken(long).renumbered(np.flatnonzero(common))
 
     def renumbered(self, rows: ArrayLike) -> Sessions:
-        """Only the ids of these rows, in this order; no session may hold others."""
+        """The sessions over the ids of these rows only, in this order; no session may hold other ids."""
         kept = np.asarray(rows, np.int64)
         place = np.full(self.n_items, -1)
         place[kept] = np.arange(len(kept))
         return replace(
             self,
             items=Ragged(frozen(place[self.items.values]), self.items.offsets),
-            ids=_picked(self.ids, kept),
-            attributes={name: _picked(column, kept) for name, column in self.attributes.items()},
+            ids=_select(self.ids, kept),
+            attributes={name: _select(column, kept) for name, column in self.attributes.items()},
         )
 
 
 @dataclass(frozen=True, eq=False)
 class Slates:
-    """What was shown to whom, and what came of it: ``outcome`` (0 to 1) is aligned with ``shown.values``."""
+    """Histories, slates shown, and outcomes: ``outcome`` (0 to 1) is aligned with ``shown.values``."""
 
     history: Ragged
     shown: Ragged
@@ -125,12 +125,14 @@ class Slates:
         _refuse_rows_outside("shown", self.shown, len(self.ids))
         _refuse_misaligned(self.attributes, len(self.ids))
         if len(self.history) != len(self.shown):
-            raise InvalidInput("history", f"{len(self.shown)} lists, one a slate", f"{len(self.history)}", "align them")
+            raise InvalidInput(
+                "history", f"{len(self.shown)} lists, one per slate", f"{len(self.history)}", "align them"
+            )
         if not self.shown.lengths.all():
             raise InvalidInput("shown", "slates of an item or more", "an empty one", "leave empty slates out")
         outcome = np.asarray(self.outcome)
         if outcome.shape != self.shown.values.shape or not ((outcome >= 0) & (outcome <= 1)).all():
-            must = f"{len(self.shown.values)} numbers from 0 to 1, one an item shown"
+            must = f"{len(self.shown.values)} numbers from 0 to 1, one per item shown"
             raise InvalidInput("outcome", must, f"shape {outcome.shape}", "align outcomes with the items shown")
 
     def __len__(self) -> int:
@@ -138,7 +140,7 @@ class Slates:
 
     @property
     def n_items(self) -> int:
-        """How many ids there are."""
+        """The number of ids."""
         return len(self.ids)
 
     def taken(self, rows: ArrayLike) -> Slates:
@@ -148,7 +150,7 @@ class Slates:
         return replace(self, history=self.history.taken(chosen), shown=self.shown.taken(chosen), outcome=outcome)
 
     def joined(self, others: Slates) -> Slates:
-        """These slates, then the others, over the same ids."""
+        """These slates followed by the others, which are over the same ids."""
         if list(self.ids) != list(others.ids):
             raise InvalidInput("slates", "over the same ids", "others", "number the items alike")
         return replace(
@@ -159,7 +161,7 @@ class Slates:
         )
 
 
-def _picked(column: Sequence[Any], rows: Ints) -> Sequence[Any]:
+def _select(column: Sequence[Any], rows: Ints) -> Sequence[Any]:
     return column[rows] if isinstance(column, np.ndarray) else [column[row] for row in rows]
 
 
@@ -172,4 +174,4 @@ def _refuse_rows_outside(name: str, lists: Ragged, n: int) -> None:
 def _refuse_misaligned(attributes: Mapping[str, Sequence[Any]], n: int) -> None:
     for name, column in attributes.items():
         if len(column) != n:
-            raise InvalidInput(f"attribute '{name}'", f"{n} values, one an id", f"{len(column)}", "align it with ids")
+            raise InvalidInput(f"attribute '{name}'", f"{n} values, one per id", f"{len(column)}", "align it with ids")

@@ -2,10 +2,13 @@
 
 A path is a folder (or a folder whose ``data`` holds them) or a zip of files ``mpd.slice.FIRST-LAST.json``, gzipped or
 not, read in the order of FIRST; or one JSON file of any name. A file is {"info": …, "playlists": […]} or the bare list
-of playlists. One file is held at a time, and one playlist of it is taken apart at a time.
+of playlists. One file is in memory at a time, and its playlists are decoded one by one.
 
-Only ``tracks`` and their ``track_uri`` must be there. Tracks go by ``pos`` where all tracks of a playlist have it, else
-as they stand; repeated tracks stay. ``num_tracks`` is not trusted, ``pid`` is not taken to be unique.
+Only ``tracks`` and their ``track_uri`` are required. Tracks are sorted by ``pos`` if all tracks of a playlist have it,
+else they keep the order of the file; repeated tracks stay. ``num_tracks`` is ignored, ``pid`` need not be unique.
+
+The standard library's decoder reads one playlist at a time. ijson was tried instead: it does not report lines; it
+replaces a lone surrogate by "?", which can merge two tracks; and 100,000 opening brackets exhaust the memory.
 """
 
 from __future__ import annotations
@@ -23,7 +26,8 @@ from lzma import LZMAError
 from pathlib import Path, PurePosixPath
 from typing import IO, Any, NamedTuple, NoReturn, TypeVar
 
-from setwise.datasets.id_encoder import IdEncoder, as_int64
+from setwise.datasets.grouping import as_int64
+from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.sessions import Sessions
 from setwise.datasets.text_files import DAMAGE, Source, decompressed, existing_file, progress_bar, raise_json_error
 from setwise.errors import InvalidInput, MalformedFile
@@ -35,7 +39,7 @@ LARGEST_SLICE = 1 << 30  # bytes of JSON in one file; a slice of the MPD has 33 
 
 _SLICE = re.compile(r"mpd\.slice\.(\d{1,9})-(\d{1,9})\.json(\.gz)?", re.ASCII)
 _SPACE = re.compile(r"[ \t\r\n]*")
-_BAD_ZIP = (  # what the standard library lets through from a zip that is damaged, encrypted or packed in other ways
+_BAD_ZIP = (  # the errors of the standard library for a zip that is damaged, encrypted or compressed in other ways
     zipfile.BadZipFile,
     zlib.error,
     LZMAError,
@@ -50,7 +54,7 @@ _DECODER = json.JSONDecoder()
 
 
 class Track(NamedTuple):
-    """A track of a playlist; None where the file does not say."""
+    """A track of a playlist; fields that the file does not have are None."""
 
     uri: str
     title: str | None
@@ -60,7 +64,7 @@ class Track(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Playlist:
-    """A playlist: its tracks in order, and what the file says of it."""
+    """A playlist: its tracks in order, its name, number and whether it is collaborative."""
 
     tracks: tuple[Track, ...]
     name: str | None
@@ -69,7 +73,7 @@ class Playlist:
 
 
 def playlists(path: Source, progress: bool = False) -> Iterator[Playlist]:
-    """All playlists, one after another."""
+    """Iterate over all playlists."""
     return (playlist for _, _, playlist in _playlists(path, progress))
 
 
@@ -77,7 +81,7 @@ def read_mpd(path: Source, progress: bool = True) -> Sessions:
     """All playlists as sessions of track URIs, with the attributes title, artist and album (None where unknown)."""
     row_of, items, lengths = IdEncoder(Path(path)), array("q"), array("q")
     columns: tuple[list[str | None], ...] = ([], [], [])
-    shared: dict[str | None, str | None] = {}  # names recur: each is kept once
+    shared: dict[str | None, str | None] = {}  # names repeat: one string object each
     for file, line, playlist in _playlists(path, progress):
         row_of.file = file
         lengths.append(len(playlist.tracks))
@@ -97,10 +101,10 @@ def read_mpd(path: Source, progress: bool = True) -> Sessions:
 
 
 def _playlists(path: Source, progress: bool) -> Iterator[tuple[Path, int, Playlist]]:
-    """All playlists, with file and line."""
+    """Iterate over all playlists, with file and line."""
     for file, text in _slices(Path(path), progress):
         objects = _objects(file, text)
-        del text  # gone before the next one is read
+        del text  # freed before the next file is read
         for line, given in objects:
             yield file, line, _playlist(file, line, given)
 
@@ -108,19 +112,19 @@ def _playlists(path: Source, progress: bool) -> Iterator[tuple[Path, int, Playli
 def _slices(path: Path, progress: bool) -> Iterator[tuple[Path, str]]:
     """The files of a collection and their texts."""
     if path.is_dir():
-        return _of_folder(path, progress)
+        return _folder_texts(path, progress)
     file = existing_file(path)
-    return _of_zip(file, progress) if file.suffix.lower() == ".zip" else _of_files([file], progress)
+    return _zip_texts(file, progress) if file.suffix.lower() == ".zip" else _file_texts([file], progress)
 
 
-def _of_folder(folder: Path, progress: bool) -> Iterator[tuple[Path, str]]:
+def _folder_texts(folder: Path, progress: bool) -> Iterator[tuple[Path, str]]:
     files = [file for file in folder.iterdir() if file.is_file()]
     if not any(_SLICE.fullmatch(file.name) for file in files) and (folder / "data").is_dir():
-        return _of_folder(folder / "data", progress)
-    return _of_files(_in_order(folder, files), progress)
+        return _folder_texts(folder / "data", progress)
+    return _file_texts(_sorted_slices(folder, files), progress)
 
 
-def _of_files(files: list[Path], progress: bool) -> Iterator[tuple[Path, str]]:
+def _file_texts(files: list[Path], progress: bool) -> Iterator[tuple[Path, str]]:
     with progress_bar("reading playlists", sum(file.stat().st_size for file in files), progress) as shown:
         for file in files:
             with file.open("rb") as raw:
@@ -128,20 +132,20 @@ def _of_files(files: list[Path], progress: bool) -> Iterator[tuple[Path, str]]:
             shown.advance(file.stat().st_size)
 
 
-def _of_zip(file: Path, progress: bool) -> Iterator[tuple[Path, str]]:
+def _zip_texts(file: Path, progress: bool) -> Iterator[tuple[Path, str]]:
     try:
         archive = zipfile.ZipFile(file)
     except _BAD_ZIP as error:
-        raise MalformedFile(file, 1, f"it must be a sound zip, but: {str(error)[:100]}") from None
+        raise MalformedFile(file, 1, f"it must be a valid zip file, but: {str(error)[:100]}") from None
     with archive:
-        members = _in_order(file, [PurePosixPath(name) for name in archive.namelist()])
+        members = _sorted_slices(file, [PurePosixPath(name) for name in archive.namelist()])
         with progress_bar("reading playlists", len(members), progress) as shown:
             for member in members:
-                yield file / member, _of_member(file, archive, member)
+                yield file / member, _member_text(file, archive, member)
                 shown.advance(1)
 
 
-def _of_member(file: Path, archive: zipfile.ZipFile, member: PurePosixPath) -> str:
+def _member_text(file: Path, archive: zipfile.ZipFile, member: PurePosixPath) -> str:
     inside = file / member
     try:
         with archive.open(str(member)) as raw:
@@ -152,8 +156,8 @@ def _of_member(file: Path, archive: zipfile.ZipFile, member: PurePosixPath) -> s
         raise MalformedFile(inside, 1, f"this part of {file.name} is damaged: {str(error)[:100]}") from None
 
 
-def _in_order(source: Path, files: Iterable[AnyPath]) -> list[AnyPath]:
-    """The files named like slices, by their first playlist; no playlist may be in two."""
+def _sorted_slices(source: Path, files: Iterable[AnyPath]) -> list[AnyPath]:
+    """The files with names of slices, sorted by first playlist; slices must not overlap."""
     found = sorted(
         (int(match[1]), int(match[2]), file) for file in files if (match := _SLICE.fullmatch(file.name)) is not None
     )
@@ -169,7 +173,7 @@ def _in_order(source: Path, files: Iterable[AnyPath]) -> list[AnyPath]:
 
 
 def _text(file: Path, stream: IO[bytes]) -> str:
-    """A whole JSON file."""
+    """The text of a JSON file."""
     try:
         data = stream.read(LARGEST_SLICE + 1)
     except DAMAGE:
@@ -186,8 +190,8 @@ def _text(file: Path, stream: IO[bytes]) -> str:
 
 
 def _objects(file: Path, text: str) -> Iterator[tuple[int, Any]]:
-    """The playlists of a text, each with its line; the rest of the text is checked as well."""
-    reader, found = _Json(file, text), False
+    """The playlists of a text, each with its line; the rest of the text is validated, too."""
+    reader, found = _JsonScanner(file, text), False
     if reader.next_is("["):
         yield from reader.elements()
         found = True
@@ -196,7 +200,7 @@ def _objects(file: Path, text: str) -> Iterator[tuple[int, Any]]:
             if name != "playlists":
                 reader.value()
             elif found or not reader.next_is("["):
-                reader.refuse("'playlists' must be there once, and be a list")
+                reader.fail("'playlists' must be there once, and be a list")
             else:
                 yield from reader.elements()
                 found = True
@@ -205,32 +209,32 @@ def _objects(file: Path, text: str) -> Iterator[tuple[int, Any]]:
         raise MalformedFile(file, 1, "there must be a list of playlists, or an object with 'playlists'")
 
 
-class _Json:
-    """A JSON text read from left to right: the decoder of the standard library takes the values one by one."""
+class _JsonScanner:
+    """Incremental reading of a JSON text: each value is decoded by the decoder of the standard library."""
 
     def __init__(self, file: Path, text: str) -> None:
         self._file, self._text, self._at = file, text, 0
-        self._counted, self._line = 0, 1  # newlines are counted once
+        self._counted, self._line = 0, 1  # newlines up to here are counted
 
     def line(self) -> int:
-        """The line of the place reached."""
+        """The line of the current position."""
         self._line += self._text.count("\n", self._counted, self._at)
         self._counted = self._at
         return self._line
 
-    def refuse(self, reason: str) -> NoReturn:
+    def fail(self, reason: str) -> NoReturn:
         raise MalformedFile(self._file, self.line(), reason)
 
     def next_is(self, sign: str) -> bool:
         """Whether ``sign`` comes next."""
-        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]  # the pattern matches the empty string, too
         return self._text.startswith(sign, self._at)
 
     def skip(self, sign: str) -> None:
-        """Past ``sign``, which must come next."""
+        """Advance past ``sign``, which must come next."""
         if not self.next_is(sign):
             got = repr(self._text[self._at : self._at + 1]) if self._at < len(self._text) else "the end of the file"
-            self.refuse(f"it must be JSON, with {sign!r} here, got {got}")
+            self.fail(f"it must be JSON, with {sign!r} here, got {got}")
         self._at += len(sign)
 
     def value(self) -> Any:
@@ -242,7 +246,7 @@ class _Json:
             raise_json_error(self._file, getattr(error, "lineno", self.line()), error)
         return value
 
-    def _listed(self, begin: str, end: str, one: Callable[[], Any]) -> Iterator[Any]:
+    def _separated(self, begin: str, end: str, one: Callable[[], Any]) -> Iterator[Any]:
         self.skip(begin)
         if not self.next_is(end):
             yield one()
@@ -253,47 +257,47 @@ class _Json:
 
     def elements(self) -> Iterator[tuple[int, Any]]:
         """The elements of the list that comes next, each with its line."""
-        return self._listed("[", "]", self._element)
+        return self._separated("[", "]", self._element)
 
     def _element(self) -> tuple[int, Any]:
         self.next_is("")
         return self.line(), self.value()
 
     def names(self) -> Iterator[Any]:
-        """The names in the object that comes next; whoever iterates takes the values."""
-        return self._listed("{", "}", self._name)
+        """The names of the object that comes next; the caller must read the value after each name."""
+        return self._separated("{", "}", self._name)
 
     def _name(self) -> Any:
-        name = self.value() if self.next_is('"') else self.refuse("it must be JSON, with a name in quotes here")
+        name = self.value() if self.next_is('"') else self.fail("it must be JSON, with a name in quotes here")
         self.skip(":")
         return name
 
     def end(self) -> None:
-        """Refuse anything that is left."""
+        """Raise an error if any text is left."""
         if self.next_is("") and self._at < len(self._text):
-            self.refuse("the file must end after its playlists")
+            self.fail("the file must end after its playlists")
 
 
 # --- a playlist ----------------------------------------------------------------------------------------------------
 
 
 def _playlist(file: Path, line: int, given: Any) -> Playlist:
-    """A playlist, checked."""
+    """Validate a playlist."""
     tracks = given.get("tracks") if isinstance(given, dict) else None
     if not isinstance(tracks, list):
         raise MalformedFile(file, line, "a playlist must be an object with a list of 'tracks'")
-    places, found = [], []
+    positions, found = [], []
     for number, track in enumerate(tracks):
         try:
             found.append(_track(track))
-            places.append(_optional(track, "pos", int))
+            positions.append(_optional(track, "pos", int))
         except ValueError as error:
             raise MalformedFile(file, line, f"track {number} of this playlist {error}") from None
-    if None not in places:
-        found = [found[at] for at in sorted(range(len(found)), key=places.__getitem__)]
+    if None not in positions:
+        found = [found[at] for at in sorted(range(len(found)), key=positions.__getitem__)]
     try:
         name, pid = _optional(given, "name", str), _optional(given, "pid", int)
-        return Playlist(tuple(found), name, pid, _truth(given))
+        return Playlist(tuple(found), name, pid, _collaborative(given))
     except ValueError as error:
         raise MalformedFile(file, line, f"this playlist {error}") from None
 
@@ -315,7 +319,7 @@ def _optional(given: dict[str, Any], name: str, kind: type[Any]) -> Any:
     return value
 
 
-def _truth(given: dict[str, Any]) -> bool | None:
+def _collaborative(given: dict[str, Any]) -> bool | None:
     """``collaborative`` is the text "true" or "false" in the MPD."""
     value = given.get("collaborative")
     if value not in (None, True, False, "true", "false"):

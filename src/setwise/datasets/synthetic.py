@@ -1,21 +1,21 @@
-"""A simulated world of songs with people-readable titles and a simple transformer behind it: the embedded default.
+"""A simulated world of songs with readable titles, whose users follow a simple transformer: the built-in data set.
 
-Songs lie near their artist, artists in genres; apart from that taste a song has a mood. Two kinds of head take turns,
-each with a silent sink, so that a song alone gains little from them:
+The taste vector of a song is near that of its artist, and an artist's near that of a genre. A song also has a mood
+vector. Heads are of two kinds in turn, each with a sink, so that a slate of one song gains little from them:
 
-* company: a song attends to songs of its mood and borrows the user's liking of them (songs that go together);
-* boredom: a song attends to its near-copies, whose value is the same negative number (the fifth near-copy bores).
+* complementarity: a song attends to songs of its mood; their value is the user's liking of them;
+* redundancy: a song attends to similar songs; their value is one negative number, so that near-copies are penalised.
 
-A song's own worth is the base term: liking, popularity and a constant. With the logistic reward, F(S) is the expected
-number of songs the user likes. Everything follows from the seed.
+The base term is liking, popularity and a constant. With the logistic reward, F(S) is the expected number of songs that
+the user likes. Everything is determined by the seed.
 
-``log`` is all that a learner gets to see: histories, slates drawn by a policy that knows nothing of company, and what
-came of them. ``expected`` is the truth about any slate.
+``log`` is the data that a model may be trained on: histories, slates drawn by a policy that ignores interactions, and
+their outcomes. ``expected`` gives the true probabilities for any slate.
 
-The constants below were chosen by trying some dozens of settings, first for a world in which top-k by score loses about
-a fifth of the value, as it does on trained models, then (six more settings) for one whose effects can be learned from
-a log of some 200,000 slates. So what rankers gain in this world illustrates the idea; it is no evidence. What a learner
-reaches of the truth is evidence about the learner, in a world of its own family.
+The constants were chosen by trying some dozens of settings, first for a world in which top-k by score loses about a
+fifth of the value, as it does on trained models, then (six more settings) for one whose effects can be learned from a
+log of about 200,000 slates. The gain of a ranker in this world is therefore an illustration, not evidence. The quality
+of a trained model in this world is evidence about the training, for data of the same family.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
 from setwise.model.users import User
 
-_CHUNK = 2000  # users drawn together
+_CHUNK = 2000  # users drawn at a time
 TASTE, MOOD, HISTORY = 8, 4, 15  # dimensions of taste and mood; songs in a history
 _LIKING, _POPULARITY, _OFFSET = 1.6, 0.3, -2.0  # the base term: base_i · u⁰ = liking + popularity + offset
-_COMPANY, _BOREDOM = 6.0, 8.0  # how much good company adds at most, and how much near-copies take
+_COMPLEMENTARITY, _REDUNDANCY = 6.0, 8.0  # the largest gain by matching songs, and the largest loss by near-copies
 _MOOD_SHARPNESS, _COPY_SHARPNESS = 3.0, 5.0  # logits of a perfect match
-_TASTE_PULL, _MOOD_PULL = 6.0, 2.0  # how closely a history keeps to its taste and its mood
-_SINK_MOOD, _SINK_COPY = 4.5, 7.0  # the sink's logits: what one perfect match has to compete with
+_TASTE_PULL, _MOOD_PULL = 6.0, 2.0  # concentration of a history around its taste and mood
+_SINK_MOOD, _SINK_COPY = 4.5, 7.0  # the sink's logits, to compare with that of a perfect match
 
 
 def _words(text: str) -> list[str]:
@@ -74,13 +74,13 @@ _SURNAMES = _words(
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """n songs, some users with histories, and the transformer that says what they like together."""
+    """n songs, users with histories, and the simple transformer that determines what users like."""
 
     catalog: Catalog
-    taste: Floats  # (n, TASTE): where each song lies
-    mood: Floats  # (n, MOOD): what it goes with
+    taste: Floats  # (n, TASTE)
+    mood: Floats  # (n, MOOD)
     popularity: Floats  # (n,)
-    histories: Rows  # (users, HISTORY): the songs each user has heard
+    histories: Rows  # (users, HISTORY): the seen songs of each user
 
     @classmethod
     def make(
@@ -92,10 +92,10 @@ class World:
         variety: float = 1.0,
         complementarity: float = 1.0,
     ) -> World:
-        """A world from a seed: any number of songs, users and heads.
+        """Generate a world of any number of songs, users and heads.
 
-        ``variety`` scales how much near-copies bore and ``complementarity`` how much good company adds; with both 0
-        people react to every song by itself.
+        ``variety`` scales the penalty of near-copies and ``complementarity`` the gain by matching songs; with both 0
+        there are no interactions.
         """
         n, n_users, heads = (
             whole_number("n_items", n_items),
@@ -105,9 +105,9 @@ class World:
         rng = np.random.default_rng(whole_number("seed", seed, least=0))
         genre, artist, taste, mood = _tastes(rng, n)
         popularity = rng.gumbel(size=n)
-        company = _COMPANY * real_number("complementarity", complementarity)
-        boredom = _BOREDOM * real_number("variety", variety)
-        query, key, value, sink = _heads(rng, taste, mood, heads, company, boredom)
+        gain = _COMPLEMENTARITY * real_number("complementarity", complementarity)
+        penalty = _REDUNDANCY * real_number("variety", variety)
+        query, key, value, sink = _heads(rng, taste, mood, heads, gain, penalty)
         catalog = Catalog(
             query,
             key,
@@ -126,7 +126,7 @@ class World:
         return cls(catalog, taste, mood, popularity, _histories(rng, taste, mood, popularity, n_users))
 
     def user(self, history: ArrayLike) -> User:
-        """Whoever has heard the songs ``history`` (rows): their mean taste, at unit length; none for a newcomer."""
+        """The user of the history (rows): the mean taste of its songs, at unit length; zero for an empty history."""
         heads, base = self._users(self.catalog.items(history)[None])
         return User(heads=heads[0], base=base[0])
 
@@ -137,12 +137,11 @@ class World:
         return heads, np.hstack([taste, one, _OFFSET * one])
 
     def log(self, n_slates: int, k: int = 10, greed: float = 12.0, seed: int = 0) -> Slates:
-        """What ``n_slates`` new users did with k songs each: the only thing that a learner gets to see of the world.
+        """Histories, slates of k songs and outcomes of ``n_slates`` new users: the training data.
 
-        The logging policy is a recommender that does not know the songs' company: a slate is drawn without
-        replacement, song i in proportion to exp(g · liking_i + popularity_i / 2), never from the history. g is drawn
-        anew for each slate, evenly between 0 (blind exploration) and ``greed``. Every song shown is then liked or not
-        by the truth.
+        The logging policy ignores interactions: a slate is drawn without replacement, song i with weight
+        exp(g · liking_i + popularity_i / 2), never from the history. g is uniform between 0 (pure exploration) and
+        ``greed``, drawn for each slate. Outcomes are drawn with the probabilities of ``expected``.
         """
         n_slates, k, greed = whole_number("n_slates", n_slates), whole_number("k", k), real_number("greed", greed)
         if k > len(self.catalog) - HISTORY:
@@ -160,7 +159,7 @@ class World:
         )
 
     def new_histories(self, users: int, rng: np.random.Generator) -> Rows:
-        """What ``users`` new users have heard (users, HISTORY)."""
+        """The histories of ``users`` new users (users, HISTORY)."""
         return _histories(rng, self.taste, self.mood, self.popularity, users)
 
     def _logged(self, rng: np.random.Generator, users: int, k: int, greed: float) -> tuple[Rows, Rows, NDArray[Any]]:
@@ -168,20 +167,20 @@ class World:
         taste = _unit(self.taste[history].sum(axis=1))
         pull = greed * rng.random((users, 1)) * (taste @ self.taste.T) + 0.5 * self.popularity
         np.put_along_axis(pull, history, -np.inf, axis=1)
-        shown = _drawn(rng, pull, k)
+        shown = _sample(rng, pull, k)
         return history, shown, rng.random(shown.shape) < self.expected(history, shown)
 
     def expected(self, history: Rows, shown: Rows) -> Floats:
-        """The truth (B, k): how likely each song of ``shown`` (B, k) is liked by the user of ``history`` (B, T).
+        """The true probability (B, k) that the user of ``history`` (B, T) likes each song of ``shown`` (B, k).
 
-        What ``item_rewards(world.catalog, world.user(history), shown)`` says, for many slates at once.
+        It equals ``item_rewards(world.catalog, world.user(history), shown)``, for many slates at once.
         """
         argument = many_arguments(self.catalog, *self._users(history), shown)
         return np.asarray(self.catalog.rewards[0].value(argument))
 
 
 def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats, Floats]:
-    """Genre and artist of each song, and its taste vector: genre + artist + its own twist, at unit length."""
+    """Genre and artist of each song, and its taste vector: genre + artist + noise, at unit length."""
     genres = min(len(_GENRES), max(2, n // 50))
     artists = max(genres, n // 12)
     genre_of_artist = np.arange(artists) % genres
@@ -196,34 +195,34 @@ def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats, Float
 
 
 def _heads(
-    rng: np.random.Generator, taste: Floats, mood: Floats, heads: int, company: float, boredom: float
+    rng: np.random.Generator, taste: Floats, mood: Floats, heads: int, gain: float, penalty: float
 ) -> tuple[Floats, Floats, Floats, Sink]:
-    """Queries, keys and values, company and boredom in turn; a query's last coordinate speaks to the sink alone."""
+    """Queries, keys and values of both kinds of head in turn; a query's last coordinate meets the sink's key only."""
     n = len(taste)
     query, key = np.zeros((n, heads, TASTE + 1)), np.zeros((n, heads, TASTE + 1))
     value = np.zeros((n, heads, TASTE + 1))
     sink = Sink(np.zeros((heads, TASTE + 1)), np.zeros((heads, TASTE + 1)))
     query[:, :, -1] = 1.0
-    companies, boredoms = (heads + 1) // 2, heads // 2
+    complementary, redundant = (heads + 1) // 2, heads // 2
     for h in range(heads):
         if h % 2 == 0:
             query[:, h, :MOOD], key[:, h, :MOOD] = _MOOD_SHARPNESS * mood, mood
-            value[:, h, :-1], sink.key[h, -1] = company / companies * taste, _SINK_MOOD
+            value[:, h, :-1], sink.key[h, -1] = gain / complementary * taste, _SINK_MOOD
         else:
             query[:, h, :-1], key[:, h, :-1] = _COPY_SHARPNESS * taste, taste
-            value[:, h, -1], sink.key[h, -1] = -boredom / boredoms, _SINK_COPY
+            value[:, h, -1], sink.key[h, -1] = -penalty / redundant, _SINK_COPY
     return query, key, value, sink
 
 
 def _histories(rng: np.random.Generator, taste: Floats, mood: Floats, popularity: Floats, users: int) -> Rows:
-    """Each user likes a place between two songs and is in the mood of the first; popular songs come more often."""
+    """Histories near a point between two random songs, in the mood of the first; popular songs are more frequent."""
     first, second = rng.integers(len(taste), size=(2, users))
     pull = (0.7 * taste[first] + 0.3 * taste[second]) @ (_TASTE_PULL * taste.T) + _MOOD_PULL * mood[first] @ mood.T
-    return _drawn(rng, pull + 0.5 * popularity, min(HISTORY, len(taste)))
+    return _sample(rng, pull + 0.5 * popularity, min(HISTORY, len(taste)))
 
 
-def _drawn(rng: np.random.Generator, pull: Floats, k: int) -> Rows:
-    """K of each row without replacement, in proportion to exp(pull): the largest after Gumbel noise, in their order."""
+def _sample(rng: np.random.Generator, pull: Floats, k: int) -> Rows:
+    """Draw k of each row without replacement, with weights exp(pull): the k largest after Gumbel noise, in order."""
     noisy = pull + rng.gumbel(size=pull.shape)
     best = np.argpartition(-noisy, k - 1, axis=1)[:, :k]
     return np.take_along_axis(best, np.argsort(-np.take_along_axis(noisy, best, axis=1), axis=1), axis=1)
@@ -236,12 +235,12 @@ def _unit(vectors: Floats) -> Floats:
 def _titles(n: int) -> list[str]:
     """Distinct titles of two words; a numeral follows when the words run out."""
     words = [f"{first} {second}".title() for first in _FIRST for second in _SECOND]
-    # A stride prime to the number of pairs walks through all of them, so that neighbours do not share a word.
+    # A stride coprime to the number of pairs visits all of them, so that neighbours do not share a word.
     return [words[i * 437 % len(words)] + (f" {i // len(words) + 1}" if i >= len(words) else "") for i in range(n)]
 
 
 def _artist_name(number: int) -> str:
-    """Distinct names: every first name meets every surname once before a numeral follows."""
+    """Distinct names: all pairs of first name and surname, then the same with a numeral."""
     generation, within = divmod(number, len(_NAMES) * len(_SURNAMES))
     round_, first = divmod(within, len(_NAMES))
     name = f"{_NAMES[first]} {_SURNAMES[(round_ + first) % len(_SURNAMES)]}"

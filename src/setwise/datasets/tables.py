@@ -1,11 +1,11 @@
-"""Tables of one's own: CSV, TSV, JSON Lines or Parquet with named columns, as sessions or as slates.
+"""Tables with named columns (CSV, TSV, JSON Lines, Parquet) as sessions or as slates.
 
-``read_table`` takes the long form, a row an item; a cell that is a list (JSON Lines, Parquet) holds several items.
+``read_table`` reads the long form, one item per row; a cell that is a list (JSON Lines, Parquet) holds several items.
 
 * Sessions: the items of all rows with the same session, in the order of ``time``, else of the file.
-* Slates (with ``slate`` and ``outcome``): the rows of the same session and slate are what was shown, in the order of
-  the file. The history of a slate is what had a positive outcome in earlier slates of its session, the latest 500;
-  slates are in the order of their earliest ``time``, else of their first row.
+* Slates (with ``slate`` and ``outcome``): the rows of the same session and slate are the items shown, in the order of
+  the file. The history of a slate is the items with a positive outcome in earlier slates of its session, the latest
+  500. Slates are ordered by their earliest ``time``, else by their first row.
 
 Ids are never converted: text stays text ("007" is not "7"), numbers of JSON and Parquet stay numbers. Rows without a
 session or an item are skipped and counted in ``skipped``; repeated rows are kept (a quantity), except within a slate.
@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar, overload
 
 from setwise.datasets.parquet import parquet_columns, parquet_rows
-from setwise.datasets.row_collector import Columns, RowCollector, describe
+from setwise.datasets.row_collector import Columns, RowCollector, set_attributes
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import (
     Skipped,
@@ -68,11 +68,11 @@ def read_table(
     progress: bool = True,
     skipped: Skipped | None = None,
 ) -> Sessions | Slates:
-    """Sessions, or slates where ``slate`` and ``outcome`` name columns.
+    """Sessions, or slates if ``slate`` and ``outcome`` name columns.
 
-    ``session`` names the column of the session, or several that tell it together; None where every row is a session
-    of its own, with a list of items. ``attributes`` names columns that describe items, or is {name: column}; the first
-    value that is not empty counts. ``ordered`` names a column that is true where the order of a session means anything.
+    ``session`` names the column of the session, or several columns that identify it together; None if every row is one
+    session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the first
+    value that is not empty counts. ``ordered`` names a column that is true if the order of a session is meaningful.
     """
     if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
         got = "one of them" if (slate is None) != (outcome is None) else "them without session, or with ordered"
@@ -81,10 +81,10 @@ def read_table(
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
     columns = Columns(item, sessions, time, slate, outcome, ordered, named)
-    gathered = RowCollector(file, columns, TimestampParser(file, time_format), counts)
-    gathered.take(table_rows(file, columns.wanted, len(named), delimiter, progress))
+    rows = RowCollector(file, columns, TimestampParser(file, time_format), counts)
+    rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress))
     report_skipped(counts, file, progress)
-    return gathered.sessions() if slate is None else gathered.slates()
+    return rows.sessions() if slate is None else rows.slates()
 
 
 def with_attributes(
@@ -95,16 +95,16 @@ def with_attributes(
     delimiter: str | None = None,
     progress: bool = True,
 ) -> Either:
-    """``data``, with attributes from a table that has a row an item; None for items that the table does not have.
+    """``data`` with attributes from a table of one row per item; None for items that are not in the table.
 
-    Ids are compared as text, because a CSV file cannot say that its ids are numbers.
+    Ids are compared as text, because a CSV file does not distinguish numbers from text.
     """
     file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
     named = _named(attributes)
     columns: dict[str, list[Any]] = {name: [None] * len(data.ids) for name in named}
     for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
         if (row := row_of.get(str(one))) is not None:
-            describe(file, line, columns, row, cells)
+            set_attributes(file, line, columns, row, cells)
     return replace(data, attributes={**data.attributes, **columns})
 
 
@@ -114,7 +114,7 @@ def _named(attributes: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
 
 
 def table_columns(path: Source, delimiter: str | None = None) -> list[str]:
-    """The names of a table's columns: of the first object, in JSON Lines."""
+    """The names of the columns of a table; in JSON Lines those of the first object."""
     file = existing_file(path)
     if file_extension(file) == ".parquet":
         return parquet_columns(file)
@@ -126,7 +126,7 @@ def table_columns(path: Source, delimiter: str | None = None) -> list[str]:
 def table_rows(
     file: Path, columns: Sequence[str], optional: int, delimiter: str | None, progress: bool
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    """The cells of these columns, row by row, with the line; the last ``optional`` may be absent from JSON objects."""
+    """The line and the cells of these columns for every row; JSON objects may lack the last ``optional`` ones."""
     if file_extension(file) == ".parquet":
         return parquet_rows(file, columns, progress)
     if file_extension(file) in JSON_LINES:
@@ -137,7 +137,9 @@ def table_rows(
 def _delimiter(file: Path, given: str | None) -> str:
     if given is None and file_extension(file) not in DELIMITERS:
         kinds = ", ".join(sorted({*DELIMITERS, *JSON_LINES, ".parquet"}))
-        raise InvalidInput("path", f"that of a table ({kinds}; text also with .gz)", file.name, "or pass delimiter")
+        raise InvalidInput(
+            "path", f"that of a table ({kinds}; text also with .gz)", file.name, "rename it, or pass delimiter"
+        )
     delimiter = DELIMITERS[file_extension(file)] if given is None else given
     if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\0\r\n"':
         raise InvalidInput("delimiter", "one character", repr(delimiter), "pass for instance ';'")

@@ -1,7 +1,11 @@
-"""Files read line by line, plain or gzipped: every line is known by its number, so that an error can name it.
+"""Text files read line by line, plain or gzipped. Errors name the line.
 
-Text is UTF-8, with or without a byte order mark; lines end in LF or CRLF. Whatever else comes (other encodings, NUL
-bytes, a compressed file cut short, rows of the wrong width, broken quotes or JSON) is refused as ``MalformedFile``.
+Text is UTF-8, with or without a byte order mark; lines end in LF or CRLF. Anything else (other encodings, NUL bytes, a
+truncated compressed file, rows of the wrong width, invalid quotes or JSON) raises ``MalformedFile``.
+
+Rows are split by the ``csv`` module of the standard library. pyarrow and polars are faster but do not meet these rules:
+pyarrow accepts NUL bytes, an unclosed quote and text after a closing quote; polars fills short rows with nulls; neither
+reports the line of an error. They are also optional here, and CSV files must be readable without them.
 """
 
 from __future__ import annotations
@@ -25,15 +29,15 @@ from setwise._progress import Progress
 from setwise.errors import InvalidInput, MalformedFile
 
 Source = str | os.PathLike[str]
-Skipped = Counter[str]  # how many records were left out, by reason
+Skipped = Counter[str]  # reason -> number of records that were skipped
 
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
-_BAR_LINES = 1 << 12  # lines between two looks at the progress
+_BAR_LINES = 1 << 12  # lines between updates of the progress bar
 
 
 def existing_file(path: Source) -> Path:
-    """``path`` as that of a file that exists."""
+    """``path`` as a Path, checked to be an existing file."""
     file = Path(path)
     if not file.is_file():
         got = "a folder" if file.is_dir() else f"{str(file)!r}, where there is none"
@@ -42,25 +46,25 @@ def existing_file(path: Source) -> Path:
 
 
 def file_extension(file: Path) -> str:
-    """The last ending of a name in small letters, ``.gz`` aside: ".csv" for "a.b.csv.gz"."""
+    """The extension in lower case, without ``.gz``: ".csv" for "a.b.csv.gz"."""
     plain = file.with_suffix("") if file.suffix.lower() == ".gz" else file
     return plain.suffix.lower()
 
 
 def decompressed(file: Path, raw: IO[bytes]) -> IO[bytes]:
-    """The bytes of ``raw``, an open file, decompressed where its name says so."""
+    """The bytes of the open file ``raw``, decompressed if the name ends in ``.gz``."""
     if file.suffix.lower() != ".gz":
         return raw
     return io.BufferedReader(gzip.GzipFile(fileobj=raw), 1 << 16)
 
 
 def progress_bar(title: str, total: int, progress: bool) -> Progress:
-    """A progress bar, drawn when it is wanted and somebody watches."""
+    """A progress bar, shown if ``progress`` is set and standard error is a terminal."""
     return Progress(title, total, None if progress else False)
 
 
 def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
-    """The lines of a text, with their ends."""
+    """The lines of a text file, including line ends."""
     number = done = 0
     with file.open("rb") as raw, progress_bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
         try:
@@ -81,7 +85,7 @@ def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
 
 
 def cell_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """The cells of every row of a CSV file, all as many as its header has, with the line where the row begins."""
+    """The first line and the cells of every row of a CSV file; all rows have as many cells as the header."""
     rows = csv.reader(text_lines(file, progress), delimiter=delimiter, strict=True)
     line, width = 1, 0
     try:
@@ -92,13 +96,13 @@ def cell_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tu
                 yield line, cells
             line = rows.line_num + 1
     except csv.Error as error:
-        raise MalformedFile(file, line, f"the row must be cells parted by {delimiter!r}, but: {error}") from None
+        raise MalformedFile(file, line, f"the row must be cells separated by {delimiter!r}, but: {error}") from None
     if not width:
         raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
 
 
 def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """As ``cell_rows``, for files in which a quote is a letter like any other."""
+    """As ``cell_rows``, for files in which quotes have no special meaning."""
     width = 0
     for line, text in enumerate(text_lines(file, progress), 1):
         if not text.strip():
@@ -112,7 +116,7 @@ def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[t
 
 
 def json_rows(file: Path, progress: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The JSON objects of a file that has one a line, with the line."""
+    """The line and the JSON object of every line that is not blank."""
     for line, text in enumerate(text_lines(file, progress), 1):
         if not text or text.isspace():
             continue
@@ -126,13 +130,13 @@ def json_rows(file: Path, progress: bool = False) -> Iterator[tuple[int, dict[st
 
 
 def raise_json_error(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
-    """Refuse what the JSON parser could not read."""
+    """Raise the error of the JSON parser as MalformedFile."""
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "msg", error))
     raise MalformedFile(file, line, f"it must be JSON, but: {why}") from None
 
 
 def parse_number(cell: object) -> float:
-    """A cell as a finite number; NaN where it is none. Text is matched: ``float`` would take "1_000" as well."""
+    """A cell as a finite number, or NaN. Text must match a pattern, because ``float`` also accepts "1_000"."""
     if isinstance(cell, str) and not _REAL.fullmatch(cell.strip()):
         return math.nan
     try:
@@ -143,7 +147,7 @@ def parse_number(cell: object) -> float:
 
 
 def column_positions(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
-    """Where the columns of these names are in a header."""
+    """The positions of the columns of these names in a header."""
     for name in names:
         if header.count(name) != 1:
             what = f"{name!r} twice" if name in header else f"no {name!r}"
@@ -153,7 +157,7 @@ def column_positions(file: Path, header: Sequence[str], names: Sequence[str]) ->
 
 
 def report_skipped(skipped: Skipped, file: Path, progress: bool) -> None:
-    """Say on standard error what was left out, where somebody watches."""
+    """Print the counts of skipped records to standard error, if it is a terminal."""
     if progress and sys.stderr.isatty():
         for reason, count in skipped.items():
             print(f"{file.name}: skipped {count:,} {reason}", file=sys.stderr)

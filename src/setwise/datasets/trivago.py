@@ -1,11 +1,11 @@
-"""The RecSys Challenge 2019 of trivago: what visitors did, step by step, and the hotels they were shown.
+"""The RecSys Challenge 2019 of trivago: the steps of visitors and the hotels that they were shown.
 
-``train.csv`` has a row a step. A step is about a hotel when its action says "item" and its reference is a number;
-searches, filters and sort orders are not. A ``clickout item`` carries the list of hotels that was on the screen
-(``impressions``) and their ``prices``, aligned and parted by "|".
+``train.csv`` has one step per row. A step refers to a hotel if its action contains "item" and its reference is a
+number; searches, filters and sort orders do not. A ``clickout item`` holds the list of hotels on the screen
+(``impressions``) and their ``prices``, aligned and separated by "|".
 
-Steps of a session (the same user and session) are put in order, wherever their rows stand. Steps that follow one
-another about the same hotel count once: leafing through its pictures is one look at it.
+The steps of a session (the same user and session) are sorted by step number. Consecutive steps on the same hotel count
+once, such as several pictures of one hotel.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
-from setwise.datasets.id_encoder import IdEncoder, as_int64, windows
+from setwise.datasets.grouping import as_int64, windows
+from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import Skipped, Source, cell_rows, column_positions, existing_file, report_skipped
 from setwise.errors import MalformedFile
@@ -37,15 +38,15 @@ _WHOLES = re.compile(r"(?:0|[1-9]\d{0,17})(?:\|(?:0|[1-9]\d{0,17}))*", re.ASCII)
 def read_trivago(
     path: Source, metadata: Source | None = None, progress: bool = True, skipped: Skipped | None = None
 ) -> Slates:
-    """A slate for every clickout: before it the hotels of its session, shown the impressions, 1 for the hotel clicked.
+    """One slate per clickout: the history is the earlier hotels of its session, the outcome 1 for the hotel clicked.
 
-    Clickouts that say nothing about a slate are left out and counted in ``skipped``. The attribute ``price`` is the
-    latest one seen (NaN for a hotel that was never shown), ``properties`` (with ``metadata``) their "|"-parted text.
+    Clickouts without a slate are skipped and counted in ``skipped``. The attribute ``price`` is the latest price (NaN
+    for a hotel that was never shown); ``properties`` (with ``metadata``) is text separated by "|".
     """
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     items, steps, shown = IdEncoder(file), _Steps(), _Shown()
     for row in _rows(file, progress):
-        item = items.row(row.line, int(row.reference)) if _is_about_item(row) else None
+        item = items.row(row.line, int(row.reference)) if _refers_to_item(row) else None
         if item is not None:
             steps.add(row, item)
         if row.action == CLICKOUT and _is_slate(row, counts):
@@ -61,24 +62,24 @@ def read_trivago(
 
 
 def read_trivago_sessions(path: Source, progress: bool = True) -> Sessions:
-    """The hotels of every session in the order of its steps; sessions about no hotel do not appear."""
+    """The hotels of every session in the order of its steps, without sessions that have no hotel."""
     file = existing_file(path)
     items, steps = IdEncoder(file), _Steps()
     for row in _rows(file, progress):
-        if _is_about_item(row):
+        if _refers_to_item(row):
             steps.add(row, items.row(row.line, int(row.reference)))
     return Sessions(steps.sessions(), items.ids)
 
 
 def read_trivago_impressions(path: Source, progress: bool = True) -> Sessions:
-    """The lists of hotels that were shown, as sessions: for files that do not say which hotel was clicked.
+    """The lists of hotels that were shown, as sessions: for files without the hotel clicked.
 
-    Any table with ``impressions`` and ``prices`` will do; rows without impressions are not lists. Attribute: price, as
-    it stands last in the file.
+    The table needs the columns ``impressions`` and ``prices``; rows without impressions are left out. The attribute
+    ``price`` is the last price in the file.
     """
     file = existing_file(path)
     items, shown = IdEncoder(file), _Shown()
-    for line, (impressions, prices) in _picked(file, ("impressions", "prices"), progress):
+    for line, (impressions, prices) in _select(file, ("impressions", "prices"), progress):
         if impressions:
             hotels, numbers = _impressions(file, line, impressions, prices)
             shown.add([items.row(line, hotel) for hotel in hotels], numbers, line, None, 0)
@@ -128,14 +129,14 @@ class _Row(NamedTuple):
 
 
 def _rows(file: Path, progress: bool) -> Iterator[_Row]:
-    for line, (user, session, time, step, *rest) in _picked(file, COLUMNS, progress):
+    for line, (user, session, time, step, *rest) in _select(file, COLUMNS, progress):
         if not session:
             raise MalformedFile(file, line, "a step must have a session_id")
         when, number = _whole(file, line, "timestamp", time), _whole(file, line, "step", step)
         yield _Row(line, (user, session), when, number, *rest)
 
 
-def _picked(file: Path, columns: tuple[str, ...], progress: bool) -> Iterator[tuple[int, tuple[str, ...]]]:
+def _select(file: Path, columns: tuple[str, ...], progress: bool) -> Iterator[tuple[int, tuple[str, ...]]]:
     rows = cell_rows(file, ",", progress)
     pick = itemgetter(*column_positions(file, next(rows)[1], columns))
     return ((line, pick(cells)) for line, cells in rows)
@@ -147,16 +148,16 @@ def _whole(file: Path, line: int, column: str, cell: str) -> int:
     return int(cell)
 
 
-def _is_about_item(row: _Row) -> bool:
+def _refers_to_item(row: _Row) -> bool:
     return "item" in row.action and _WHOLE.fullmatch(row.reference) is not None
 
 
 def _is_slate(row: _Row, skipped: Skipped) -> bool:
-    """Whether a clickout shows hotels and clicks one of them; the others are counted."""
+    """Whether a clickout has impressions and clicks one of them; the others are counted in ``skipped``."""
     if not row.impressions:
         reason = "clickouts without impressions"
     elif not row.reference:
-        reason = "clickouts without a reference"  # test.csv: what the challenge asks for
+        reason = "clickouts without a reference"  # in test.csv: to be predicted in the challenge
     elif row.reference not in row.impressions.split("|"):
         reason = "clickouts of a hotel that was not shown"
     else:
@@ -166,9 +167,9 @@ def _is_slate(row: _Row, skipped: Skipped) -> bool:
 
 
 def _impressions(file: Path, line: int, impressions: str, prices: str) -> tuple[list[int], list[int]]:
-    """Hotels and their prices, aligned; a hotel shown twice counts where it stood first."""
+    """Hotels and their prices, aligned; of a repeated hotel the first occurrence counts."""
     if not (_WHOLES.fullmatch(impressions) and _WHOLES.fullmatch(prices)):
-        raise MalformedFile(file, line, "impressions and prices must be whole numbers parted by '|'")
+        raise MalformedFile(file, line, "impressions and prices must be whole numbers separated by '|'")
     hotels, numbers = list(map(int, impressions.split("|"))), list(map(int, prices.split("|")))
     if len(hotels) != len(numbers):
         reason = f"there must be a price for each of {len(hotels)} impressions, got {len(numbers)}"
@@ -180,11 +181,11 @@ def _impressions(file: Path, line: int, impressions: str, prices: str) -> tuple[
     return hotels, numbers
 
 
-# --- what is gathered ----------------------------------------------------------------------------------------------
+# --- collected arrays ----------------------------------------------------------------------------------------------
 
 
 class _Steps:
-    """The steps about hotels, in the order of the file, as compact arrays."""
+    """The steps that refer to hotels, in the order of the file, as compact arrays."""
 
     def __init__(self) -> None:
         self._session_of: dict[tuple[str, str], int] = {}
@@ -198,27 +199,27 @@ class _Steps:
         self._step.append(row.step)
         self._item.append(item)
 
-    def _in_order(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """The order by session and step; session of each step so ordered; whether its hotel is a new one there."""
+    def _sorted(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """The order by session and step; for the sorted steps the session, and whether the hotel changed."""
         order = np.lexsort((as_int64(self._step), as_int64(self._session)))
         session, item = as_int64(self._session)[order], as_int64(self._item)[order]
-        fresh = np.ones(len(order), bool)
-        fresh[1:] = (session[1:] != session[:-1]) | (item[1:] != item[:-1])
-        return order, session, fresh
+        changed = np.ones(len(order), bool)
+        changed[1:] = (session[1:] != session[:-1]) | (item[1:] != item[:-1])
+        return order, session, changed
 
     def sessions(self) -> Ragged:
-        order, session, fresh = self._in_order()
-        lengths = np.bincount(session[fresh], minlength=len(self._session_of))
-        return Ragged.cut(as_int64(self._item)[order][fresh], lengths)
+        order, session, changed = self._sorted()
+        lengths = np.bincount(session[changed], minlength=len(self._session_of))
+        return Ragged.cut(as_int64(self._item)[order][changed], lengths)
 
     def before(self, steps: NDArray[np.int64]) -> Ragged:
         """The hotels of the same session before each of these steps."""
-        order, session, fresh = self._in_order()
-        place = np.empty(len(order), np.int64)
-        place[order] = np.arange(len(order))
-        seen = np.concatenate([[0], np.cumsum(fresh)])  # how many new ones come before each place
-        begins = np.searchsorted(session, as_int64(self._session)[steps])
-        return windows(as_int64(self._item)[order][fresh], seen[begins], seen[place[steps]])
+        order, session, changed = self._sorted()
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        seen = np.concatenate([[0], np.cumsum(changed)])  # the number of changes of hotel before each position
+        starts = np.searchsorted(session, as_int64(self._session)[steps])
+        return windows(as_int64(self._item)[order][changed], seen[starts], seen[position[steps]])
 
 
 class _Shown:
@@ -241,8 +242,8 @@ class _Shown:
         return frozen((as_int64(self.items) == clicked).astype(np.float32))
 
     def latest_prices(self, count: int) -> NDArray[np.float64]:
-        """The price of each of ``count`` hotels when it was shown last; NaN where it never was."""
+        """The latest price of each of ``count`` hotels; NaN if a hotel was never shown."""
         order = np.argsort(np.repeat(as_int64(self._times), as_int64(self.lengths)), kind="stable")
         prices = np.full(count, np.nan)
-        prices[as_int64(self.items)[order]] = as_int64(self._prices)[order]  # the last one assigned stays
+        prices[as_int64(self.items)[order]] = as_int64(self._prices)[order]  # the last assignment wins
         return frozen(prices)
