@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from setwise.service import openapi
+from setwise.service import http, openapi
 from setwise.service.settings import Settings, table
 
 
 def http_reference() -> str:
     """Markdown: every route with its parameters, body and statuses; then every JSON object that they use."""
-    document = openapi.document(Settings(), True)
+    routes_of = getattr(http, "ROUTES", None)
+    document = openapi.document(*([] if routes_of is None else [routes_of]), Settings(), True)
     routes = [
         _route(method, path, operation)
         for path, methods in document["paths"].items()
