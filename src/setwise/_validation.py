@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -23,6 +24,13 @@ Shape = Sequence[int | str]  # an int is required, a str names a free dimension
 LARGEST = 1e100  # sums of products of such numbers are still finite, so no NaN can come out of finite input
 
 _SCAN = 1 << 20  # values looked at in one go, so that scanning a mapped file allocates one megabyte, not the file
+
+
+def available_cores() -> int:
+    """The number of processor cores that this process may use; of the machine, where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def real_number(parameter: str, number: object, must: str = "a finite number") -> float:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise._progress import Progress
+from setwise._validation import available_cores
 from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -48,7 +48,7 @@ def bench(
 
     for number in range(WARM):
         ask(number)
-    measured, threads = range(WARM, WARM + requests), len(os.sched_getaffinity(0))
+    measured, threads = range(WARM, WARM + requests), available_cores()
     with Progress("asking", requests * len({1, threads})) as bar:
         runs = {count: _Run.of(ask, measured, count, bar) for count in sorted({1, threads})}
     report = {

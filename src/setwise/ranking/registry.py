@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._validation import listed, whole_number
+from setwise._validation import available_cores, listed, whole_number
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -84,7 +83,7 @@ def rank_many(
     on the number of threads.
     """
     checked = listed("instances", instances, "instances")
-    workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
+    workers = whole_number("threads", threads) if threads is not None else available_cores()
     warm_up()  # two threads must not compile one function at the same time
     with ThreadPoolExecutor(workers) as pool:
         return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), checked))

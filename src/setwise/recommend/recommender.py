@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Rows
-from setwise._validation import listed, whole_number
+from setwise._validation import available_cores, listed, whole_number
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
@@ -187,7 +187,7 @@ class Recommender:
         Up to 256 of them share one pass over the catalogue (the ``timings`` of each have its share of it); ranking
         uses ``threads`` threads, one a core unless given.
         """
-        workers = whole_number("threads", threads) if threads is not None else len(os.sched_getaffinity(0))
+        workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
         given = _one_of(users=users, histories=histories)
         every = listed("users", given, "users") if histories is None else listed("histories", given, "histories")

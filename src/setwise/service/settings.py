@@ -6,12 +6,11 @@ the service keeps come from it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from setwise._validation import whole_number
+from setwise._validation import available_cores, whole_number
 from setwise.errors import InvalidInput
 
 PREFIX = "SETWISE_"  # of the variables in the environment
@@ -50,7 +49,7 @@ class Settings:
     @property
     def crew(self) -> int:
         """How many processes that makes."""
-        return self.workers or len(os.sched_getaffinity(0))
+        return self.workers or available_cores()
 
 
 @dataclass(frozen=True)

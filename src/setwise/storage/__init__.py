@@ -1,1 +1,1 @@
-"""Saved objects: what is on disk is whole and ours, or it is refused."""
+"""Saved objects: atomic writes, and reads that refuse damaged or foreign folders."""

@@ -1,21 +1,25 @@
 """An artifact: a folder with one safetensors file of arrays and a manifest that commits it.
 
-    folder/arrays-<digest>.safetensors     every array, named by the first digits of its own sha256
+    folder/arrays-<digest>.safetensors     all arrays; the name holds the first digits of the file's sha256
     folder/manifest.json                   kind, format version, that file's size and sha256, shapes, metadata
+    folder/.setwise-lock                   an empty file, locked during a save
 
-**Writing.** The arrays are written under their final name, flushed to the disk, and only then is the manifest replaced
-by one ``rename`` of a flushed file: that rename is the commit. Killed before it, the folder still holds the old object;
-killed after it, the new one. (Renaming a whole folder cannot do this: no portable call replaces a folder that is not
-empty, and two renames leave a moment with neither.) Savers of one folder take turns by a lock that dies with its owner,
-and what a killed one left behind is swept by the next.
+**Writing.** The arrays are written under their final name and flushed to the disk. Then the manifest is replaced by one
+``rename`` of a flushed file: that rename is the commit. A process killed before it leaves the old object, one killed
+after it the new one. (Renaming a whole folder cannot do this: no portable call replaces a folder that is not empty, and
+two renames leave a moment with neither.) Saves to one folder exclude each other by a lock that the system releases when
+its process ends; the next save removes what a killed one left behind.
 
-**Reading.** The manifest carries a digest of its own and must be byte for byte what we would write; then the data file
-is mapped and its sha256 compared; only then are arrays made, as views of the mapping. Nothing is copied or unpickled.
+**Reading.** The manifest holds its own digest and must be byte for byte what ``write`` would write. Then the data file
+is mapped and its sha256 compared. Only then are arrays created, as views of the mapping. Nothing is unpickled.
+
+**Windows.** A folder cannot be flushed there, so a power failure may lose the last save (a killed process does not). A
+data file that is mapped cannot be deleted; a later save removes it.
 """
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import hashlib
 import json
 import math
@@ -23,6 +27,9 @@ import mmap
 import os
 import re
 import shutil
+import stat
+import sys
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,17 +45,20 @@ Part = TypeVar("Part")
 
 FORMAT_VERSION = 1
 _MANIFEST = "manifest.json"
-_DRAFTS = ".setwise-drafts"  # a name nobody else uses: it is swept
+_DRAFTS = ".setwise-drafts"  # a name of our own: the folder is deleted without asking
+_LOCK = ".setwise-lock"
 _DATA_FILE = re.compile(r"arrays-[0-9a-f]{16}\.safetensors")
 _DTYPES = {"F64": np.float64, "F32": np.float32, "I64": np.int64, "I32": np.int32, "I16": np.int16, "I8": np.int8,
            "U64": np.uint64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8, "BOOL": np.bool_}  # fmt: skip
-_MANIFEST_LIMIT = 64 << 20  # bytes; a larger manifest is not one of ours
-_ATTEMPTS = 5  # a reader that meets a save in progress looks again this often
+_MANIFEST_LIMIT = 64 << 20  # bytes; ``write`` makes no larger manifest
+_STILL_MAPPED = (PermissionError,) if sys.platform == "win32" else ()  # raised on deleting a mapped file
+_ATTEMPTS = 5  # a reader that meets a save in progress tries again this often
+_REPLACE_WAITS = (0.01, 0.1, 1.0)  # seconds between attempts to replace a file that a reader has open, on Windows
 
 
 @dataclass(frozen=True)
 class Artifact:
-    """What was read: its kind, arrays that view the mapped file, and the metadata."""
+    """The content of a folder: its kind, arrays that view the mapped file, and the metadata."""
 
     kind: str
     arrays: dict[str, NDArray[Any]]
@@ -65,15 +75,15 @@ def write(
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _refuse_unreadable(packed, meta)
     refuse_foreign(folder)
-    _make(folder)
-    with _turn(folder) as drafts:
+    _make_folder(folder)
+    with _save_lock(folder) as drafts:
         (drafts / "arrays").touch()
-        mode = (drafts / "arrays").stat().st_mode  # as the umask wants it: the library lets the owner alone read
+        mode = (drafts / "arrays").stat().st_mode  # by the umask; save_file allows the owner only
         save_file(packed, drafts / "arrays")
         (drafts / "arrays").chmod(mode)
         size, digest = _flush_and_digest(drafts / "arrays")
         data = folder / f"arrays-{digest[:16]}.safetensors"
-        os.replace(drafts / "arrays", data)
+        _replace_data(drafts / "arrays", data)
         content = {
             "kind": kind,
             "version": FORMAT_VERSION,
@@ -84,11 +94,12 @@ def write(
         _commit(folder, drafts / "manifest", content)
         for entry in folder.iterdir():
             if _DATA_FILE.fullmatch(entry.name) and entry.name != data.name:
-                entry.unlink()
+                with contextlib.suppress(*_STILL_MAPPED):
+                    entry.unlink()
 
 
 def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the folder of one") -> Artifact:
-    """Open the artifact in ``folder``, checked and mapped; ``otherwise`` says what to do if it is of another kind."""
+    """Open the artifact in ``folder``, checked and mapped; ``otherwise`` is the advice if it is of another kind."""
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
         before = _manifest_bytes(folder)
@@ -100,7 +111,7 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
             mapped = _mapped(folder / manifest["data"]["file"])
         except FileNotFoundError:
             if _manifest_bytes(folder) != before:
-                continue  # a save replaced the object between our two looks
+                continue  # a save replaced the object between the two reads
             raise DamagedArtifact(folder, "the data file is missing") from None
         return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
     raise DamagedArtifact(folder, "the manifest kept changing while it was read")
@@ -115,7 +126,7 @@ def under(prefix: str, parts: Mapping[str, Part]) -> dict[str, Part]:
 
 
 def _refuse_unreadable(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any]) -> None:
-    """What could not be read back must not replace what can."""
+    """Refuse content that ``read`` could not read back, before it replaces an artifact that it can."""
     for name, array in arrays.items():
         if array.dtype not in _DTYPES.values() or not array.dtype.isnative:
             raise InvalidInput(f"array '{name}'", "of a plain numeric type", f"dtype {array.dtype}", "convert it first")
@@ -123,16 +134,16 @@ def _refuse_unreadable(arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, An
         size = len(json.dumps(dict(meta), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise InvalidInput("metadata", "plain JSON data", str(error), "convert it first") from None
-    if size > _MANIFEST_LIMIT // 4:  # indentation, names and shapes come on top
+    if size > _MANIFEST_LIMIT // 4:  # leaves room for indentation, names and shapes
         raise InvalidInput("metadata", f"at most {_MANIFEST_LIMIT // 4:,} bytes", f"{size:,}", "save less with it")
 
 
 def refuse_foreign(folder: Path) -> None:
-    """Save only to a new or empty folder, or over an artifact of ours: nobody else's files are touched."""
+    """Refuse a folder that holds other files: saves go to new or empty folders, or replace an artifact."""
     todo = "choose a folder that is new, empty or an artifact"
     if folder.is_dir():
         names = {entry.name for entry in folder.iterdir()}
-        ours = {name for name in names if name == _DRAFTS or _DATA_FILE.fullmatch(name)}
+        ours = {name for name in names if name in (_DRAFTS, _LOCK) or _DATA_FILE.fullmatch(name)}
         manifest = folder / _MANIFEST
         if (
             manifest.is_file()
@@ -146,7 +157,7 @@ def refuse_foreign(folder: Path) -> None:
         raise InvalidInput("path", "a folder", f"the file {folder}", todo)
 
 
-def _make(folder: Path) -> None:
+def _make_folder(folder: Path) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -155,22 +166,20 @@ def _make(folder: Path) -> None:
 
 
 @contextmanager
-def _turn(folder: Path) -> Iterator[Path]:
-    """One saver at a time, with an empty folder for drafts; the lock is the folder's own and ends with the process."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+def _save_lock(folder: Path) -> Iterator[Path]:
+    """Exclude other saves to ``folder``, in this process or another; yields an empty folder for drafts."""
+    from filelock import FileLock
+
+    with FileLock(folder / _LOCK):
         drafts = folder / _DRAFTS
         shutil.rmtree(drafts, ignore_errors=True)
         drafts.mkdir()
         yield drafts
         drafts.rmdir()
-    finally:
-        os.close(descriptor)
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
-    """The one spelling of ``content``; its own digest comes first, so that every byte of the file is covered."""
+    """The only valid bytes for ``content``; the digest comes first, so that every byte of the file is covered."""
     body = json.dumps(content, sort_keys=True, indent=1, allow_nan=False, ensure_ascii=False).encode()
     return b'{"sha256": "' + hashlib.sha256(body).hexdigest().encode() + b'", "manifest":\n' + body + b"}\n"
 
@@ -186,12 +195,34 @@ def _commit(folder: Path, draft: Path, content: Mapping[str, Any]) -> None:
         file.write(_canonical(content))
         file.flush()
         os.fsync(file.fileno())
-    _flush_folder(folder)  # the data file's name is on the disk before the manifest speaks of it
-    os.replace(draft, folder / _MANIFEST)
+    _flush_folder(folder)  # the data file's name is on the disk before the manifest refers to it
+    _replace(draft, folder / _MANIFEST)
     _flush_folder(folder)
 
 
+def _replace(source: Path, target: Path) -> None:
+    """``os.replace``; on Windows it fails while a reader has ``target`` open, so it is attempted again."""
+    for wait in _REPLACE_WAITS if sys.platform == "win32" else ():
+        try:
+            return os.replace(source, target)
+        except PermissionError:
+            time.sleep(wait)
+    os.replace(source, target)
+
+
+def _replace_data(draft: Path, data: Path) -> None:
+    """Move the draft to its final name; on Windows an equal file that is mapped stays, as it cannot be replaced."""
+    try:
+        os.replace(draft, data)
+    except PermissionError:
+        if sys.platform != "win32" or _flush_and_digest(draft) != _flush_and_digest(data):
+            raise
+        draft.unlink()
+
+
 def _flush_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return  # folders cannot be opened there
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -204,13 +235,15 @@ def _flush_folder(folder: Path) -> None:
 
 def _manifest_bytes(folder: Path) -> bytes:
     try:
-        size = (folder / _MANIFEST).stat().st_size
-        if size <= _MANIFEST_LIMIT:
+        about = (folder / _MANIFEST).stat()
+        if stat.S_ISREG(about.st_mode) and about.st_size <= _MANIFEST_LIMIT:
             return (folder / _MANIFEST).read_bytes()
-    except (FileNotFoundError, NotADirectoryError, IsADirectoryError):
+    except (FileNotFoundError, NotADirectoryError):
         todo = "check the path: it must be a folder that setwise saved"
         raise DamagedArtifact(folder, "there is no manifest.json", todo) from None
-    raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than any of ours")
+    if not stat.S_ISREG(about.st_mode):
+        raise DamagedArtifact(folder, "manifest.json is not a regular file")
+    raise DamagedArtifact(folder, f"manifest.json has {about.st_size} bytes, more than the limit of {_MANIFEST_LIMIT}")
 
 
 def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
@@ -221,17 +254,22 @@ def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
         intact = False
     if not intact:
         raise DamagedArtifact(folder, "manifest.json was altered or cut short")
-    if content.get("version") != FORMAT_VERSION:
-        raise DamagedArtifact(folder, f"the format version is {content.get('version')!r}, not {FORMAT_VERSION}")
+    version = content.get("version")
+    if type(version) is not int or version != FORMAT_VERSION:  # true and 1.0 are equal to 1, and are not versions
+        todo = "save it again with this version of setwise"
+        raise DamagedArtifact(folder, f"the format version is {version!r}, not {FORMAT_VERSION}", todo)
     if not _DATA_FILE.fullmatch(str(content["data"]["file"])):
         raise DamagedArtifact(folder, "the manifest names a file outside the folder")
     return dict(content)
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:
+    about = path.stat()
+    if not stat.S_ISREG(about.st_mode):
+        raise DamagedArtifact(path.parent, f"{path.name} is not a regular file")
+    if about.st_size == 0:
+        return b""  # an empty file cannot be mapped, and fails the size check next
     with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            return b""  # an empty file cannot be mapped, and fails the size check next
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
@@ -249,9 +287,9 @@ def _checked_arrays(folder: Path, mapped: mmap.mmap | bytes, manifest: dict[str,
 
 
 def _views(mapped: mmap.mmap | bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file as views (the library's own reader copies them).
+    """The arrays of a safetensors file as views of it (the library's own reader copies them).
 
-    The format: eight bytes N, little-endian; N bytes of JSON {name: {dtype, shape, data_offsets}}; then the data.
+    Format: eight bytes N, little-endian; N bytes of JSON {name: {dtype, shape, data_offsets}}; then the data.
     """
     header_length = int.from_bytes(mapped[:8], "little")
     header = json.loads(mapped[8 : 8 + header_length])
