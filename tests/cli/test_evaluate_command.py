@@ -71,7 +71,7 @@ def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
         assert part in said(result), part
 
 
-def test_refusals(songs: Path, tmp_path: Path) -> None:
+def test_errors(songs: Path, tmp_path: Path) -> None:
     result = run("evaluate", songs, sessions_file(tmp_path, [f"other {i}" for i in range(9)]))
     assert isinstance(result.exception, InvalidInput)
     assert "sessions must be some with two items of the catalogue or more, got none; check the ids." in str(
@@ -79,7 +79,7 @@ def test_refusals(songs: Path, tmp_path: Path) -> None:
     )
     (tmp_path / "shown.csv").write_text("session,slate,item,outcome\n1,1,s1,1\n1,1,s2,0\n")
     result = run("evaluate", songs, tmp_path / "shown.csv")
-    assert "sessions must be what people put together, got slates with outcomes" in str(result.exception)
+    assert "sessions must be sessions of items, got slates with outcomes" in str(result.exception)
     sw.Recommender(sw.Index.build(model().catalog()), certify=False).save(tmp_path / "plain")
     result = run("evaluate", tmp_path / "plain", sessions_file(tmp_path, IDS))
     assert "this recommender has no encoder" in str(result.exception)

@@ -1,4 +1,4 @@
-"""``setwise train`` as a person runs it."""
+"""``setwise train``: output, JSON, checkpoints and errors."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> No
     assert observed == pytest.approx(quality["slates"][0]["observed"] * report["read"]["held_out"], abs=1e-4)
 
 
-def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_printed_commands_run(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(baskets, *COLUMNS, "--out", tmp_path / "m", *SMALL)
     index, recommend, serve = (shlex.split(line) for line in result.output.splitlines() if "    setwise " in line)
     monkeypatch.chdir(tmp_path)
@@ -119,7 +119,7 @@ def test_the_lines_that_it_ends_with_run(baskets: Path, tmp_path: Path, monkeypa
     assert serve == ["setwise", "serve", "service/"]
 
 
-def test_every_item_stays_where_data_is_scarce(tmp_path: Path) -> None:
+def test_small_data_keeps_every_item(tmp_path: Path) -> None:
     file = tmp_path / "few.csv"
     file.write_text("session,item\n" + "\n".join(f"{s},i{s + step}" for s in range(24) for step in range(2)) + "\n")
     result = run(file, "--out", tmp_path / "model", *SMALL, "--json")
@@ -138,7 +138,7 @@ def test_rare_items_as_asked(baskets: Path, tmp_path: Path) -> None:
     assert report["read"]["items"] == 31
 
 
-def test_an_interrupted_run_goes_on(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interrupted_run_resumes(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Killed after its first epoch, the same command ends with the model of an unbroken run."""
 
     from setwise.training import trainer
@@ -164,7 +164,7 @@ def test_an_interrupted_run_goes_on(baskets: Path, tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "model.checkpoint").exists()
 
 
-def test_a_checkpoint_of_ones_own_is_swept_of_ours_alone(baskets: Path, tmp_path: Path) -> None:
+def test_other_files_of_a_checkpoint_folder_stay(baskets: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "notes.txt").write_text("keep me")
@@ -182,7 +182,7 @@ def test_an_older_model_is_replaced(baskets: Path, tmp_path: Path) -> None:
     assert digests[0] != digests[1]
 
 
-# --- refusals, as the entry point gives them ---
+# --- errors, as the entry point prints them ---
 
 
 def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
@@ -197,7 +197,7 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     return error
 
 
-def test_refusals(
+def test_errors(
     baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     out, occupied, plain = tmp_path / "model", tmp_path / "occupied", tmp_path / "plain"
@@ -223,11 +223,11 @@ def test_refusals(
 
 
 @pytest.mark.parametrize("arguments", [(), ("--out", "x"), ("f.csv",), ("f.csv", "--out", "x", "--epochs", "0")])
-def test_missing_or_impossible_arguments(arguments: tuple[str, ...]) -> None:
+def test_missing_or_invalid_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-def test_a_file_that_breaks_its_format_is_named_with_the_line(
+def test_a_malformed_file_is_named_with_the_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     file = tmp_path / "broken.csv"
@@ -248,7 +248,7 @@ def test_help_has_an_example() -> None:
     assert "train" in CliRunner().invoke(cli.app, ["--help"]).output
 
 
-def test_torch_waits_until_it_is_needed() -> None:
+def test_help_does_not_import_torch() -> None:
     code = (
         "import sys, setwise.cli; from typer.testing import CliRunner; "
         "CliRunner().invoke(setwise.cli.app, ['train', '--help']); print('torch' in sys.modules)"
@@ -267,22 +267,22 @@ def test_without_torch_it_says_what_to_install(baskets: Path, tmp_path: Path) ->
     assert out.returncode == 2
     assert (
         out.stderr
-        == "setwise: learning a model needs torch, which is not installed; run: pip install 'setwise[train]'.\n"
+        == "setwise: training a model needs torch, which is not installed; run: pip install 'setwise[train]'.\n"
     )
 
 
-def test_the_known_part_of_unordered_sessions_is_not_their_smallest_ids(tmp_path: Path) -> None:
+def test_unordered_sessions_are_shuffled(tmp_path: Path) -> None:
     command = sys.modules["setwise.cli.train"]
     file = tmp_path / "sorted.jsonl"
     file.write_text("\n".join(json.dumps({"tracks": list(range(8)), "ordered": False}) for _ in range(50)) + "\n")
-    data, _ = command._data(file, {"session": None}, None, 0)
+    data, _ = command._prepare(file, {"session": None}, None, 0)
     assert len({tuple(items) for items in data.items}) > 40
 
 
 def test_how_much_is_held_out() -> None:
-    command = sys.modules["setwise.cli.train"]  # setwise.cli.train is the verb
+    command = sys.modules["setwise.cli.train"]  # setwise.cli.train is the command
     for count, held in ((49, None), (60, 6), (8000, command.MOST_HELD)):
         sessions = Sessions.of([["a", "b"]] * count)
-        learned, judged = command._parted(sessions, 0)
-        assert (None if judged is None else len(judged)) == held
-        assert len(learned) + (held or 0) == count
+        training, held_out = command._hold_out(sessions, 0)
+        assert (None if held_out is None else len(held_out)) == held
+        assert len(training) + (held or 0) == count

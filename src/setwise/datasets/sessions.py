@@ -65,7 +65,7 @@ class Sessions:
         return np.bincount(self.items.values, minlength=self.n_items)
 
     def taken(self, rows: ArrayLike) -> Sessions:
-        """These sessions alone, over the same ids."""
+        """The sessions of these rows, over the same ids."""
         chosen = np.asarray(rows, np.int64)
         return replace(
             self, items=self.items.taken(chosen), ordered=None if self.ordered is None else self.ordered[chosen]
@@ -144,7 +144,7 @@ class Slates:
         return len(self.ids)
 
     def taken(self, rows: ArrayLike) -> Slates:
-        """These slates alone, over the same ids."""
+        """The slates of these rows, over the same ids."""
         chosen = np.asarray(rows, np.int64)
         outcome = frozen(self.outcome[self.shown.places(chosen)])
         return replace(self, history=self.history.taken(chosen), shown=self.shown.taken(chosen), outcome=outcome)

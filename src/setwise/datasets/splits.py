@@ -87,7 +87,7 @@ class HistorySplit:
         return len(self.history)
 
     def taken(self, rows: Ints) -> HistorySplit:
-        """The split of these sessions alone."""
+        """The split of the sessions of these rows."""
         return HistorySplit(self.sessions.taken(rows), self.history.taken(rows), self.targets.taken(rows))
 
     def outcomes(self, shown: Ragged) -> NDArray[np.float32]:

@@ -129,9 +129,9 @@ class _Membership:
         self.keys = np.sort(sessions.items.owner * self.n + sessions.items.values)
 
     def __call__(self, owner: Ints, items: Ints) -> NDArray[np.bool_]:
-        wanted = owner * self.n + items
-        place = np.minimum(np.searchsorted(self.keys, wanted), len(self.keys) - 1)
-        return np.asarray(self.keys[place] == wanted)
+        keys = owner * self.n + items
+        position = np.minimum(np.searchsorted(self.keys, keys), len(self.keys) - 1)
+        return np.asarray(self.keys[position] == keys)
 
 
 def _repeats(items: Ints) -> NDArray[np.bool_]:

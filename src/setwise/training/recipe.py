@@ -5,7 +5,7 @@ item is worth by itself. The interaction stage then adds attention, which is kep
 validation slates. The reward is calibrated on those slates. Predictions for slates that the optimiser would choose can
 only be verified by showing them: do so, and call ``model.calibrated(those slates)``.
 
-**From sessions** (implicit feedback, nothing is known of what was shown): the sessions are split in three parts. The
+**From sessions** (implicit feedback: it is not known what was shown): the sessions are split in three parts. The
 pointwise stage learns from single items of the first part (pointwise.py). The interaction stage learns, with the items
 frozen, from on-policy slates for the second part, whose outcomes are the targets of its sessions (on_policy.py). Both
 models are evaluated on the third part: attention is kept only if its slates have significantly more hits, and the
