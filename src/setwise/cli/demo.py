@@ -17,6 +17,7 @@ from rich.table import Table
 from setwise.datasets import World
 from setwise.errors import InvalidInput
 from setwise.model.objective import set_value
+from setwise.ranking import RANKERS
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -25,7 +26,7 @@ from setwise.retrieval import Index
 if TYPE_CHECKING:
     from setwise.training import SimpleTransformer
 
-METHODS = {"knn": "top-k by score", "beam": "beam search", "greedy": "greedy", "swap": "setwise"}
+METHODS = tuple(ranker for ranker in RANKERS.values() if ranker.interactive)
 LEARNER: dict[str, Any] = {"dim": 24, "epochs": 8}
 USERS = 20
 
@@ -96,11 +97,11 @@ def _contest(world: World, recommender: Recommender, k: int, wishes: dict[str, A
     """Every method for all users, and the mean value of the best slates that a search with the truth finds."""
     known = [world.catalog.ids[history] for history in world.histories]
     outcomes = []
-    for ranker, method in METHODS.items():
-        found = recommender.recommend_many(histories=known, k=k, ranker=ranker, certify=False, **wishes)
+    for ranker in METHODS:
+        found = recommender.recommend_many(histories=known, k=k, ranker=ranker.name, certify=False, **wishes)
         took = float(np.mean([one.timings["retrieve"] + one.timings["rank"] for one in found]))
         promised = float(np.mean([one.value for one in found]))
-        outcomes.append(Outcome(method, promised, _truth(world, found), took))
+        outcomes.append(Outcome(ranker.title, promised, _truth(world, found), took))
     oracle = Recommender(Index.build(world.catalog), certify=False)
     users = zip(world.histories, known, strict=True)
     best = [oracle.recommend(world.user(rows), k, exclude=ids, **wishes).value for rows, ids in users]

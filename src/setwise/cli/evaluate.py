@@ -22,11 +22,12 @@ from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
+from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.training.calibration import reliability
 
-RANKERS = ("swap", "greedy", "beam", "knn")
+COMPARED = tuple(dict.fromkeys((DEFAULT.name, *(ranker.name for ranker in RANKERS.values() if ranker.interactive))))
 BINS = 5  # of the reliability diagram
 BATCH = 16  # sessions per call, and per update of the progress bar
 
@@ -41,7 +42,7 @@ def evaluate(
     delimiter: columns.Delimiter = None,
     k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
     ranker: Annotated[
-        list[str] | None, typer.Option(help="A ranker to evaluate; swap, greedy, beam and knn by default.")
+        list[str] | None, typer.Option(help=f"A ranker to evaluate; by default {', '.join(COMPARED)}.")
     ] = None,
     most: Annotated[
         int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")
@@ -58,7 +59,7 @@ def evaluate(
     held_out, unknown = _read_sessions(sessions, named, recommender.index.catalog)
     drawn = held_out.taken(np.sort(np.random.default_rng(seed).permutation(len(held_out))[:most]))
     split = HistorySplit.first(drawn.shuffled_where_unordered(seed))
-    results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or RANKERS)]
+    results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
     report = {
         "sessions": len(split),
         "unknown_entries": unknown,

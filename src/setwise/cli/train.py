@@ -23,6 +23,8 @@ from setwise.cli import columns
 from setwise.datasets import Sessions, Slates, random_split, read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
+from setwise.ranking import DEFAULT
+from setwise.ranking.knn import KNN
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.on_policy import on_policy_slates
@@ -31,7 +33,7 @@ HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for eva
 LEAST_HELD = 5  # with fewer there is no evaluation
 LEAST_SESSIONS, ENOUGH = 3, 40  # by default rarer items are left out if ENOUGH sessions of two items remain
 BINS = 5  # of the reliability diagram
-EVALUATED = (("the optimised slate", "swap"), ("top-k by score", "knn"))  # slates for held-out sessions
+EVALUATED = (("the optimised slate", DEFAULT.name), (KNN.title, KNN.name))  # slates for held-out sessions
 
 
 def train(

@@ -29,7 +29,7 @@ EVALUATIONS = 12_000  # sets evaluated per user: one greedy construction and the
 _BATCH = 256  # users whose scores are computed in one product
 
 
-def on_policy_slates(model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = "swap") -> Slates:
+def on_policy_slates(model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = DEFAULT.name) -> Slates:
     """The slate that ``model`` would show for every history of the split, with outcomes from its targets."""
     users, seen = model.users(split.history), list(split.history)
     return split.slates(Ragged.of(optimised_slates(model.catalog(), users, seen, k, ranker)))
