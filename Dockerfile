@@ -1,4 +1,4 @@
-# Not run by its authors: no container engine was at hand. See docs/how-to/operations.md.
+# Not run by its authors: no container engine was available. See docs/operations.md.
 FROM python:3.12-slim
 
 WORKDIR /src
@@ -11,7 +11,9 @@ USER setwise
 WORKDIR /home/setwise
 ENV NUMBA_CACHE_DIR=/home/setwise/.numba PYTHONUNBUFFERED=1
 
-# The artifact is mounted, the key is given: -v .../songs:/artifact:ro -e SETWISE_API_KEY=...
+# Mount the artifact and pass the key: -v .../songs:/artifact:ro -e SETWISE_API_KEY=...
+# Clients that use another name than localhost or an IP address need: -e SETWISE_ALLOW_HOST=NAME
 EXPOSE 8080
-HEALTHCHECK CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz')"]
+# With a cold numba cache the first start compiles for some minutes.
+HEALTHCHECK --start-period=5m CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz')"]
 ENTRYPOINT ["setwise", "serve", "/artifact", "--host", "0.0.0.0", "--port", "8080"]

@@ -80,7 +80,7 @@ class Client:
 
     def __init__(self, port: int, bodies: list[bytes]) -> None:
         self._port, self._idle = port, []
-        head = "POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n"
+        head = "POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n"
         self._requests = [head.format(len(body)).encode() + body for body in bodies]
         self.rows: list[Row] = []
 
@@ -88,7 +88,7 @@ class Client:
         return self._exchange(phase, "recommend", self._requests[number % len(self._requests)])
 
     def probe(self, phase: str, path: str) -> asyncio.Future[Row]:
-        return self._exchange(phase, path, f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        return self._exchange(phase, path, f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
 
     def _exchange(self, phase: str, what: str, request: bytes) -> asyncio.Future[Row]:
         loop = asyncio.get_running_loop()

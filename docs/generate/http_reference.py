@@ -10,8 +10,7 @@ from setwise.service.settings import Settings, table
 
 def http_reference() -> str:
     """Markdown: every route with its parameters, body and statuses; then every JSON object that they use."""
-    routes_of = getattr(http, "ROUTES", None)
-    document = openapi.document(*([] if routes_of is None else [routes_of]), Settings(), True)
+    document = openapi.document(http.ROUTES, Settings(), True)
     routes = [
         _route(method, path, operation)
         for path, methods in document["paths"].items()

@@ -12,7 +12,7 @@ import setwise as sw
 
 @pytest.fixture(autouse=True)
 def _own_log() -> None:
-    """A test that served by the command line leaves a log that writes to what it had for standard error."""
+    """A test that ran the command line leaves a log that writes to its own standard error: reset it."""
     structlog.reset_defaults()
 
 

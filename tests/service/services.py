@@ -1,10 +1,11 @@
-"""A recommender of the simulated world that understands histories, and the real service of it in a process of its own."""
+"""A recommender of the simulated world with an encoder of histories, and the real service of it."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -16,19 +17,20 @@ from typing import Any
 
 import httpx
 import numpy as np
-import uvicorn
 
 import setwise as sw
 from setwise.datasets import World
 from setwise.model.encoder import Encoder
-from setwise.service.http import application, front
+from setwise.service.hosts import AllowedHosts
+from setwise.service.http import Application, Service
 from setwise.service.metrics import Metrics
+from setwise.service.queue import TaskQueue
+from setwise.service.server import Server
 from setwise.service.settings import Settings
-from setwise.service.straight import Straight
 
 
 def world_recommender(n: int = 300, seed: int = 0, heads: int = 2, cells: int = 8, **options: Any) -> sw.Recommender:
-    """The world's own encoder, written as one of ours: the direction of the mean taste."""
+    """The encoder of the world as one of the library: the direction of the mean taste."""
     world = World.make(n, n_users=3, heads=heads, seed=seed)
     taste = world.taste.shape[1]
     to_head = np.vstack([np.eye(taste), np.zeros((1, taste))])
@@ -44,7 +46,7 @@ def world_recommender(n: int = 300, seed: int = 0, heads: int = 2, cells: int = 
 
 
 class Running:
-    """A service that runs: where it is, what it logs, and a client."""
+    """``setwise serve`` in a process of its own: its address, its logs, and a client."""
 
     def __init__(self, process: subprocess.Popen[str], folder: Path, key: str | None) -> None:
         self.process, self.folder = process, folder
@@ -66,6 +68,10 @@ class Running:
                 self._serving.set()
         self._serving.set()
 
+    def raw(self, timeout: float = 30) -> socket.socket:
+        """A new connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
     def megabytes(self) -> float:
         """Resident memory."""
         pages = int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1])
@@ -80,12 +86,13 @@ class Running:
 
 
 class Here:
-    """The service in a thread of this process, its crew beside it, over real HTTP."""
+    """The service in a thread of this process, its workers beside it, over real HTTP."""
 
-    def __init__(self, folder: Path, key: str | None, limits: dict[str, int]) -> None:
-        self.settings = Settings(**{"deadline_ms": 30_000, "workers": 1} | limits)  # others may keep this machine busy
+    def __init__(self, folder: Path, key: str | None, hosts: AllowedHosts, limits: dict[str, int]) -> None:
+        patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
+        self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key),))
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key, hosts),))
         self._thread.start()
         while not hasattr(self, "_server") or not self._server.started:
             assert self._thread.is_alive(), "the service did not start"
@@ -95,13 +102,20 @@ class Here:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
 
-    async def _serve(self, folder: Path, key: str | None) -> None:
-        self.front = await front(folder, self.settings, self.metrics, key is not None)
-        served = application(self.front, key)
-        config = uvicorn.Config(served, port=0, log_config=None, lifespan="off", http=Straight, ws="none")
-        self._server = uvicorn.Server(config)
+    async def _serve(self, folder: Path, key: str | None, hosts: AllowedHosts) -> None:
+        self.service = await Service.start(folder, self.settings, self.metrics, key is not None)
+        self.application = Application(self.service, key, hosts)
+        self._server = Server(self.application)
         await self._server.serve()
-        await self.front.reloads.end()
+        await self.service.reloader.end()
+
+    def raw(self, timeout: float = 30) -> socket.socket:
+        """A new connection."""
+        return socket.create_connection(("127.0.0.1", self.port), timeout)
+
+    @property
+    def queue(self) -> TaskQueue:
+        return self.service.queue
 
     def end(self) -> None:
         self.client.close()
@@ -110,9 +124,9 @@ class Here:
 
 
 @contextmanager
-def here(folder: Path, key: str | None = None, **limits: int) -> Iterator[Here]:
+def here(folder: Path, key: str | None = None, hosts: AllowedHosts = AllowedHosts(), **limits: int) -> Iterator[Here]:
     """A service of ``folder`` with these settings, until the block ends."""
-    service = Here(folder, key, limits)
+    service = Here(folder, key, hosts, limits)
     try:
         yield service
     finally:
@@ -120,14 +134,14 @@ def here(folder: Path, key: str | None = None, **limits: int) -> Iterator[Here]:
 
 
 def post(service: Here | Running, path: str, body: Any) -> Any:
-    """The answer to a body that must be good."""
+    """The response to a valid body."""
     response = service.client.post(path, json=body)
     assert response.status_code == 200, response.text
     return response.json()
 
 
-def refused(response: httpx.Response, status: int | None = None) -> str:
-    """The sentence of a refusal."""
+def error_message(response: httpx.Response, status: int | None = None) -> str:
+    """The message of an HTTP error."""
     error = response.json()["error"]
     assert set(error) == {"code", "message"}
     assert status is None or response.status_code == status, response.text

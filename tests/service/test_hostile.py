@@ -1,4 +1,4 @@
-"""Whoever means ill, or does not care: strange bodies, huge bodies, slow bodies, no key, other sites."""
+"""Hostile clients: malformed, huge and slow bodies, missing keys, pages of other sites."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from schemathesis.specs.openapi.checks import (
     response_schema_conformance,
     status_code_conformance,
 )
-from services import Here, here, post, refused, running
+from services import Here, error_message, here, post, running
 
 KEY = "a-long-and-random-key"
 CHECKS = [not_a_server_error, content_type_conformance, response_schema_conformance, status_code_conformance]
@@ -35,7 +35,7 @@ FIELDS = [
     "history", "user", "vector", "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify", "requests", "unknown",
 ]  # fmt: skip
 
-WRONG = [  # of the right form, and yet
+INVALID = [  # of the right form, with an invalid value
     '"k": 0', '"k": -1', '"k": 101', '"k": 99999999999999999999', '"history": ["nobody"]', '"exclude": [7]', '"include": ["song-1"]',
     '"where": {"nothing": 1}', '"where": {"title": 5}', '"where": {"year": {"from": 3, "to": 1}}', '"where": {"year": "x"}', '"where": {"title": []}',
     '"at_most": {"artist": 0}', '"at_most": {"artist": -1}', '"at_most": {"nothing": 1}', '"at_most": {"artist": 9223372036854775808}',
@@ -43,11 +43,11 @@ WRONG = [  # of the right form, and yet
 ]  # fmt: skip
 
 
-def strange(rng: random.Random) -> bytes:
-    """A body that is broken in one or several places, or by chance good."""
+def mutated_body(rng: random.Random) -> bytes:
+    """A body that is invalid in one or several places, or by chance valid."""
     pairs = [f'"{rng.choice(FIELDS)}": {rng.choice(VALUES)}' for _ in range(rng.randrange(3))]
     if rng.random() < 0.5:
-        pairs = [rng.choice(WRONG) for _ in range(rng.randrange(1, 3))]
+        pairs = [rng.choice(INVALID) for _ in range(rng.randrange(1, 3))]
     if rng.random() < 0.7:
         pairs.insert(0, '"history": ["song-1", "song-2"]')
     body = "{" + ", ".join(pairs) + "}"
@@ -69,18 +69,18 @@ def test_malformed_bodies(folder, count) -> None:
     seen: dict[int, int] = {}
     with here(folder, budget_ms=5) as service:
         for number in range(count(5000)):
-            response = service.client.post(PATHS[number % 21], content=strange(rng))
+            response = service.client.post(PATHS[number % 21], content=mutated_body(rng))
             seen[response.status_code] = seen.get(response.status_code, 0) + 1
             if response.status_code != 200:
                 assert 400 <= response.status_code < 500, response.text
-                refused(response)
+                error_message(response)
         assert service.client.get("/healthz").status_code == 200
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 2})["items"]
-    assert min(seen[400], seen[422]) > count(5000) // 10, "broken in more than one way"
+    assert min(seen[400], seen[422]) > count(5000) // 10, "both kinds of error must occur"
 
 
 @pytest.mark.parametrize(
-    ("body", "status", "sentence"),
+    ("body", "status", "message"),
     [
         (b"", 400, "The body must be JSON as /docs describes it: input data was truncated."),
         (b'{"history": [], "k": 0}', 422, "k must be a whole number from 1 to 100, got 0; choose one of those."),
@@ -93,34 +93,36 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"vector": [1]}', 422, "user must be an array of shape (heads, d_v) = (2, 9), got shape (1, 1); check that user and catalogue come from one model."),
         (b'{"vector": [NaN]}', 400, None),
         (b'{"vector": [1e999]}', 400, "The body must be JSON as /docs describes it: number out of range - at `$.vector[0]`."),
-        (b'{"history": [], "ranker": "beam", "k": 21}', 422, "k must be a whole number from 1 to 20 where beam search takes part, got 21; choose one of those."),
+        (b'{"history": [], "ranker": "beam", "k": 21}', 422, "k must be a whole number from 1 to 20 with the ranker beam, got 21; choose one of those."),
         (b'{"history": ["nobody"]}', 422, "id must be one of the known ids, got 'nobody'; check its spelling and its type."),
         (b'{"history": [1]}', 422, "id must be one of the known ids, got 1; check its spelling and its type."),
         (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 30000, got 0.0; pass milliseconds, or leave it out."),
-        (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, greedy, beam, knn, got 'exhaustive'; choose one of those."),
+        (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, knn, greedy, beam, got 'exhaustive'; choose one of those."),
         (b'{"history": [], "k": 1, "include": ["song-1", "song-2"]}', 422, "include must be a list of at most 1 ids, got 2; shorten it."),
         (b'{"history": ' + b"[" * 10_000, 400, None),
         (b'{"history": [' + b'"song-1",' * 1000 + b'"song-1"]}', 422, "history must be a list of at most 1000 ids, got 1001; shorten it."),
     ],
 )  # fmt: skip
-def test_sentences(service: Here, body: bytes, status: int, sentence: str | None) -> None:
-    got = refused(service.client.post("/v1/recommend", content=body), status)
-    assert sentence is None or got == sentence
+def test_error_messages(service: Here, body: bytes, status: int, message: str | None) -> None:
+    got = error_message(service.client.post("/v1/recommend", content=body), status)
+    assert message is None or got == message
 
 
-def test_explanations_are_short(service: Here) -> None:
-    assert "1 to 20 where beam" in refused(service.client.post("/v1/explain", json={"history": [], "k": 21}), 422)
+def test_explanations_have_a_smaller_limit_on_k(service: Here) -> None:
+    assert "1 to 20 in an explanation" in error_message(
+        service.client.post("/v1/explain", json={"history": [], "k": 21}), 422
+    )
 
 
 def test_batches_have_limits(service: Here) -> None:
     for requests in ([], [{"history": []}] * 257):
-        message = refused(service.client.post("/v1/recommend/batch", json={"requests": requests}), 422)
+        message = error_message(service.client.post("/v1/recommend/batch", json={"requests": requests}), 422)
         assert message.startswith("requests must be 1 to 256 requests")
-    refused(service.client.post("/v1/recommend/batch", json={"requests": [{"history": [], "k": 0}]}), 422)
+    error_message(service.client.post("/v1/recommend/batch", json={"requests": [{"history": [], "k": 0}]}), 422)
 
 
-def test_what_the_schema_allows_is_answered(service: Here, count) -> None:
-    """schemathesis: random requests that follow the schema, or do not, never find an accident."""
+def test_responses_follow_the_schema(service: Here, count) -> None:
+    """schemathesis: random requests, valid and invalid by the schema, never cause an internal error."""
     schema = schemathesis.openapi.from_dict(service.client.get("/docs/openapi.json").json())
     for result in schema.get_all_operations():
         operation = result.ok()
@@ -139,15 +141,15 @@ def test_what_the_schema_allows_is_answered(service: Here, count) -> None:
                 database=None,
             )
             @given(case=strategy)
-            def no_accident(case) -> None:
+            def no_internal_error(case) -> None:
                 response = case.call(base_url=service.url, timeout=30)
                 case.validate_response(response, checks=CHECKS)
 
-            no_accident()
+            no_internal_error()
 
 
-def test_a_body_without_end_is_refused_early_and_not_kept(folder, request) -> None:
-    """Memory stays flat, with and without an announced length, and others are served meanwhile."""
+def test_an_endless_body_is_refused_early_and_not_kept(folder, request) -> None:
+    """Memory stays flat, with and without a Content-Length, and other requests are served meanwhile."""
     size = (1 << 30) if request.config.getoption("--large") else (64 << 20)
     piece = b" " * (1 << 20)
     with running(folder) as service:
@@ -155,8 +157,8 @@ def test_a_body_without_end_is_refused_early_and_not_kept(folder, request) -> No
         before = service.megabytes()
         for head in (f"Content-Length: {size}", "Transfer-Encoding: chunked"):
             with socket.create_connection(("127.0.0.1", service.port)) as raw:
-                raw.sendall(f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\n{head}\r\n\r\n".encode())
-                sent = _streamed(raw, piece, size, chunked="chunked" in head)
+                raw.sendall(f"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n".encode())
+                sent = _stream(raw, piece, size, chunked="chunked" in head)
                 raw.settimeout(10)
                 answer = raw.recv(65536)
             assert answer.startswith(b"HTTP/1.1 413"), answer[:200]
@@ -168,14 +170,14 @@ def test_a_body_without_end_is_refused_early_and_not_kept(folder, request) -> No
 
 @pytest.mark.parametrize("chunked", [False, True])
 def test_too_long_a_body(folder, chunked: bool) -> None:
-    """The refusal is whole before the connection ends, though the rest of the body is still on its way."""
+    """The error arrives complete before the connection ends, though the rest of the body is still being sent."""
     with here(folder, body_bytes=1024) as service:
         head = b"Transfer-Encoding: chunked" if chunked else b"Content-Length: 20000"
         body = b"4e20\r\n" + b" " * 20_000 + b"\r\n0\r\n\r\n" if chunked else b" " * 20_000
         for slowly in (False, True):
             with socket.create_connection(("127.0.0.1", service.port)) as raw:
                 raw.settimeout(10)
-                raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\n" + head + b"\r\n\r\n" + body[:10_000])
+                raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n\r\n" + body[:10_000])
                 if not slowly:
                     raw.sendall(body[10_000:])
                 answer = b"".join(iter(lambda: raw.recv(65536), b""))
@@ -183,8 +185,8 @@ def test_too_long_a_body(folder, chunked: bool) -> None:
             assert answer.endswith(b'send a smaller one."}}')
 
 
-def _streamed(raw: socket.socket, piece: bytes, size: int, chunked: bool) -> int:
-    """Send until all is sent or the other side has had enough."""
+def _stream(raw: socket.socket, piece: bytes, size: int, chunked: bool) -> int:
+    """Send until all is sent or the connection is closed; the bytes sent."""
     sent = 0
     framed = b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece
     try:
@@ -196,35 +198,35 @@ def _streamed(raw: socket.socket, piece: bytes, size: int, chunked: bool) -> int
     return sent
 
 
-def test_slow_and_absent_bodies_hold_nobody_up(folder) -> None:
+def test_slow_bodies_do_not_delay_others(folder) -> None:
     with here(folder, body_ms=300) as service:
         waiting = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(40)]
         for raw in waiting:
-            raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{")
+            raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
         assert post(service, "/v1/recommend", {"history": []})["items"]
-        assert service.front.admission.waiting == 0
+        assert len(service.queue) == 0
         for raw in waiting:
             raw.settimeout(10)
             assert b"408" in raw.recv(65536).split(b"\r\n")[0]
             raw.close()
 
 
-def test_who_goes_before_the_body_is_whole_is_forgotten(service: Here) -> None:
+def test_a_disconnect_within_the_body(service: Here) -> None:
     with socket.create_connection(("127.0.0.1", service.port)) as raw:
-        raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: 20\r\n\r\n{")
+        raw.sendall(b"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{")
     deadline = time.monotonic() + 10
     while 'route="/v1/recommend",status="400"' not in service.client.get("/metrics").text:
         assert time.monotonic() < deadline
         time.sleep(0.01)
 
 
-def test_a_full_queue_answers_before_it_reads(folder) -> None:
-    """503 comes while the body has not."""
+def test_a_full_queue_is_answered_before_the_body_is_read(folder) -> None:
+    """503 arrives before the body is sent."""
     with here(folder, queue=1, budget_ms=2000) as service:
         body = json.dumps({"history": ["song-1"], "k": 20}).encode()
-        head = f"POST /v1/recommend HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+        head = f"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         filling = []
-        while service.front.admission.waiting < 1:
+        while len(service.queue) < 1:
             filling.append(socket.create_connection(("127.0.0.1", service.port)))
             filling[-1].sendall(head + body)
             time.sleep(0.05)
@@ -240,7 +242,7 @@ def test_a_full_queue_answers_before_it_reads(folder) -> None:
             raw.close()
 
 
-def test_the_key(folder) -> None:
+def test_the_api_key(folder) -> None:
     with here(folder, key=KEY) as service:
         assert service.client.get("/v1/info").status_code == 200
         for header in (
@@ -256,23 +258,26 @@ def test_the_key(folder) -> None:
                 ("GET", "/v1/nowhere"),
             ):
                 response = httpx.request(method, service.url + path, headers=header)
-                assert refused(response, 401).startswith("The API key must be the one")
+                assert error_message(response, 401).startswith("The API key must be the one")
                 assert response.headers["www-authenticate"] == "Bearer"
-        for open_to_all in ("/", "/healthz", "/readyz", "/metrics", "/docs"):
-            assert httpx.get(service.url + open_to_all).status_code == 200
+        for path in ("/", "/healthz", "/readyz", "/metrics", "/docs"):
+            assert httpx.get(service.url + path).status_code == 200
         assert "security" in service.client.get("/docs/openapi.json").json()["paths"]["/v1/info"]["get"]
 
 
-def test_accidents_are_not_shown(folder, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_internal_errors_show_no_details(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with here(folder) as service:
-        monkeypatch.setattr(service.front.admission, "enter", None)
-        assert refused(service.client.get("/v1/items"), 500) == "The service failed here; the operator's log says more."
-        refused(service.client.post("/v1/recommend", json={"history": []}), 500)
+        monkeypatch.setattr(service.queue, "add", None)
+        assert (
+            error_message(service.client.get("/v1/items"), 500)
+            == "The service failed here; the operator's log has the details."
+        )
+        error_message(service.client.post("/v1/recommend", json={"history": []}), 500)
         assert service.client.get("/healthz").status_code == 200
 
 
 def test_pages_of_other_sites_are_refused(service: Here) -> None:
     for origin in ("http://elsewhere.example", "null", "http://[", f"http://127.0.0.1:{service.port + 1}"):
-        refused(service.client.post("/admin/reload", headers={"Origin": origin}), 403)
+        error_message(service.client.post("/admin/reload", headers={"Origin": origin}), 403)
     own = service.client.post("/v1/recommend", json={"history": [], "k": 1}, headers={"Origin": service.url})
     assert own.status_code == 200

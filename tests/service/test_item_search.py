@@ -1,4 +1,4 @@
-"""Search by words: what a loop over all items finds, and no other."""
+"""Item search finds exactly what a loop over all items finds."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.model.attributes import Strings
-from setwise.service.item_search import Lines, Shelf
+from setwise.service.item_search import ItemSearch, TextBlock
 from worlds import random_catalog
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
@@ -17,64 +17,63 @@ FEW_LETTERS = st.text("abAß İ\n", max_size=5)
 
 @settings(max_examples=200)
 @given(st.lists(TEXT | FEW_LETTERS, min_size=1, max_size=8), TEXT | FEW_LETTERS)
-def test_lines_find_what_a_loop_finds(texts: list[str], word: str) -> None:
+def test_a_text_block_finds_what_a_loop_finds(texts: list[str], word: str) -> None:
     word = "".join(word.split()) or "a"
-    lines = Lines(Strings.pack(texts))
+    lines = TextBlock(Strings.pack(texts))
     plain = [text.replace("\n", " ").casefold() for text in texts]
-    assert lines.having(word).tolist() == [word.casefold() in text for text in plain]
-    assert lines.having(word, at_start=True).tolist() == [text.startswith(word.casefold()) for text in plain]
+    assert lines.contains(word).tolist() == [word.casefold() in text for text in plain]
+    assert lines.contains(word, at_start=True).tolist() == [text.startswith(word.casefold()) for text in plain]
 
 
-def shelf(**columns: list) -> Shelf:
+def search(**columns: list) -> ItemSearch:
     n = len(next(iter(columns.values())))
     ids = columns.pop("ids", None)
-    return Shelf(random_catalog(0, n=n, ids=ids, attributes=columns)[0])
+    return ItemSearch(random_catalog(0, n=n, ids=ids, attributes=columns)[0])
 
 
-def test_words_in_any_order_titles_that_begin_first() -> None:
-    found = shelf(
+def test_words_in_any_order_and_matching_titles_first() -> None:
+    found = search(
         title=["The Blue River", "River of blue", "Red river", "Blue", None],
         artist=["Ada", "Bruno", "Blue Band", "Carla", "River"],
         year=[1.0, 2.0, float("nan"), 3.0, 4.0],
         ids=["a", "b", "c", "d", "river-blue"],
     )
-    rows, total = found.search("river BLUE", 10)
+    rows, total = found.find("river BLUE", 10)
     assert set(rows.tolist()) == {0, 1, 2, 4}
     assert total == 4
-    assert found.search("blue", 1)[0].tolist() == [3], "the title that begins with it"
-    assert found.search("blue", 1)[1] == 5
-    assert found.search("ada", 5)[0].tolist() == [0]
-    assert found.search("   ", 2)[0].tolist() == [0, 1]
-    assert found.search("green", 5)[1] == 0
+    assert found.find("blue", 1)[0].tolist() == [3], "the title that begins with the word"
+    assert found.find("blue", 1)[1] == 5
+    assert found.find("ada", 5)[0].tolist() == [0]
+    assert found.find("   ", 2)[0].tolist() == [0, 1]
+    assert found.find("green", 5)[1] == 0
     assert found.attributes(4) == {"title": None, "artist": "River", "year": 4.0}
     assert found.attributes(2)["year"] is None
     assert found.title == "title"
     assert found.group == "artist"
 
 
-def test_without_titles_every_text_is_searched() -> None:
-    found = shelf(genre=["jazz", "folk", "jazz", "folk"], note=["w", "x", "y", "z"], ids=[10, 20, 30, 40])
+def test_without_titles_every_text_attribute_is_searched() -> None:
+    found = search(genre=["jazz", "folk", "jazz", "folk"], note=["w", "x", "y", "z"], ids=[10, 20, 30, 40])
     assert found.title is None
-    assert found.group == "genre", "the text with the fewest values; notes tell everybody apart"
-    assert found.search("jazz", 5)[0].tolist() == [0, 2]
-    assert found.search("20", 5)[0].tolist() == [1]
-    assert found.search("jazz y", 5)[0].tolist() == [2]
+    assert found.group == "genre", "the text with the fewest values; every note is different"
+    assert found.find("jazz", 5)[0].tolist() == [0, 2]
+    assert found.find("20", 5)[0].tolist() == [1]
+    assert found.find("jazz y", 5)[0].tolist() == [2]
     assert [column.values for column in found.columns()] == [["folk", "jazz"], ["w", "x", "y", "z"]]
 
 
 def test_many_values_are_not_listed() -> None:
-    found = shelf(name=[f"n{i}" for i in range(60)])
+    found = search(name=[f"n{i}" for i in range(60)])
     assert found.columns()[0].values is None
     assert found.title == "name"
     assert found.group is None
 
 
-def test_a_million_items_without_a_loop() -> None:
-    """No claim about time: a loop over so many would be felt."""
+def test_many_items() -> None:
     n = 200_000
     zeros = np.zeros((n, 1), np.float32)
     titles = [f"song {i % 1000} of {i}" for i in range(n)]
-    found = Shelf(sw.Catalog(zeros, zeros, zeros, attributes={"title": titles}))
-    rows, total = found.search("999 song 199", 10)
+    found = ItemSearch(sw.Catalog(zeros, zeros, zeros, attributes={"title": titles}))
+    rows, total = found.find("999 song 199", 10)
     assert total == sum("999" in title and "199" in title for title in titles)
     assert all("999" in titles[row] and "199" in titles[row] for row in rows)

@@ -1,109 +1,119 @@
-"""The queue by itself: who is let in, who computes with whom, who is told to go. The test is at the worker's end."""
+"""The task queue by itself. The tests are at the worker's end of the connections."""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 from multiprocessing.connection import Connection
 
+import msgspec
 import pytest
 
-from setwise.service.handlers import Find, One, Reply
-from setwise.service.http_errors import Refusal
+from setwise.service.handlers import Reply
+from setwise.service.http_errors import HttpError
 from setwise.service.metrics import Metrics
-from setwise.service.queue import Admission
-from setwise.service.schemas import Ask, Info
+from setwise.service.queue import TaskQueue
+from setwise.service.schemas import Info, ItemsRequest, RecommendRequest
 from setwise.service.settings import Settings
-from setwise.service.worker import ORDERS, said
-from setwise.service.worker_pool import Crew, Worker
+from setwise.service.worker import TASKS, encode_reply
+from setwise.service.worker_pool import Worker, WorkerPool
 
 INFO = Info("setwise", "v1", 3, 1, 1, False, [], None, None, [], {})
 
 
-class End:
-    """The other end of a worker's line: what was sent to it, and answers when the test says so."""
+class WorkerEnd:
+    """The worker's end of a connection: it receives tasks, and replies when the test says so."""
 
     def __init__(self, line: socket.socket) -> None:
-        self._line = Connection(line.detach())
-        self.orders: list[str] = []
+        self.line = Connection(line.detach())
+        self.received: list[str] = []
 
-    async def takes(self) -> list[str]:
-        """The names of the orders of the next group."""
-        group = ORDERS.decode(await asyncio.to_thread(self._line.recv_bytes))
-        names = [order.task.query if isinstance(order.task, Find) else order.task.ask.history[0] for order in group]
-        assert all(order.waited_ms() >= 0 and order.left_ms() <= 5000 for order in group)
-        self.orders += names
+    async def receive(self) -> list[str]:
+        """The names of the next group of tasks; pings are acknowledged."""
+        message = b""
+        while not message:
+            message = await asyncio.to_thread(self.line.recv_bytes)
+            self.line.send_bytes(b"")
+        tasks = TASKS.decode(message)
+        assert all(task.elapsed_ms() >= 0 and task.left_ms() <= 5000 for task in tasks)
+        contents = [msgspec.json.decode(task.request) for task in tasks]
+        names = [content["history"][0] if "history" in content else content["q"] for content in contents]
+        self.received += names
         return names
 
-    def answers(self, *names: str) -> None:
+    def reply(self, *names: str) -> None:
         for name in names:
-            self._line.send_bytes(said(Reply(name.encode(), [({"total": 1.0}, 0.25)])))
+            self.line.send_bytes(encode_reply(Reply(name.encode(), [({"total": 1.0}, 0.25)])))
 
-    async def works(self) -> None:
-        """Take and answer, for ever."""
-        while True:
-            self.answers(*await self.takes())
+    async def reply_to_all(self) -> None:
+        with contextlib.suppress(EOFError, OSError):
+            while True:
+                self.reply(*await self.receive())
 
-    def hangs_up(self) -> None:
-        self._line.close()
+    def close(self) -> None:
+        self.line.close()
 
-    async def hears_the_end(self) -> bool:
+    async def is_closed(self) -> bool:
         try:
-            await asyncio.to_thread(self._line.recv_bytes)
-        except EOFError:
+            while not await asyncio.to_thread(self.line.recv_bytes):
+                pass
+        except (EOFError, OSError):
             return True
         return False
 
 
-class Office:
-    """A queue and the ends of its workers' lines."""
+class Fixture:
+    """A queue, and the ends of its workers' connections."""
 
     def __init__(self, **limits: int) -> None:
-        self.settings = Settings(**{"workers": 1, "queue": 4, "deadline_ms": 5000, "micro_batch": 3} | limits)
+        patient = {"workers": 1, "queue": 4, "deadline_ms": 5000, "micro_batch": 3, "heartbeat_ms": 30_000}
+        self.settings = Settings(**patient | limits)
         self.metrics, self.short = Metrics(), 0
 
-    async def open(self) -> Office:
-        crew, self.ends = await self.crew()
-        self.queue = Admission(self.settings, self.metrics, crew, self.miss)
+    async def start(self) -> Fixture:
+        pool, self.ends = await self.pool()
+        self.queue = TaskQueue(self.settings, self.metrics, pool, self.count_short)
         return self
 
-    def miss(self) -> None:
+    def count_short(self) -> None:
         self.short += 1
 
-    async def crew(self) -> tuple[Crew, list[End]]:
+    async def pool(self) -> tuple[WorkerPool, list[WorkerEnd]]:
         workers, ends = [], []
-        for _ in range(self.settings.crew):
+        for _ in range(self.settings.worker_count):
             ours, theirs = socket.socketpair()
-            workers.append(Worker(self.metrics))
-            workers[-1]._ready.set_result(None)
+            workers.append(Worker(self.settings, self.metrics))
+            workers[-1].opened.set_result(None)
             await workers[-1].connect(ours)
-            ends.append(End(theirs))
-        return Crew(INFO, workers), ends
+            ends.append(WorkerEnd(theirs))
+        return WorkerPool(INFO, workers), ends
 
-    def asks(self, name: str) -> asyncio.Future[bytes]:
-        """Somebody asks: those of one first letter are of one kind."""
-        return asyncio.ensure_future(self.queue.submit(One(Ask(history=[name], k=ord(name[0])))))
+    def recommend(self, name: str) -> asyncio.Future[bytes]:
+        """A request for a slate; those with one first letter differ only in the user."""
+        task = self.queue.add("recommend", RecommendRequest(history=[name], k=ord(name[0])))
+        return asyncio.ensure_future(task.body())
 
-    def looks(self, name: str) -> asyncio.Future[bytes]:
-        """Somebody looks for items, alone."""
-        return asyncio.ensure_future(self.queue.submit(Find(name, 1, None)))
+    def items(self, name: str) -> asyncio.Future[bytes]:
+        """A search, which is always computed alone."""
+        return asyncio.ensure_future(self.queue.add("items", ItemsRequest(name)).body())
 
 
 def scenario(**limits: int):
-    """Run a test in an event loop, in an office with these limits."""
+    """Run a test in an event loop, with a queue of these settings."""
 
     def decorate(play):
-        async def played() -> None:
-            office = await Office(**limits).open()
+        async def run() -> None:
+            fixture = await Fixture(**limits).start()
             try:
-                await play(office)
+                await play(fixture)
             finally:
-                for worker in office.queue.crew.workers:
-                    worker.dismiss()  # whoever still listens at an end hears it
+                for worker in fixture.queue.pool.workers:
+                    worker.close()
                 await asyncio.sleep(0.01)
 
         def test() -> None:
-            asyncio.run(asyncio.wait_for(played(), 30))
+            asyncio.run(asyncio.wait_for(run(), 30))
 
         test.__name__, test.__doc__ = play.__name__, play.__doc__
         return test
@@ -112,196 +122,281 @@ def scenario(**limits: int):
 
 
 @scenario()
-async def test_company_is_computed_together_and_nobody_waits_for_it(office: Office) -> None:
-    (end,) = office.ends
-    first = office.asks("a first")
-    assert await end.takes() == ["a first"]
-    rest = [office.asks(name) for name in ("a0", "b1", "a2", "a3")]
-    await asyncio.sleep(0)
-    end.answers("a first")
+async def test_tasks_of_a_group_are_computed_together_and_none_waits_for_others(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    first = fixture.recommend("a first")
+    assert await end.receive() == ["a first"]
+    rest = [fixture.recommend(name) for name in ("a0", "b1", "a2", "a3")]
+    end.reply("a first")
     assert await first == b"a first"
-    assert await end.takes() == ["a0", "a2", "a3"]
-    end.answers("a0", "a2", "a3")
-    assert await end.takes() == ["b1"]
-    end.answers("b1")
+    assert await end.receive() == ["a0", "a2", "a3"]
+    end.reply("a0", "a2", "a3")
+    assert await end.receive() == ["b1"]
+    end.reply("b1")
     assert await asyncio.gather(*rest) == [b"a0", b"b1", b"a2", b"a3"]
-    text = office.metrics.text()
+    text = fixture.metrics.text()
     assert b"setwise_micro_batch_sum 5.0" in text
     assert b"setwise_gap_sum 1.25" in text
 
 
 @scenario(workers=2)
-async def test_several_processes_share_what_waits(office: Office) -> None:
-    busy = [office.looks(f"busy{number}") for number in range(2)]
-    taken = [await end.takes() for end in office.ends]
-    rest = [office.asks(f"a{number}") for number in range(4)]
-    await asyncio.sleep(0)
-    office.ends[0].answers(*taken[0])
-    assert await office.ends[0].takes() == ["a0", "a1"], "two of four: half for each"
-    office.ends[1].answers(*taken[1])
-    assert await office.ends[1].takes() == ["a2"], "one of two"
-    office.ends[0].answers("a0", "a1")
-    office.ends[1].answers("a2")
-    working = [asyncio.ensure_future(end.works()) for end in office.ends]
+async def test_several_workers_share_the_queue(fixture: Fixture) -> None:
+    busy = [fixture.items(f"busy{number}") for number in range(2)]
+    received = [await end.receive() for end in fixture.ends]
+    rest = [fixture.recommend(f"a{number}") for number in range(4)]
+    fixture.ends[0].reply(*received[0])
+    assert await fixture.ends[0].receive() == ["a0", "a1"], "half of four"
+    fixture.ends[1].reply(*received[1])
+    assert await fixture.ends[1].receive() == ["a2"], "half of two"
+    fixture.ends[0].reply("a0", "a1")
+    fixture.ends[1].reply("a2")
+    working = [asyncio.ensure_future(end.reply_to_all()) for end in fixture.ends]
     await asyncio.gather(*busy, *rest)
     for one in working:
         one.cancel()
 
 
 @scenario(queue=2)
-async def test_a_full_queue_turns_away_at_once(office: Office) -> None:
-    (end,) = office.ends
-    accepted = [office.looks("one")]
-    await end.takes()
-    accepted += [office.looks("two") for _ in range(2)]
-    await asyncio.sleep(0)
-    assert office.queue.waiting == 2
-    with pytest.raises(Refusal) as refusal:
-        await office.looks("three")
-    assert refusal.value.status == 503
-    assert int(refusal.value.headers["Retry-After"]) >= 1
-    assert str(refusal.value).startswith("The service is busy; try again in 1 second")
-    end.answers("one")
+async def test_a_full_queue_sheds_at_once(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    accepted = [fixture.items("one")]
+    await end.receive()
+    accepted += [fixture.items("two") for _ in range(2)]
+    assert len(fixture.queue) == 2
+    with pytest.raises(HttpError) as error:
+        fixture.items("three")
+    assert error.value.status == 503
+    assert int(error.value.headers["Retry-After"]) >= 1
+    assert str(error.value).startswith("The service is busy; try again in 1 second")
+    end.reply("one")
     for _ in range(2):
-        end.answers(*await end.takes())
+        end.reply(*await end.receive())
     assert await asyncio.gather(*accepted) == [b"one", b"two", b"two"]
-    assert b'setwise_sheds_total{why="queue"} 1.0' in office.metrics.text()
+    assert b'setwise_sheds_total{why="queue"} 1.0' in fixture.metrics.text()
 
 
 @scenario(deadline_ms=50)
-async def test_a_deadline_that_passes_in_the_queue(office: Office) -> None:
-    (end,) = office.ends
-    taken = office.looks("taken")
-    await end.takes()
-    with pytest.raises(Refusal) as refusal:
-        await office.looks("late")
-    assert refusal.value.status == 504
-    assert office.queue.waiting == 0
+async def test_a_deadline_that_passes_in_the_queue(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    computed = fixture.items("computed")
+    await end.receive()
+    with pytest.raises(HttpError) as error:
+        await fixture.items("queued")
+    assert error.value.status == 504
+    assert len(fixture.queue) == 0
     await asyncio.sleep(0.1)
-    end.answers("taken")
-    assert await taken == b"taken", "what is being computed is answered, late or not"
-    assert end.orders == ["taken"], "what nobody waits for any more is not computed"
-    assert b'setwise_sheds_total{why="deadline"} 1.0' in office.metrics.text()
+    end.reply("computed")
+    assert await computed == b"computed", "a task that is being computed is answered, even late"
+    assert end.received == ["computed"], "a task past its deadline is not computed"
+    assert b'setwise_sheds_total{why="deadline"} 1.0' in fixture.metrics.text()
 
 
 @scenario(deadline_ms=60)
-async def test_deadlines_one_after_the_other(office: Office) -> None:
-    (end,) = office.ends
-    taken = office.looks("taken")
-    await end.takes()
-    late = [office.looks("first")]
+async def test_deadlines_one_after_the_other(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    computed = fixture.items("computed")
+    await end.receive()
+    queued = [fixture.items("first")]
     await asyncio.sleep(0.03)
-    late.append(office.looks("second"))
-    refusals = await asyncio.gather(*late, return_exceptions=True)
-    assert [refusal.status for refusal in refusals] == [504, 504]
-    assert office.queue.waiting == 0
-    end.answers("taken")
-    assert await taken == b"taken"
-    assert b'setwise_sheds_total{why="deadline"} 2.0' in office.metrics.text()
+    queued.append(fixture.items("second"))
+    errors = await asyncio.gather(*queued, return_exceptions=True)
+    assert [error.status for error in errors] == [504, 504]
+    assert len(fixture.queue) == 0
+    end.reply("computed")
+    assert await computed == b"computed"
+    assert b'setwise_sheds_total{why="deadline"} 2.0' in fixture.metrics.text()
 
 
 @scenario()
-async def test_one_who_has_gone_is_not_told(office: Office) -> None:
-    (end,) = office.ends
-    gone = office.looks("gone")
-    await end.takes()
-    gone.cancel()
-    there = office.looks("here")
-    end.answers("gone")
-    end.answers(*await end.takes())
-    assert await there == b"here"
+async def test_a_client_that_disconnects(fixture: Fixture) -> None:
+    """Its task leaves the queue; if it is being computed, its outcome is dropped."""
+    (end,) = fixture.ends
+    computed = fixture.queue.add("items", ItemsRequest("computed"))
+    await end.receive()
+    queued = fixture.queue.add("items", ItemsRequest("queued"))
+    fixture.queue.abandon(computed)
+    fixture.queue.abandon(queued)
+    assert len(fixture.queue) == 0
+    after = fixture.items("after")
+    end.reply("computed")
+    end.reply(*await end.receive())
+    assert await after == b"after"
+    assert end.received == ["computed", "after"]
 
 
 @scenario()
-async def test_a_refusal_comes_back_as_it_was(office: Office) -> None:
-    (end,) = office.ends
-    asked = office.looks("nothing")
-    await end.takes()
-    end._line.send_bytes(said(Reply(Refusal(422, "invalid", "No.", {"X": "y"}))))
-    with pytest.raises(Refusal, match="No") as refusal:
-        await asked
-    assert (refusal.value.status, refusal.value.code, refusal.value.headers) == (422, "invalid", {"X": "y"})
+async def test_an_error_of_a_worker_is_passed_on(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    request = fixture.items("nothing")
+    await end.receive()
+    end.line.send_bytes(encode_reply(Reply(HttpError(422, "invalid", "No.", {"X": "y"}))))
+    with pytest.raises(HttpError, match="No") as error:
+        await request
+    assert (error.value.status, error.value.code, error.value.headers) == (422, "invalid", {"X": "y"})
 
 
 @scenario()
-async def test_messages_in_pieces_and_several_at_once(office: Office) -> None:
-    (end,) = office.ends
-    asked = [office.asks(f"a{number}") for number in range(4)]
-    await end.takes()
-    end.answers("a0")
-    assert await end.takes() == ["a1", "a2", "a3"]
-    messages = [said(Reply(b"a1")), b"", said(Reply(b"a2")), b"", b"", said(Reply(b"a3"))]  # empty ones say: soon
+async def test_messages_in_pieces_and_several_at_once(fixture: Fixture) -> None:
+    (end,) = fixture.ends
+    requests = [fixture.recommend(f"a{number}") for number in range(4)]
+    await end.receive()
+    end.reply("a0")
+    assert await end.receive() == ["a1", "a2", "a3"]
+    messages = [encode_reply(Reply(b"a1")), b"", encode_reply(Reply(b"a2")), b"", b"", encode_reply(Reply(b"a3"))]
     raw = b"".join(len(message).to_bytes(4, "big") + message for message in messages)
-    worker = office.queue.crew.workers[0]
+    worker = fixture.queue.pool.workers[0]
     for at in range(0, len(raw), 5):
         worker.data_received(raw[at : at + 5])
-    assert await asyncio.gather(*asked) == [b"a0", b"a1", b"a2", b"a3"]
+    assert await asyncio.gather(*requests) == [b"a0", b"a1", b"a2", b"a3"]
 
 
 @scenario(workers=2)
-async def test_another_crew_takes_over(office: Office) -> None:
-    """Who is free goes at once, who computes when that is done; what waits is the new crew's."""
-    busy = office.looks("busy")
-    old = {"busy": office.ends[1], "free": office.ends[0]}  # the last of a crew is first
-    assert await old["busy"].takes() == ["busy"]
-    crew, ends = await office.crew()
-    office.queue.replace(crew)
-    assert await old["free"].hears_the_end()
-    after = office.looks("after")
-    assert await ends[1].takes() == ["after"]
-    ends[1].answers("after")
+async def test_another_pool_takes_over(fixture: Fixture) -> None:
+    """Idle workers end at once, busy ones after their tasks; the queue belongs to the new pool."""
+    busy = fixture.items("busy")
+    old_busy, old_idle = fixture.ends[1], fixture.ends[0]  # the last worker of a pool is used first
+    assert await old_busy.receive() == ["busy"]
+    pool, ends = await fixture.pool()
+    fixture.queue.replace(pool)
+    assert await old_idle.is_closed()
+    after = fixture.items("after")
+    assert await ends[1].receive() == ["after"]
+    ends[1].reply("after")
     assert await after == b"after"
-    old["busy"].answers("busy")
+    old_busy.reply("busy")
     assert await busy == b"busy"
-    assert await old["busy"].hears_the_end()
-    assert office.short == 0
+    assert await old_busy.is_closed()
+    assert fixture.short == 0
+
+
+# --- workers that end or hang ---
 
 
 @scenario(workers=2)
-async def test_a_worker_that_dies(office: Office) -> None:
-    """What it had is an accident; what waits, and who comes, is the others'."""
-    first, second = office.looks("first"), office.looks("second")
-    assert await office.ends[1].takes() == ["first"]
-    await office.ends[0].takes()
-    waits = office.looks("waits")
-    office.ends[1].hangs_up()
-    with pytest.raises(Refusal, match="The service failed here") as refusal:
-        await first
-    assert refusal.value.status == 500
-    assert office.short == 1
-    assert len(office.queue.crew.workers) == 1
-    office.ends[0].answers("second")
-    office.ends[0].answers(*await office.ends[0].takes())
-    assert [await second, await waits] == [b"second", b"waits"]
-
-
-@scenario(workers=2)
-async def test_a_worker_that_dies_at_rest(office: Office) -> None:
-    office.ends[1].hangs_up()
-    while office.short < 1:
+async def test_tasks_of_a_worker_that_ends_are_retried_once(fixture: Fixture) -> None:
+    first, second = fixture.items("first"), fixture.items("second")
+    assert await fixture.ends[1].receive() == ["first"]
+    assert await fixture.ends[0].receive() == ["second"]
+    queued = fixture.items("queued")
+    fixture.ends[1].close()
+    while fixture.short < 1:
         await asyncio.sleep(0.001)
-    asked = office.looks("one")
-    office.ends[0].answers(*await office.ends[0].takes())
-    assert await asked == b"one"
+    assert len(fixture.queue.pool.workers) == 1
+    fixture.ends[0].reply("second")
+    assert await second == b"second"
+    assert await fixture.ends[0].receive() == ["first"], "the retried task is the oldest"
+    fixture.ends[0].close()
+    with pytest.raises(HttpError, match="The worker that computed this request failed") as error:
+        await first
+    assert error.value.status == 503
+    assert error.value.headers["Retry-After"] == "1"
+    pool, ends = await fixture.pool()
+    fixture.queue.replace(pool)
+    ends[1].reply(*await ends[1].receive())
+    assert await queued == b"queued"
+    assert b'setwise_workers_lost_total{why="ended"} 2.0' in fixture.metrics.text()
+
+
+@scenario(workers=2, micro_batch=4)
+async def test_a_retried_task_is_computed_alone(fixture: Fixture) -> None:
+    """A request that ends its worker must not take its group with it twice."""
+    busy = [fixture.items("busy0"), fixture.items("busy1")]
+    names = [await end.receive() for end in fixture.ends]
+    rest = [fixture.recommend(f"a{number}") for number in range(4)]
+    fixture.ends[0].reply(*names[0])
+    assert await fixture.ends[0].receive() == ["a0", "a1"]
+    fixture.ends[0].close()
+    while fixture.short < 1:
+        await asyncio.sleep(0.001)
+    fixture.ends[1].reply(*names[1])
+    for name in ("a0", "a1"):
+        assert await fixture.ends[1].receive() == [name]
+        fixture.ends[1].reply(name)
+    working = asyncio.ensure_future(fixture.ends[1].reply_to_all())
+    await asyncio.gather(*busy, *rest)
+    working.cancel()
 
 
 @scenario(workers=2)
-async def test_one_of_the_old_crew_that_dies_is_not_missed(office: Office) -> None:
-    busy = office.looks("busy")
-    await office.ends[1].takes()
-    crew, _ = await office.crew()
-    office.queue.replace(crew)
-    office.ends[1].hangs_up()
-    with pytest.raises(Refusal, match="The service failed here"):
-        await busy
-    assert office.short == 0
+async def test_an_idle_worker_that_ends(fixture: Fixture) -> None:
+    fixture.ends[1].close()
+    while fixture.short < 1:
+        await asyncio.sleep(0.001)
+    request = fixture.items("one")
+    fixture.ends[0].reply(*await fixture.ends[0].receive())
+    assert await request == b"one"
+
+
+@scenario(workers=2)
+async def test_a_busy_worker_of_an_old_pool_that_ends(fixture: Fixture) -> None:
+    """Its task is retried by the new pool, and the new pool is complete."""
+    busy = fixture.items("busy")
+    await fixture.ends[1].receive()
+    pool, ends = await fixture.pool()
+    fixture.queue.replace(pool)
+    fixture.ends[1].close()
+    ends[1].reply(*await ends[1].receive())
+    assert await busy == b"busy"
+    assert fixture.short == 0
+
+
+@scenario(workers=2, heartbeat_ms=200)
+async def test_a_task_that_is_not_acknowledged_is_retried(fixture: Fixture) -> None:
+    request = fixture.items("one")
+    assert b"one" in await asyncio.to_thread(fixture.ends[1].line.recv_bytes)
+    working = asyncio.ensure_future(fixture.ends[0].reply_to_all())
+    assert await request == b"one"
+    assert fixture.short == 1
+    assert len(fixture.queue.pool.workers) == 1
+    assert b'setwise_workers_lost_total{why="hung"} 1.0' in fixture.metrics.text()
+    working.cancel()
+
+
+@scenario(heartbeat_ms=100)
+async def test_an_idle_worker_that_does_not_acknowledge_is_replaced(fixture: Fixture) -> None:
+    while fixture.short < 1:
+        await asyncio.sleep(0.01)
+    assert fixture.queue.pool.workers == []
+    assert await fixture.ends[0].is_closed()
+
+
+@scenario(heartbeat_ms=50)
+async def test_an_idle_worker_that_acknowledges_is_kept(fixture: Fixture) -> None:
+    working = asyncio.ensure_future(fixture.ends[0].reply_to_all())
+    await asyncio.sleep(0.5)
+    assert await fixture.items("one") == b"one"
+    assert fixture.short == 0
+    working.cancel()
+
+
+@scenario(deadline_ms=50, grace_ms=50)
+async def test_a_task_without_end(fixture: Fixture) -> None:
+    """The worker has acknowledged the task and does not finish it: it is killed after the grace time."""
+    request = fixture.items("endless")
+    await fixture.ends[0].receive()
+    with pytest.raises(HttpError) as error:
+        await request
+    assert error.value.status == 504
+    assert fixture.short == 1
+    assert b'setwise_workers_lost_total{why="deadline"} 1.0' in fixture.metrics.text()
 
 
 @scenario()
-async def test_a_worker_dismissed_before_its_line_is_open(office: Office) -> None:
-    """One of a crew is unfit while another still starts: nobody may be left behind."""
+async def test_the_end_of_the_service(fixture: Fixture) -> None:
+    """At the end of the drain time, tasks in the queue and at workers are answered 503."""
+    requests = [fixture.items("computed")]
+    await fixture.ends[0].receive()
+    requests.append(fixture.items("queued"))
+    fixture.queue.fail_all()
+    errors = await asyncio.gather(*requests, return_exceptions=True)
+    assert [(error.status, error.code) for error in errors] == [(503, "shutting_down")] * 2
+
+
+@scenario()
+async def test_a_worker_that_is_closed_before_its_connection_is_open(fixture: Fixture) -> None:
+    """Another worker of the pool could not open the artifact while this one was starting."""
     ours, theirs = socket.socketpair()
-    worker = Worker(office.metrics)
-    worker.dismiss()
+    worker = Worker(fixture.settings, fixture.metrics)
+    worker.close()
     await worker.connect(ours)
-    assert await End(theirs).hears_the_end()
+    assert await WorkerEnd(theirs).is_closed()

@@ -1,4 +1,4 @@
-"""Another artifact takes the place of the served one while people ask; bad ones do not. And the end, under load."""
+"""Reload under load, damaged artifacts, and SIGTERM under load."""
 
 from __future__ import annotations
 
@@ -13,29 +13,31 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from services import Here, Running, here, post, refused, running, world_recommender
+from services import Here, Running, error_message, here, post, running, world_recommender
 
 import setwise as sw
-from setwise.service.artifact import Served
+from setwise.service.handlers import ServedArtifact
 from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
-from setwise.service.worker_pool import Crew
+from setwise.service.worker_pool import WorkerPool
 
 HISTORY = ["song-1", "song-40"]
+KEY = "a-long-and-random-key"
 
 
 class Load:
-    """People who keep asking, until told to stop; everything they got, and every failure to get anything."""
+    """Clients that send requests until they are stopped: all responses, and all transport errors."""
 
-    def __init__(self, service: Here | Running, people: int) -> None:
-        self._url, self._enough = service.url, threading.Event()
+    def __init__(self, service: Here | Running, clients: int, key: str | None = None) -> None:
+        self._url, self._stop = service.url, threading.Event()
+        self._headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.answers: list[httpx.Response] = []
         self.failures: list[Exception] = []
-        self._people = [threading.Thread(target=self._ask, args=(number,)) for number in range(people)]
+        self._clients = [threading.Thread(target=self._send, args=(number,)) for number in range(clients)]
 
-    def _ask(self, number: int) -> None:
-        with httpx.Client(base_url=self._url, timeout=30) as client:
-            while not self._enough.is_set():
+    def _send(self, number: int) -> None:
+        with httpx.Client(base_url=self._url, headers=self._headers, timeout=30) as client:
+            while not self._stop.is_set():
                 body = {"history": HISTORY, "k": 2 + number % 3, "budget_ms": 20}
                 try:
                     self.answers.append(client.post("/v1/recommend", json=body))
@@ -44,21 +46,21 @@ class Load:
                     return
 
     def __enter__(self) -> Load:
-        for person in self._people:
-            person.start()
+        for client in self._clients:
+            client.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._enough.set()
-        for person in self._people:
-            person.join()
+        self._stop.set()
+        for client in self._clients:
+            client.join()
 
 
 def test_reloads_under_load(tmp_path: Path, count) -> None:
-    """Two worlds in turn: every answer is right in the world that its version names."""
+    """Two worlds by turns: every response is right for the world that its version names."""
     worlds = [world_recommender(n=200, seed=seed) for seed in (0, 1)]
     worlds[0].save(tmp_path / "world")
-    with here(tmp_path / "world") as service, Load(service, people=4) as load:
+    with here(tmp_path / "world", key=KEY) as service, Load(service, 4, KEY) as load:
         owner = {service.client.get("/v1/info").json()["version"]: worlds[0]}
         for number in range(1, count(50) + 1):
             worlds[number % 2].save(tmp_path / "world")
@@ -82,7 +84,7 @@ def test_reloads_under_load(tmp_path: Path, count) -> None:
 
 
 def damage(folder: Path, rng: random.Random, number: int) -> None:
-    """One of several ways to spoil the files in place, as a careless copy does."""
+    """One of several ways to damage the files in place."""
     data, manifest = next(folder.glob("arrays-*.safetensors")), folder / "manifest.json"
     victim = (data, manifest)[number % 2]
     content = bytearray(victim.read_bytes())
@@ -101,14 +103,14 @@ def damage(folder: Path, rng: random.Random, number: int) -> None:
 
 
 def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) -> None:
-    """Spoilt in place, under the service's hands: it has a copy, so not even a cut file reaches it."""
+    """The service has a copy, so that even a truncated file does not affect it."""
     recommender, folder, rng = world_recommender(n=200), tmp_path / "world", random.Random(0)
     recommender.save(folder)
-    with running(folder) as service:
+    with running(folder, key=KEY) as service:
         first = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
         for number in range(20):
             damage(folder, rng, number)
-            sentence = refused(service.client.post("/admin/reload"), 422)
+            sentence = error_message(service.client.post("/admin/reload"), 422)
             assert sentence.endswith("; the old one is still served.")
             again = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
             assert again["version"] == first["version"]
@@ -118,45 +120,45 @@ def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) ->
             recommender.save(folder)
         assert service.client.post("/admin/reload").json() == {"version": first["version"], "before": first["version"]}
         assert service.end() == 0
-    refusals = [line for line in service.logs if line.get("event") == "reload refused"]
-    assert len(refusals) == 20
+    refused = [line for line in service.logs if line.get("event") == "reload refused"]
+    assert len(refused) == 20
     assert not any("song-" in str(line) for line in service.logs), "no user's data in the logs"
 
 
-def test_other_kinds_are_refused(tmp_path: Path) -> None:
+def test_other_kinds_are_error_message(tmp_path: Path) -> None:
     recommender = world_recommender(n=50)
     recommender.save(tmp_path / "world")
-    with here(tmp_path / "world") as service:
+    with here(tmp_path / "world", key=KEY) as service:
         for entry in (tmp_path / "world").iterdir():
             entry.unlink()
-        assert "there is no manifest.json" in refused(service.client.post("/admin/reload"), 422)
+        assert "there is no manifest.json" in error_message(service.client.post("/admin/reload"), 422)
         recommender.index.catalog.save(tmp_path / "world")
-        assert "the kind is 'catalog'" in refused(service.client.post("/admin/reload"), 422)
+        assert "the kind is 'catalog'" in error_message(service.client.post("/admin/reload"), 422)
 
 
-def test_an_error_names_the_folder_of_the_operator(tmp_path: Path) -> None:
+def test_an_error_names_the_folder_and_not_the_copy(tmp_path: Path) -> None:
     catalog = sw.Catalog(np.eye(3), np.eye(3), np.eye(3))
     catalog.save(tmp_path / "only a catalogue")
-    with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as refusal:
-        asyncio.run(Crew.hired(tmp_path / "only a catalogue", Settings(workers=2), Metrics()))
-    assert "setwise-" not in str(refusal.value)
+    with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as error:
+        asyncio.run(WorkerPool.start(tmp_path / "only a catalogue", Settings(workers=2), Metrics()))
+    assert "setwise-" not in str(error.value)
 
 
-def test_one_reload_at_a_time(service: Here) -> None:
-    with ThreadPoolExecutor(2) as pool:
+def test_one_reload_at_a_time(folder: Path) -> None:
+    with here(folder, key=KEY) as service, ThreadPoolExecutor(2) as pool:
         responses = [*pool.map(lambda _: service.client.post("/admin/reload"), range(2))]
     late = min(responses, key=lambda response: response.is_success)
-    assert refused(late, 409) == "A reload is under way; wait for it to end."
+    assert error_message(late, 409) == "A reload is in progress; wait until it ends."
     assert sorted(response.status_code for response in responses) == [200, 409]
 
 
 def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The folder changes between manifest and data: the copy is of the new one; if that never ends, it is refused."""
-    from setwise.service import artifact as artifacts
+    """The folder changes between manifest and data: the copy is of the new artifact, or refused if it keeps changing."""
+    from setwise.service import artifact_copy
 
     recommenders = [world_recommender(n=n) for n in (50, 60)]
     recommenders[0].save(tmp_path / "world")
-    real, saves = artifacts._copy, []
+    real, saves = artifact_copy._copy_file, []
 
     def meddling(source: Path, target: Path) -> None:
         if late:
@@ -167,18 +169,18 @@ def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.Monk
         if not late:
             real(source, target)
 
-    monkeypatch.setattr(artifacts, "_copy", meddling)
+    monkeypatch.setattr(artifact_copy, "_copy_file", meddling)
     late, most = False, 1
-    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "first"), tmp_path / "first") == 60
+    assert _items(artifact_copy.copy_artifact(tmp_path / "world", tmp_path / "first"), tmp_path / "first") == 60
     late, most = True, 2
-    assert _items(artifacts.copied(tmp_path / "world", tmp_path / "second"), tmp_path / "second") == 50
+    assert _items(artifact_copy.copy_artifact(tmp_path / "world", tmp_path / "second"), tmp_path / "second") == 50
     most = 100
     with pytest.raises(sw.SetwiseError, match="kept changing"):
-        artifacts.copied(tmp_path / "world", tmp_path / "third")
+        artifact_copy.copy_artifact(tmp_path / "world", tmp_path / "third")
 
 
 def _items(version: str, artifact: Path) -> int:
-    served = Served.opened(artifact, version)
+    served = ServedArtifact.open(artifact, version)
     assert served.version == version
     return served.recommender.index.catalog.n_items
 
@@ -206,10 +208,10 @@ def _until(holds) -> None:
 
 
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
-    """As many answers arrive as the service says it has begun; who was not let in knows by a closed connection."""
+    """As many responses arrive as the service has logged; the other clients see a closed connection."""
     with running(folder, "--workers", "1", "--deadline-ms", "60000") as service:
         service.client.close()
-        with Load(service, people=16) as load:
+        with Load(service, 16) as load:
             while len(load.answers) < 40:
                 time.sleep(0.01)
             status = service.end()
@@ -217,4 +219,4 @@ def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     ended = next(line for line in service.logs if line["event"] == "ended")
     assert ended["answered"] == len(load.answers)
     assert np.unique([response.status_code for response in load.answers]).tolist() == [200]
-    assert len(load.failures) == 16, "everybody notices the end"
+    assert len(load.failures) == 16, "every client notices the end"

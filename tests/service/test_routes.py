@@ -1,21 +1,22 @@
-"""Every route over real HTTP, against what the library answers in this process."""
+"""Every route over real HTTP, compared with the library in this process."""
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 import time
 
+import msgspec
 import numpy as np
 import pytest
-from services import Here, here, post, refused
+from services import Here, error_message, here, post
 
 import setwise as sw
 from setwise.errors import MalformedFile, TooLarge
-from setwise.service.artifact import Served
-from setwise.service.handlers import Desk, One, Order
-from setwise.service.http_errors import Refusal, from_error
-from setwise.service.schemas import Ask
+from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
+from setwise.service.http_errors import HttpError, from_error
+from setwise.service.schemas import Range, RecommendRequest
 from setwise.service.settings import Settings
 from worlds import random_catalog
 
@@ -23,7 +24,7 @@ HISTORY = ["song-1", "song-40", "song-7"]
 
 
 def check(answer: dict, recommender: sw.Recommender, user: sw.User) -> np.ndarray:
-    """The answer is what it says, by the judge; its rows."""
+    """Compare a response with the reference objective; the rows of its items."""
     catalog = recommender.index.catalog
     rows = catalog.rows_of([item["id"] for item in answer["items"]])
     rewards = [item["reward"] for item in answer["items"]]
@@ -46,10 +47,10 @@ def test_a_history(service: Here, recommender: sw.Recommender) -> None:
     assert answer["upper_bound"] >= answer["value"]
     assert 0 <= answer["gap"] < 1e-6
     assert isinstance(answer["proven"], bool)
-    assert answer["version"] == service.front.admission.crew.info.version
+    assert answer["version"] == service.queue.pool.info.version
 
 
-def test_a_user_and_wishes(service: Here, recommender: sw.Recommender) -> None:
+def test_a_user_and_constraints(service: Here, recommender: sw.Recommender) -> None:
     user = recommender.recommend(history=HISTORY, k=1).user
     columns = recommender.index.catalog.attributes
     genres = ["folk", "jazz", "house", "soul"]
@@ -81,62 +82,66 @@ def test_rankers_without_a_certificate(service: Here, recommender: sw.Recommende
     assert answer["proven"] is False
 
 
-def test_a_batch_has_an_answer_a_request(service: Here, recommender: sw.Recommender) -> None:
-    asks = [{"history": [f"song-{i}"], "k": 3} for i in range(7)] + [{"history": ["song-1"], "k": 2}]
-    asks[2] = {"history": ["nobody"], "k": 3}
-    body = post(service, "/v1/recommend/batch", {"requests": asks})
-    assert len(body["answers"]) == len(asks)
+def test_a_batch_has_an_answer_for_each_request(service: Here, recommender: sw.Recommender) -> None:
+    requests = [{"history": [f"song-{i}"], "k": 3} for i in range(7)] + [{"history": ["song-1"], "k": 2}]
+    requests[2] = {"history": ["nobody"], "k": 3}
+    body = post(service, "/v1/recommend/batch", {"requests": requests})
+    assert len(body["answers"]) == len(requests)
     assert body["answers"][2]["error"]["code"] == "unknown_id"
-    for ask, answer in zip(asks, body["answers"], strict=True):
+    for request, answer in zip(requests, body["answers"], strict=True):
         if "error" not in answer:
-            check(answer, recommender, recommender.recommend(history=ask["history"], k=1).user)
-            assert len(answer["items"]) == ask["k"]
+            check(answer, recommender, recommender.recommend(history=request["history"], k=1).user)
+            assert len(answer["items"]) == request["k"]
             assert answer["version"] == body["version"]
 
 
-def test_an_answer_is_announced_when_only_words_are_missing(folder) -> None:
-    told: list[str] = []
-    desk = Desk(Served.opened(folder, "v"), Settings(), soon=lambda: told.append("soon"))
+def test_a_group_in_one_pass(folder, recommender: sw.Recommender) -> None:
+    """A worker answers each request of a group as it does alone; an invalid one fails alone."""
+    handlers = Handlers(ServedArtifact.open(folder, "v"), Settings())
     now = time.monotonic()
-    for history, heard in ((["song-1"], ["soon", "answer"]), (["nobody"], ["answer"])):
-        told.clear()
-        for _ in desk.replies([Order(One(Ask(history=history, k=2)), now, now + 30)]):
-            told.append("answer")
-        assert told == heard
-
-
-def test_company_in_one_pass(folder, recommender: sw.Recommender) -> None:
-    """A process that takes several requests answers each as alone; one that is refused is refused alone."""
-    desk = Desk(Served.opened(folder, "v"), Settings())
-    now = time.monotonic()
-    asks = [Ask(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
-    for spoilt in (None, 1):
-        if spoilt is not None:
-            asks[spoilt] = Ask(history=["nobody"], k=3, budget_ms=500)
-        replies = [*desk.replies([Order(One(ask), now, now + 30) for ask in asks])]
-        outcomes = [reply.outcome for reply in replies]
-        assert [len(reply.slates) for reply in replies] == [int(number != spoilt) for number in range(3)]
-        for number, (ask, outcome) in enumerate(zip(asks, outcomes, strict=True)):
-            if number == spoilt:
-                assert isinstance(outcome, Refusal)
-                assert outcome.code == "unknown_id"
+    requests = [RecommendRequest(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
+    for invalid in (None, 1):
+        if invalid is not None:
+            requests[invalid] = RecommendRequest(history=["unknown"], k=3, budget_ms=500)
+        raw = [msgspec.Raw(msgspec.json.encode(request)) for request in requests]
+        replies = [*handlers.replies([TaskMessage("recommend", one, now, now + 30) for one in raw])]
+        assert [len(reply.slates) for reply in replies] == [int(number != invalid) for number in range(3)]
+        for number, (request, reply) in enumerate(zip(requests, replies, strict=True)):
+            if number == invalid:
+                assert isinstance(reply.outcome, HttpError)
+                assert reply.outcome.code == "unknown_id"
             else:
-                slate = recommender.recommend(history=ask.history, k=3)
-                answer = json.loads(outcome)
+                slate = recommender.recommend(history=request.history, k=3)
+                answer = json.loads(reply.outcome)
                 check(answer, recommender, slate.user)
                 assert answer["value"] == pytest.approx(slate.value, rel=1e-6)
 
 
-def test_what_the_library_cannot_do_is_no_fault_of_the_request() -> None:
+def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
+    """A new field needs no line in the handlers."""
+    request = RecommendRequest(
+        history=["a"], k=3, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
+        at_most={"artist": 1}, budget_ms=5.0, ranker="knn", certify=False,
+    )  # fmt: skip
+    arguments = request.arguments()
+    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector"}
+    assert set(arguments) | {"user"} <= set(inspect.signature(sw.Recommender.recommend).parameters)
+    assert arguments["exclude"] == []
+    assert arguments["where"] == {"year": (1, None), "genre": "folk"}
+    assert RecommendRequest(history=[]).arguments() == {"history": []}
+    np.testing.assert_array_equal(RecommendRequest(vector=[1.0, 2.0]).arguments()["user"].heads, [[1.0, 2.0]])
+
+
+def test_statuses_of_library_errors() -> None:
     assert from_error(TooLarge("The instance is too large.")).status == 422
     assert from_error(MalformedFile("file", 1, "of its form")).status == 500
 
 
 def test_a_batch_keeps_its_deadline(folder) -> None:
-    """What the deadline leaves no time for is refused, by itself."""
-    with here(folder, deadline_ms=150, budget_ms=50, micro_batch=1) as service:
-        asks = [{"history": [f"song-{i}"], "k": 6} for i in range(256)]  # of more than a millisecond each
-        answers = post(service, "/v1/recommend/batch", {"requests": asks})["answers"]
+    """Requests for which no time is left get an error of their own."""
+    with here(folder, deadline_ms=1500, budget_ms=50, micro_batch=1, batch=2560) as service:
+        requests = [{"history": [f"song-{i}"], "k": 6} for i in [*range(256)] * 10]  # of a millisecond at least
+        answers = post(service, "/v1/recommend/batch", {"requests": requests})["answers"]
         codes = [answer.get("error", {}).get("code") for answer in answers]
         assert codes[0] is None
         assert codes[-1] == "deadline"
@@ -174,9 +179,11 @@ def test_items(service: Here, recommender: sw.Recommender) -> None:
     some = service.client.get("/v1/items", params={"ids": "song-5,unknown,song-3"}).json()
     assert [item["id"] for item in some["items"]] == ["song-5", "song-3"]
     assert some["items"][0]["attributes"]["title"] == catalog.attributes["title"][5]
-    for limit in ("0", "101", "x", "-1", "1e2", "9" * 5000):
-        assert "limit must be a whole number" in refused(service.client.get("/v1/items", params={"limit": limit}), 422)
-    assert "q must have at most" in refused(service.client.get("/v1/items", params={"q": "a" * 201}), 422)
+    for limit in ("0", "101", "x", "-1", "1e2", "", "007", "000000002999", "9" * 4300, "9" * 5000, "\u0663"):
+        assert "limit must be a whole number" in error_message(
+            service.client.get("/v1/items", params={"limit": limit}), 422
+        )
+    assert "q must be a text of at most" in error_message(service.client.get("/v1/items", params={"q": "a" * 201}), 422)
 
 
 def test_info(service: Here) -> None:
@@ -226,13 +233,13 @@ def test_the_page_and_its_headers(service: Here) -> None:
     assert again.content == b""
     assert service.client.get("/page/index.html").content == home.content
     for name in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py"):
-        refused(service.client.get(f"/page/{name}"), 404)
+        error_message(service.client.get(f"/page/{name}"), 404)
 
 
-def test_other_addresses_and_methods(service: Here) -> None:
-    refused(service.client.get("/nowhere"), 404)
-    refused(service.client.put("/v1/info"), 405)
-    refused(service.client.get("/v1/recommend"), 405)
+def test_other_paths_and_methods(service: Here) -> None:
+    error_message(service.client.get("/nowhere"), 404)
+    error_message(service.client.put("/v1/info"), 405)
+    error_message(service.client.get("/v1/recommend"), 405)
 
 
 def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
@@ -249,7 +256,7 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
         rows = [item["id"] for item in answer["items"]]
         assert not {0, 1} & set(rows)
         assert math.isclose(answer["value"], sw.set_value(catalog, user, rows), rel_tol=1e-9)
-        sentence = refused(service.client.post("/v1/recommend", json={"history": [1]}), 422)
+        sentence = error_message(service.client.post("/v1/recommend", json={"history": [1]}), 422)
         assert sentence.startswith("history must be left out, as this recommender has no encoder")
         explained = post(service, "/v1/explain", {"vector": user.heads[0].tolist(), "k": 2})
         assert explained["sink"] is None

@@ -1,4 +1,4 @@
-"""The processes that compute: what they say and do, how they end, and who takes their place."""
+"""Worker processes: what they report and compute, how they end or hang, and how they are replaced."""
 
 from __future__ import annotations
 
@@ -10,31 +10,34 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
-from services import Running, here, post, refused, running, world_recommender
+from services import Running, error_message, here, post, running, world_recommender
 
 from setwise.service import worker
-from setwise.service.handlers import Find, Many, One, Order, Reply, Why
-from setwise.service.http_errors import Refusal
-from setwise.service.schemas import Ask
+from setwise.service.handlers import Reply, TaskMessage
+from setwise.service.http_errors import HttpError
+from setwise.service.schemas import BatchRequest, ItemsRequest, RecommendRequest
 from setwise.service.settings import Settings
-from setwise.service.worker import Fit, Unfit
+from setwise.service.worker import NotOpened, Opened
 
-HEARD = msgspec.msgpack.Decoder(Reply | Fit | Unfit)
+MESSAGES = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
+KEY = "a-long-and-random-key"
 
 
 @contextlib.contextmanager
-def at_work(artifact: Path) -> Iterator[Connection]:
-    """The other end of the line of a worker in a thread of this process."""
+def working(artifact: Path) -> Iterator[Connection]:
+    """The parent's end of the connection to a worker in a thread of this process."""
     ours, theirs = (Connection(end.detach()) for end in socket.socketpair())
 
     def work() -> None:
         with contextlib.suppress(EOFError), theirs:
-            worker.serve(theirs, artifact, "version", Settings(awake_ms=1))
+            worker.serve_tasks(theirs, artifact, "version", Settings())
 
     thread = threading.Thread(target=work)
     thread.start()
@@ -46,79 +49,89 @@ def at_work(artifact: Path) -> Iterator[Connection]:
         gc.unfreeze()
 
 
-def heard(line: Connection) -> Reply | Fit | Unfit:
-    """The next message; an empty one only announces it."""
+def receive(line: Connection) -> Reply | Opened | NotOpened:
+    """The next message that is not an acknowledgement."""
     message = b""
     while not message:
-        assert line.poll(30)
+        assert line.poll(60)
         message = line.recv_bytes()
-    return HEARD.decode(message)
+    return MESSAGES.decode(message)
 
 
-def test_a_worker_says_what_it_has_and_answers_in_order(folder: Path) -> None:
-    with at_work(folder) as line:
-        fit = heard(line)
-        assert isinstance(fit, Fit)
-        assert (fit.info.version, fit.info.items) == ("version", 300)
-        now = time.monotonic()
-        asks = [Ask(history=[name], k=2) for name in ("song-1", "nobody", "song-2")]
-        tasks = [[One(ask) for ask in asks], [Why(asks[0])], [Many(asks)], [Find("", 3, None)], [One(asks[1])]]
-        for group in tasks:
-            line.send_bytes(msgspec.json.encode([Order(task, now, now + 30) for task in group]))
-        outcomes = [heard(line).outcome for _ in range(7)]
+def task(handler: str, request: Any) -> TaskMessage:
+    now = time.monotonic()
+    return TaskMessage(handler, msgspec.Raw(msgspec.json.encode(request)), now, now + 30)
+
+
+def test_a_worker_reports_its_artifact_and_replies_in_order(folder: Path) -> None:
+    with working(folder) as line:
+        opened = receive(line)
+        assert isinstance(opened, Opened)
+        assert (opened.info.version, opened.info.items) == ("version", 300)
+        line.send_bytes(b"")
+        assert line.poll(60)
+        assert line.recv_bytes() == b"", "a ping is acknowledged"
+        requests = [RecommendRequest(history=[name], k=2) for name in ("song-1", "unknown", "song-2")]
+        groups = [
+            [task("recommend", request) for request in requests],
+            [task("explain", requests[0])],
+            [task("batch", BatchRequest(requests))],
+            [task("items", ItemsRequest(limit=3))],
+            [task("recommend", requests[1])],
+        ]
+        for group in groups:
+            line.send_bytes(msgspec.json.encode(group))
+        outcomes = [receive(line).outcome for _ in range(7)]
         kinds = [isinstance(outcome, bytes) for outcome in outcomes]
         assert kinds == [True, False, True, True, True, True, False]
         assert outcomes[1].code == outcomes[6].code == "unknown_id"
 
 
-def test_an_accident_is_one_groups_own(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first was answered, the second was the accident, the third goes with it; the next group is as ever."""
-    real = worker.Desk._written
+def test_an_exception_fails_its_group_and_not_the_worker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first task was answered; the second failed, and the third with it; the next group is computed."""
+    real, calls = worker.Handlers._encoded, []
 
-    written = []
-
-    def spoilt(*given):
-        written.append(given)
-        if len(written) == 2:
+    def failing(*given):
+        calls.append(given)
+        if len(calls) == 2:
             raise ZeroDivisionError
         return real(*given)
 
-    monkeypatch.setattr(worker.Desk, "_written", spoilt)
-    with at_work(folder) as line:
-        heard(line)
-        now = time.monotonic()
-        orders = [Order(One(Ask(history=[f"song-{number}"], k=2)), now, now + 30) for number in (1, 2, 3)]
-        for group in (orders, orders[:1]):
-            line.send_bytes(msgspec.json.encode(group))
-        replies = [heard(line) for _ in range(4)]
-        assert [isinstance(reply.outcome, Refusal) for reply in replies] == [False, True, True, False]
+    monkeypatch.setattr(worker.Handlers, "_encoded", failing)
+    with working(folder) as line:
+        receive(line)
+        group = [task("recommend", RecommendRequest(history=[f"song-{number}"], k=2)) for number in (1, 2, 3)]
+        for tasks in (group, group[:1]):
+            line.send_bytes(msgspec.json.encode(tasks))
+        replies = [receive(line) for _ in range(4)]
+        assert [isinstance(reply.outcome, HttpError) for reply in replies] == [False, True, True, False]
         assert replies[1].outcome.status == 500
         assert [len(reply.slates) for reply in replies] == [1, 0, 0, 1]
 
 
-def test_a_worker_that_cannot_open_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with at_work(tmp_path) as line:
-        assert heard(line) == Unfit(
-            "there is no manifest.json", "check the path: it must be a folder that setwise saved"
-        )
-    monkeypatch.setattr(worker.Served, "opened", lambda *_: 1 / 0)
-    with at_work(tmp_path) as line:
-        assert "not as a recommender has it" in heard(line).reason
+def test_a_worker_that_cannot_open_the_artifact_reports_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with working(tmp_path) as line:
+        report = receive(line)
+        assert isinstance(report, NotOpened)
+        assert "manifest.json" in report.reason
+    monkeypatch.setattr(worker.ServedArtifact, "open", lambda *_: 1 / 0)
+    with working(tmp_path) as line:
+        assert "not a saved recommender" in receive(line).reason
 
 
-def test_the_loop_has_its_process_for_itself(folder: Path) -> None:
-    """Workers are others' children, less urgent, and deaf to signals that are meant for the service."""
+def test_workers_are_separate_processes(folder: Path) -> None:
+    """They have a lower priority, and ignore the signals that are meant for the service."""
     with running(folder, "--workers", "2") as service:
-        crew = workers(service)
-        assert len(crew) == 2
-        for pid in crew:
+        pids = workers(service)
+        assert len(pids) == 2
+        for pid in pids:
             assert os.getpriority(os.PRIO_PROCESS, pid) == worker.NICE + os.getpriority(os.PRIO_PROCESS, 0)
             for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
                 os.kill(pid, number)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
-        assert workers(service) == crew
+        assert workers(service) == pids
         assert service.end() == 0
-        for pid in crew:
+        for pid in pids:
             assert not Path(f"/proc/{pid}").exists()
 
 
@@ -129,8 +142,8 @@ def test_workers_end_with_a_service_that_was_killed(folder: Path) -> None:
         until(lambda: not Path(f"/proc/{pid}").exists())
 
 
-def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
-    """Once it cannot be, for the folder is spoilt: then the service says so, and serves again when it can."""
+def test_a_worker_that_ends_is_replaced(tmp_path: Path) -> None:
+    """If the folder is damaged it cannot be: /readyz says so, and the service recovers when the folder is restored."""
     world_recommender(n=50).save(tmp_path / "world")
     with running(tmp_path / "world", "--workers", "2") as service:
         first = workers(service)
@@ -142,28 +155,98 @@ def test_a_worker_that_dies_is_replaced(tmp_path: Path) -> None:
         for pid in workers(service):
             os.kill(pid, signal.SIGKILL)
         until(lambda: service.client.get("/readyz").status_code == 503)
-        assert "Nobody is there to compute" in refused(service.client.get("/readyz"), 503)
+        assert "No worker is ready" in error_message(service.client.get("/readyz"), 503)
         assert service.client.get("/healthz").status_code == 200
         (tmp_path / "away").rename(tmp_path / "world" / "manifest.json")
         until(lambda: service.client.get("/readyz").status_code == 200)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
         assert service.end() == 0
-    assert sum(line.get("event") == "a computing process ended" for line in service.logs) == 3
+    assert sum(line.get("event") == "worker ended" for line in service.logs) == 3
 
 
-def test_a_process_that_dies_while_it_opens(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with here(folder) as service:
-        monkeypatch.setattr("setwise.service.worker_pool.work", _dies)
-        assert "the process that opened it ended" in refused(service.client.post("/admin/reload"), 422)
+def test_a_process_that_ends_while_it_opens_the_artifact(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with here(folder, key=KEY) as service:
+        monkeypatch.setattr("setwise.service.worker_pool.run_worker", _exit)
+        assert "the process that opened it ended" in error_message(service.client.post("/admin/reload"), 422)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
 
 
-def _dies(*_: object) -> None:
+def _exit(*_: object) -> None:
     os._exit(1)
 
 
+# --- hung workers: real ones, stopped by SIGSTOP ---
+
+
+def test_a_stopped_idle_worker_is_replaced(folder: Path) -> None:
+    """/readyz tells the truth within the heartbeat, and the service recovers by itself."""
+    with running(folder, "--workers", "1", "--heartbeat-ms", "500") as service:
+        (pid,) = workers(service)
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: not alive(pid))
+        until(lambda: service.client.get("/readyz").status_code == 200 and workers(service))
+        assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
+        assert service.end() == 0
+    assert any(line.get("event") == "worker killed" and line["reason"] == "hung" for line in service.logs)
+
+
+def test_requests_at_a_stopped_worker_are_answered(folder: Path) -> None:
+    """They are retried on the worker that lives, or answered 503 or 504; none is left without an answer."""
+    options = ("--workers", "2", "--heartbeat-ms", "1000", "--deadline-ms", "20000")
+    with running(folder, *options) as service, ThreadPoolExecutor(8) as pool:
+        stopped = workers(service)[0]
+        os.kill(stopped, signal.SIGSTOP)
+        body = {"history": ["song-1"], "k": 5, "budget_ms": 50}
+        responses = [*pool.map(lambda _: service.client.post("/v1/recommend", json=body), range(16))]
+        assert {response.status_code for response in responses} <= {200, 503, 504}
+        assert sum(response.status_code == 200 for response in responses) >= 8
+        until(lambda: not alive(stopped))
+
+
+def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -> None:
+    options = ("--workers", "1", "--deadline-ms", "1500", "--grace-ms", "200", "--heartbeat-ms", "30000")
+    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
+        (pid,) = workers(service)
+        body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 1000} for number in range(200)]}
+        response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
+        time.sleep(0.5)
+        os.kill(pid, signal.SIGSTOP)
+        assert "deadline of 1500 ms" in error_message(response.result(), 504)
+        assert not alive(pid)
+        until(lambda: service.client.get("/readyz").status_code == 200)
+
+
+def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
+    with running(folder, "--workers", "1", "--heartbeat-ms", "600000", key=KEY) as service:
+        (pid,) = workers(service)
+        os.kill(pid, signal.SIGSTOP)
+        assert service.client.post("/admin/reload").status_code == 200
+        until(lambda: not alive(pid))
+        assert service.client.get("/readyz").status_code == 200
+
+
+def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
+    """Even with a request at the worker, and neither heartbeat nor deadline near."""
+    options = ("--workers", "1", "--heartbeat-ms", "600000", "--deadline-ms", "600000", "--drain-ms", "500")
+    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
+        (pid,) = workers(service)
+        os.kill(pid, signal.SIGSTOP)
+        response = pool.submit(service.client.post, "/v1/recommend", json={"history": ["song-1"]})
+        time.sleep(0.5)
+        assert service.end() == 0
+        assert "shutting down" in error_message(response.result(), 503)
+        assert not alive(pid)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
 def workers(service: Running) -> list[int]:
-    """The processes that compute: children of Python's fork server, which is the service's child."""
+    """The worker processes: children of Python's fork server, which is a child of the service."""
     return [pid for server in children(service.process.pid) for pid in children(server)]
 
 

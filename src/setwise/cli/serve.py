@@ -1,4 +1,4 @@
-"""``setwise serve``: the service and its page. The options are the rows of the table of settings."""
+"""``setwise serve``: the service and its page. Its options are the rows of the table of settings."""
 
 from __future__ import annotations
 
@@ -34,25 +34,34 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 @_with_settings
 def serve(
-    folder: Annotated[Path, typer.Argument(help="The folder that Recommender.save or setwise index wrote.")],
+    folder: Annotated[Path, typer.Argument(help="A folder written by Recommender.save or setwise index.")],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8080,
     api_key: Annotated[
         str | None,
-        typer.Option(envvar=PREFIX + "API_KEY", help="Required of every request to /v1 and /admin.", show_envvar=True),
+        typer.Option(
+            envvar=PREFIX + "API_KEY",
+            help="The key that every route but probes, metrics and page requires.",
+            show_envvar=True,
+        ),
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(envvar=PREFIX + "ALLOW_HOST", help="A name that clients may send in the Host header; repeatable."),
     ] = None,
     **limits: Any,
 ) -> None:
     """Serve recommendations over HTTP, and a page to explore them.
 
-    SIGHUP, or POST /admin/reload, serves what the folder holds by then; SIGTERM answers what was accepted, and ends.
+    SIGHUP, or POST /admin/reload with a key, serves what the folder holds by then. SIGTERM answers what was accepted,
+    and ends.
 
     Example: [bold]setwise serve songs/ --port 8080[/bold]
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
-        os.environ.setdefault(name, "1")  # requests are computed side by side, not each on all cores
+        os.environ.setdefault(name, "1")  # each worker computes on one core
     try:
         from setwise.service.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "serving", "serve") from None
-    run(folder, host, port, api_key or None, Settings(**limits))
+    run(folder, host, port, api_key or None, Settings(**limits), allow_host or ())

@@ -1,61 +1,49 @@
-"""From requests to answers: what the processes compute, and how it is written."""
+"""Handlers: from a request to the body of its response. They run in the worker processes."""
 
 from __future__ import annotations
 
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 
 from setwise.errors import SetwiseError
 from setwise.model.users import User
+from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
-from setwise.service.artifact import Served
-from setwise.service.http_errors import Refusal, from_error, late
-from setwise.service.schemas import RANKERS, Answer, Ask, Chosen, Explained, Info, Items, Range, Rivaling
+from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
+from setwise.service.item_search import ItemSearch
+from setwise.service.schemas import (
+    INTERACTIVE,
+    ITEMS_LIMIT,
+    BatchRequest,
+    ExplainResponse,
+    GroupKey,
+    Info,
+    ItemsRequest,
+    ItemsResponse,
+    RecommendRequest,
+    RivalResponse,
+    SlateItem,
+    SlateResponse,
+)
 from setwise.service.settings import Settings
 
-Outcome = bytes | Refusal  # the body of an answer, or why there is none
-Kind = tuple[Any, ...]
-
-LEAST_MS = 1.0  # of a budget: what is nearly late is still computed, quickly
-
-
-class One(msgspec.Struct, tag=True):
-    """A slate is asked for."""
-
-    ask: Ask
+Outcome = bytes | HttpError  # the body of a response, or the error
+Part = TypeVar("Part")
+LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 
 
-class Many(msgspec.Struct, tag=True):
-    """Many slates are asked for at once."""
+class TaskMessage(msgspec.Struct):
+    """A request on its way to a worker. Times are of the monotonic clock, which all processes of a machine share."""
 
-    asks: list[Ask]
-
-
-class Why(msgspec.Struct, tag=True):
-    """A slate is asked for, and its reasons."""
-
-    ask: Ask
-
-
-class Find(msgspec.Struct, tag=True):
-    """Items are looked for: by words, or by ids."""
-
-    query: str
-    limit: int
-    ids: list[str] | None
-
-
-Task = One | Many | Why | Find
-
-
-class Order(msgspec.Struct):
-    """A task, when it came and until when it is to be done, by the clock that all processes of a machine share."""
-
-    task: Task
+    handler: str
+    request: msgspec.Raw
     arrived: float
     deadline: float
 
@@ -63,222 +51,226 @@ class Order(msgspec.Struct):
         """Milliseconds until the deadline."""
         return 1000 * (self.deadline - time.monotonic())
 
-    def waited_ms(self) -> float:
-        """Milliseconds since it came."""
+    def elapsed_ms(self) -> float:
+        """Milliseconds since the request arrived."""
         return 1000 * (time.monotonic() - self.arrived)
 
 
 class Reply(msgspec.Struct, tag=True):
-    """What became of an order; and, for those who count, of each slate its milliseconds by phase and its gap."""
+    """The outcome of a task; for the metrics, milliseconds by phase and gap of each of its slates."""
 
     outcome: Outcome
     slates: list[tuple[dict[str, float], float | None]] = []
 
 
-def kind(ask: Ask) -> Kind:
-    """What requests that share a pass have in common: everything but the user."""
-    rest = msgspec.structs.replace(ask, history=None, user=None, vector=None)
-    return (ask.history is not None, msgspec.json.encode(rest))
+@dataclass(frozen=True, eq=False)
+class ServedArtifact:
+    """A recommender, its version, and the search among its items. A worker has one all its life."""
+
+    recommender: Recommender
+    version: str
+    search: ItemSearch
+
+    @classmethod
+    def open(cls, artifact: Path, version: str) -> ServedArtifact:
+        """The recommender saved in ``artifact``, warmed up."""
+        recommender = Recommender.load(artifact)
+        _warm_up(recommender)
+        return cls(recommender, version, ItemSearch(recommender.index.catalog))
+
+    def info(self, settings: Settings) -> Info:
+        """The description that /v1/info returns."""
+        catalog = self.recommender.index.catalog
+        return Info(
+            service="setwise",
+            version=self.version,
+            items=catalog.n_items,
+            heads=catalog.heads,
+            cells=self.recommender.index.partition.n_cells,
+            understands_history=self.recommender.encoder is not None,
+            attributes=self.search.columns(),
+            title=self.search.title,
+            group=self.search.group,
+            rankers=list(INTERACTIVE),
+            limits={name: getattr(settings, name) for name in ("k", "slow_k", "history", "batch", "body_bytes")},
+        )
 
 
-class Desk:
-    """Answers orders, one or several of a kind at a time; ``soon`` is called when only words are missing."""
+def _warm_up(recommender: Recommender) -> None:
+    """Compute a slate in every way: code is compiled now, and an artifact that cannot answer is refused now."""
+    catalog = recommender.index.catalog
+    base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
+    user = User(np.zeros((catalog.heads, catalog.value.shape[2])), base)
+    recommender.explain(recommender.recommend(user, k=2))
+    recommender.recommend_many([user, user], k=2, threads=1)
+    if recommender.encoder is not None:
+        recommender.recommend(history=[], k=1)
 
-    def __init__(self, served: Served, settings: Settings, soon: Callable[[], None] = lambda: None) -> None:
-        self._served, self._settings, self._soon = served, settings, soon
-        self._made: list[Answer] = []  # the slates of the reply under way
 
-    def replies(self, orders: Sequence[Order]) -> Iterator[Reply]:
-        """The reply to each order, in their order, as soon as there is one."""
+class Handlers:
+    """Computes the replies to tasks, alone or in a group of equal ``group_key``."""
+
+    def __init__(self, artifact: ServedArtifact, settings: Settings) -> None:
+        self._artifact, self._settings = artifact, settings
+        self._made: list[SlateResponse] = []  # the slates of the reply in progress
+
+    def replies(self, tasks: Sequence[TaskMessage]) -> Iterator[Reply]:
+        """The reply to each task, in their order, as soon as it is known."""
         self._made = []
-        for outcome in self._outcomes(orders):
+        for outcome in self._outcomes(tasks):
             made, self._made = self._made, []
-            yield Reply(outcome, [(answer.timings, answer.gap) for answer in made])
+            yield Reply(outcome, [(slate.timings, slate.gap) for slate in made])
 
-    def _outcomes(self, orders: Sequence[Order]) -> Iterator[Outcome]:
-        if len(orders) == 1:
-            yield self._alone(orders[0])
+    def _outcomes(self, tasks: Sequence[TaskMessage]) -> Iterator[Outcome]:
+        if len(tasks) == 1:
+            handle, decoder = HANDLERS[tasks[0].handler]
+            try:
+                yield handle(self, decoder.decode(tasks[0].request), tasks[0])
+            except SetwiseError as error:
+                yield from_error(error)
             return
-        asks = [order.task.ask for order in orders]  # type: ignore[union-attr]
-        waited = [order.waited_ms() for order in orders]
-        slates = self._slates(asks, min(order.left_ms() for order in orders))
-        for order, slate, queued in zip(orders, slates, waited, strict=True):
-            yield self._written(slate, queued, order.waited_ms())
+        decoder = HANDLERS["recommend"][1]
+        requests = [decoder.decode(task.request) for task in tasks]
+        queued = [task.elapsed_ms() for task in tasks]
+        slates = self._slates(requests, min(task.left_ms() for task in tasks))
+        for task, slate, queue_ms in zip(tasks, slates, queued, strict=True):
+            yield self._encoded(slate, queue_ms, task.elapsed_ms())
 
-    def _alone(self, order: Order) -> Outcome:
-        task, queued = order.task, order.waited_ms()
-        try:
-            if isinstance(task, One):
-                slate, total = self._slate(task.ask, order.left_ms()), order.waited_ms()
-                self._soon()
-                return self._written(slate, queued, total)
-            if isinstance(task, Why):
-                return self._explained(task.ask, order, queued)
-            if isinstance(task, Many):
-                return self._batch(task.asks, order, queued)
-            return msgspec.json.encode(_found(self._served, task))
-        except SetwiseError as error:
-            return from_error(error)
+    # --- one method for each kind of task ---
+
+    def recommend(self, request: RecommendRequest, task: TaskMessage) -> Outcome:
+        """One slate."""
+        queued = task.elapsed_ms()
+        slate = self._slate(request, task.left_ms())
+        return self._encoded(slate, queued, task.elapsed_ms())
+
+    def batch(self, batch: BatchRequest, task: TaskMessage) -> Outcome:
+        """Many slates: those of one group in one pass each; an error where the deadline leaves no time."""
+        queued, requests = task.elapsed_ms(), batch.requests
+        groups: dict[GroupKey, list[int]] = {}
+        for number, request in enumerate(requests):
+            groups.setdefault(request.group_key(), []).append(number)
+        answers: list[Any] = [None] * len(requests)
+        undone = len(requests)
+        for numbers in groups.values():
+            for part in _parts(numbers, self._settings.micro_batch):
+                left = task.left_ms()
+                slates = self._slates_in_time([requests[number] for number in part], left, len(part) / undone)
+                for number, slate in zip(part, slates, strict=True):
+                    if isinstance(slate, HttpError):
+                        answers[number] = slate.as_dict()
+                    else:
+                        answers[number] = self._response(slate, queued, task.elapsed_ms())
+                undone -= len(part)
+        return msgspec.json.encode({"answers": answers, "version": self._artifact.version})
+
+    def explain(self, request: RecommendRequest, task: TaskMessage) -> Outcome:
+        """One slate and its explanation."""
+        queued = task.elapsed_ms()
+        slate = self._slate(request, task.left_ms())
+        explanation = self._artifact.recommender.explain(slate)
+        rivals = [
+            RivalResponse(
+                one.ranker, [self._artifact.search.item(row) for row in one.indices], one.value, one.milliseconds
+            )
+            for one in explanation.rivals
+        ]
+        return msgspec.json.encode(
+            ExplainResponse(
+                slate=self._response(slate, queued, task.elapsed_ms()),
+                attention=explanation.attention.tolist(),
+                sink=None if explanation.sink is None else explanation.sink.tolist(),
+                rewards=explanation.rewards.tolist(),
+                alone=explanation.alone.tolist(),
+                lent=explanation.lent.tolist(),
+                rivals=rivals,
+                gain_over_top_k=explanation.gain_over_top_k,
+                gain_over_greedy=explanation.gain_over_greedy,
+            )
+        )
+
+    def items(self, request: ItemsRequest, _: TaskMessage) -> Outcome:
+        """Items by words or by ids."""
+        search = self._artifact.search
+        if request.ids is None:
+            rows, total = search.find(request.q, request.limit)
+        else:
+            known = search.rows_of(request.ids.split(",")[:ITEMS_LIMIT])
+            rows, total = known[: request.limit], len(known)
+        return msgspec.json.encode(ItemsResponse([search.item(row) for row in rows.tolist()], total))
 
     # --- slates ---
 
-    def _slate(self, ask: Ask, left_ms: float) -> Slate:
-        budget = self._budget(ask, left_ms)
-        return self._served.recommender.recommend(**_asker(ask), **_wishes(ask), budget_ms=budget)
+    def _slate(self, request: RecommendRequest, left_ms: float) -> Slate:
+        arguments = request.arguments() | {"budget_ms": self._budget(request, left_ms)}
+        return self._artifact.recommender.recommend(**arguments)
 
-    def _slates(self, asks: Sequence[Ask], left_ms: float) -> list[Slate | SetwiseError]:
-        """The slates of requests of one kind, by one pass over the catalogue; where one is refused, each alone."""
-        budget = self._budget(asks[0], left_ms / len(asks))
+    def _slates(self, requests: Sequence[RecommendRequest], left_ms: float) -> list[Slate | HttpError]:
+        """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
+        share = left_ms / len(requests)
         try:
-            askers = [_asker(ask) for ask in asks]
-            names = {"history": "histories", "user": "users"}
-            users: dict[str, Any] = {names[name]: [one[name] for one in askers] for name in askers[0]}
-            return [*self._served.recommender.recommend_many(**users, threads=1, **_wishes(asks[0]), budget_ms=budget)]
+            each = [request.arguments() for request in requests]
+            one = "user" if "user" in each[0] else "history"
+            users = {"user": "users", "history": "histories"}[one]
+            arguments = each[0] | {"budget_ms": self._budget(requests[0], share), users: [given[one] for given in each]}
+            del arguments[one]
+            return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
         except SetwiseError:
-            return [self._tried(ask, left_ms / len(asks)) for ask in asks]
+            return [self._slate_or_error(request, share) for request in requests]
 
-    def _tried(self, ask: Ask, left_ms: float) -> Slate | SetwiseError:
+    def _slate_or_error(self, request: RecommendRequest, left_ms: float) -> Slate | HttpError:
         try:
-            return self._slate(ask, left_ms)
+            return self._slate(request, left_ms)
         except SetwiseError as error:
-            return error
+            return from_error(error)
 
-    def _budget(self, ask: Ask, left_ms: float) -> float:
-        """What the request asks for, or what the service gives, within what is left."""
-        wanted = self._settings.budget_ms if ask.budget_ms is None else ask.budget_ms
+    def _slates_in_time(
+        self, requests: Sequence[RecommendRequest], left_ms: float, share: float
+    ) -> Sequence[Slate | HttpError]:
+        """The slates of a group in its share of the time that is left, if any."""
+        if left_ms <= 0:
+            return [deadline_exceeded(self._settings.deadline_ms)] * len(requests)
+        return self._slates(requests, left_ms * share)
+
+    def _budget(self, request: RecommendRequest, left_ms: float) -> float:
+        """The budget of the request, or else of the service, within the time that is left."""
+        wanted = self._settings.budget_ms if request.budget_ms is None else request.budget_ms
         return max(LEAST_MS, min(wanted, left_ms))
 
-    # --- answers ---
+    # --- responses ---
 
-    def _written(self, slate: Slate | SetwiseError, queued: float, total: float) -> Outcome:
-        if isinstance(slate, SetwiseError):
-            return from_error(slate)
-        return msgspec.json.encode(self._answer(slate, queued, total))
+    def _encoded(self, slate: Slate | HttpError, queue_ms: float, total_ms: float) -> Outcome:
+        if isinstance(slate, HttpError):
+            return slate
+        return msgspec.json.encode(self._response(slate, queue_ms, total_ms))
 
-    def _answer(self, slate: Slate, queued: float, total: float) -> Answer:
-        timings = {"queue": queued, **slate.timings, "total": total}
+    def _response(self, slate: Slate, queue_ms: float, total_ms: float) -> SlateResponse:
+        timings = {"queue": queue_ms, **slate.timings, "total": total_ms}
         certified = math.isfinite(slate.upper_bound)
-        shelf, rows = self._served.shelf, slate.indices.tolist()
-        pairs = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
-        answer = Answer(
-            items=[Chosen(one, reward, shelf.attributes(row)) for one, reward, row in pairs],
+        search, rows = self._artifact.search, slate.indices.tolist()
+        chosen = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
+        response = SlateResponse(
+            items=[SlateItem(id_, reward, search.attributes(row)) for id_, reward, row in chosen],
             value=slate.value,
             upper_bound=slate.upper_bound if certified else None,
             gap=slate.gap if certified else None,
             proven=slate.proven,
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
-            version=self._served.version,
+            version=self._artifact.version,
         )
-        self._made.append(answer)
-        return answer
-
-    def _explained(self, ask: Ask, order: Order, queued: float) -> bytes:
-        slate = self._slate(ask, order.left_ms())
-        why = self._served.recommender.explain(slate)
-        rivals = [
-            Rivaling(one.ranker, [self._served.shelf.item(row) for row in one.indices], one.value, one.milliseconds)
-            for one in why.rivals
-        ]
-        return msgspec.json.encode(
-            Explained(
-                slate=self._answer(slate, queued, order.waited_ms()),
-                attention=why.attention.tolist(),
-                sink=None if why.sink is None else why.sink.tolist(),
-                rewards=why.rewards.tolist(),
-                alone=why.alone.tolist(),
-                lent=why.lent.tolist(),
-                rivals=rivals,
-                gain_over_top_k=why.gain_over_top_k,
-                gain_over_greedy=why.gain_over_greedy,
-            )
-        )
-
-    def _batch(self, asks: list[Ask], order: Order, queued: float) -> bytes:
-        """Requests of one kind in one pass each; those that the deadline leaves no time for are refused."""
-        kinds: dict[Kind, list[int]] = {}
-        for number, ask in enumerate(asks):
-            kinds.setdefault(kind(ask), []).append(number)
-        answers: list[Any] = [None] * len(asks)
-        undone = len(asks)
-        for numbers in kinds.values():
-            for part in _parts(numbers, self._settings.micro_batch):
-                self._fill(asks, part, answers, order, queued, share=len(part) / undone)
-                undone -= len(part)
-        return msgspec.json.encode({"answers": answers, "version": self._served.version})
-
-    def _fill(
-        self,
-        asks: list[Ask],
-        part: Sequence[int],
-        answers: list[Any],
-        order: Order,
-        queued: float,
-        share: float,
-    ) -> None:
-        """Answer a part of a batch, in its share of the time that is left."""
-        left = order.left_ms()
-        if left <= 0:
-            refusal = late(self._settings.deadline_ms).plain()
-            for number in part:
-                answers[number] = refusal
-            return
-        for number, slate in zip(part, self._slates([asks[i] for i in part], left * share), strict=True):
-            failed = isinstance(slate, SetwiseError)
-            answers[number] = (
-                from_error(slate).plain() if failed else self._answer(slate, queued, order.waited_ms())  # type: ignore[arg-type]
-            )
+        self._made.append(response)
+        return response
 
 
-def _parts(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
-    for start in range(0, len(numbers), size):
-        yield numbers[start : start + size]
+Handle = Callable[[Handlers, Any, TaskMessage], Outcome]
+HANDLERS: dict[str, tuple[Handle, msgspec.json.Decoder[Any]]] = {
+    "recommend": (Handlers.recommend, msgspec.json.Decoder(RecommendRequest)),
+    "batch": (Handlers.batch, msgspec.json.Decoder(BatchRequest)),
+    "explain": (Handlers.explain, msgspec.json.Decoder(RecommendRequest)),
+    "items": (Handlers.items, msgspec.json.Decoder(ItemsRequest)),
+}
 
 
-def _asker(ask: Ask) -> dict[str, Any]:
-    """Who asks, as the library takes it."""
-    if ask.history is not None:
-        return {"history": ask.history}
-    return {"user": User(ask.user.heads, ask.user.base) if ask.user is not None else User(ask.vector or [])}
-
-
-def _wishes(ask: Ask) -> dict[str, Any]:
-    """The wishes as the library takes them."""
-    return {
-        "k": ask.k,
-        "exclude": ask.exclude,
-        "include": ask.include,
-        "where": {name: _condition(wanted) for name, wanted in ask.where.items()} or None,
-        "at_most": ask.at_most or None,
-        "ranker": ask.ranker,
-        "certify": ask.certify,
-    }
-
-
-def _condition(wanted: Any) -> Any:
-    return (wanted.low, wanted.high) if isinstance(wanted, Range) else wanted
-
-
-def _found(served: Served, task: Find) -> Items:
-    if task.ids is not None:
-        rows = served.shelf.written(task.ids)
-        return Items([served.shelf.item(row) for row in rows[: task.limit].tolist()], len(rows))
-    rows, total = served.shelf.search(task.query, task.limit)
-    return Items([served.shelf.item(row) for row in rows.tolist()], total)
-
-
-def info(served: Served, settings: Settings) -> Info:
-    """What is served, for people and pages."""
-    recommender, catalog = served.recommender, served.recommender.index.catalog
-    return Info(
-        service="setwise",
-        version=served.version,
-        items=catalog.n_items,
-        heads=catalog.heads,
-        cells=recommender.index.partition.n_cells,
-        understands_history=recommender.encoder is not None,
-        attributes=served.shelf.columns(),
-        title=served.shelf.title,
-        group=served.shelf.group,
-        rankers=list(RANKERS),
-        limits={name: getattr(settings, name) for name in ("k", "slow_k", "history", "batch", "body_bytes")},
-    )
+def _parts(many: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
+    for start in range(0, len(many), size):
+        yield many[start : start + size]

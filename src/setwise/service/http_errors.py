@@ -1,7 +1,7 @@
-"""Refusals: every answer that is not what was asked for is a status, a code for programs and one sentence for people.
+"""HTTP errors: a status, a code for programs and one sentence for people.
 
-No refusal names a path or shows a traceback. Sentences of the library are passed on: they name the parameter, what it
-must be and what came.
+No error names a path of the server or shows a traceback. Messages of the library are passed on: they name the
+parameter, what it must be and what came.
 """
 
 from __future__ import annotations
@@ -14,13 +14,27 @@ import msgspec
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, TooLarge, UnknownId
 
 JSON = "application/json"
-LONGEST = 400  # characters of a sentence: what came may be a megabyte
-_CLOSE = {"Connection": "close"}  # the rest of the body is not waited for
+LONGEST = 400  # characters of a message: it may quote a value of a megabyte
+_CLOSE = {"Connection": "close"}  # the rest of the body is not read
+
+REASONS = {  # what each status means, for the OpenAPI document
+    400: "The body is not JSON of this form, or the request is not valid HTTP.",
+    401: "The API key is missing or wrong.",
+    403: "The page of another site sent this, or the route needs a service that was started with an API key.",
+    408: "The body or the head took too long to arrive.",
+    409: "A reload is in progress.",
+    413: "The body is too large.",
+    421: "The Host header names a host that this service does not serve.",
+    422: "A value of the request is not valid.",
+    431: "The URL and headers are too large.",
+    503: "The service is busy, or no worker is ready: see Retry-After.",
+    504: "The deadline was exceeded.",
+}
 
 
 @dataclass(eq=False)
-class Refusal(Exception):
-    """Raised wherever a request cannot be answered as asked."""
+class HttpError(Exception):
+    """Raised where a request cannot be answered with status 200."""
 
     status: int
     code: str
@@ -30,21 +44,17 @@ class Refusal(Exception):
     def __str__(self) -> str:
         return self.message
 
-    def plain(self) -> dict[str, dict[str, str]]:
-        """The body."""
+    def as_dict(self) -> dict[str, dict[str, str]]:
+        """The body, before encoding."""
         shown = self.message if len(self.message) <= LONGEST else self.message[:LONGEST] + "…"
         return {"error": {"code": self.code, "message": shown}}
 
     def body(self) -> bytes:
         """The body, encoded."""
-        return msgspec.json.encode(self.plain())
-
-    def raw_headers(self) -> list[tuple[bytes, bytes]]:
-        """Its headers, as a server has them."""
-        return [(name.lower().encode(), value.encode()) for name, value in self.headers.items()]
+        return msgspec.json.encode(self.as_dict())
 
 
-_CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that fits
+_CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that matches
     UnknownId: (422, "unknown_id"),
     Infeasible: (422, "infeasible"),
     InvalidInput: (422, "invalid"),
@@ -52,54 +62,151 @@ _CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that fits
 }
 
 
-def from_error(error: SetwiseError) -> Refusal:
-    """The refusal that an error of the library becomes."""
+def from_error(error: SetwiseError) -> HttpError:
+    """The HTTP error for an error of the library."""
     for kind, (status, code) in _CODES.items():
         if isinstance(error, kind):
-            return Refusal(status, code, str(error))
-    return Refusal(500, "internal", "The service could not compute this; the operator's log says more.")
+            return HttpError(status, code, str(error))
+    return HttpError(500, "internal", "The service could not compute this; the operator's log has the details.")
 
 
-def busy(seconds: int) -> Refusal:
-    """Too much waits already."""
-    message = f"The service is busy; try again in {seconds} second{'s' if seconds > 1 else ''}."
-    return Refusal(503, "busy", message, {"Retry-After": str(seconds)})
+# --- the request ---
 
 
-def not_ready() -> Refusal:
-    """Every process that computes has died, and none has taken its place yet."""
-    return Refusal(503, "not_ready", "Nobody is there to compute; try again in 1 second.", {"Retry-After": "1"})
+def bad_request(reason: str) -> HttpError:
+    """Bytes that are not a valid HTTP request."""
+    return HttpError(400, "bad_request", f"The request must be valid HTTP/1.1: {reason}.", _CLOSE)
 
 
-def late(milliseconds: int) -> Refusal:
-    """The deadline passed."""
-    return Refusal(504, "deadline", f"The request waited {milliseconds} ms, its whole deadline; try again later.")
+def malformed(reason: str) -> HttpError:
+    """A body that is not JSON of the right form."""
+    return HttpError(400, "malformed", f"The body must be JSON as /docs describes it: {reason}.")
 
 
-def too_large(limit: int) -> Refusal:
-    """More bytes than a body may have."""
-    message = f"The body must have at most {limit} bytes, got more; send a smaller one."
-    return Refusal(413, "too_large", message, _CLOSE)
+def incomplete_body() -> HttpError:
+    """A client that disconnected before the end of its body."""
+    return HttpError(400, "incomplete", "The body must be complete, got a part of it; send it again.")
 
 
-def too_slow(milliseconds: int) -> Refusal:
+def client_gone() -> HttpError:
+    """A client that disconnected while its request was queued; the response is not sent."""
+    return HttpError(400, "disconnected", "The client disconnected before its request was computed.")
+
+
+def unauthorized() -> HttpError:
+    """A missing or wrong API key."""
+    todo = "send the header Authorization: Bearer KEY"
+    message = f"The API key must be the one the service was started with, got none or another; {todo}."
+    return HttpError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
+
+
+def foreign_origin() -> HttpError:
+    """A browser says that the page of another site sent the request."""
+    return HttpError(403, "foreign", "The request must come from this service's own page, got another site's.")
+
+
+def needs_key() -> HttpError:
+    """A route that a service without an API key does not offer."""
+    todo = "start the service with --api-key, or send its process SIGHUP"
+    return HttpError(
+        403, "needs_key", f"Reload over HTTP must be protected by an API key, got a service without; {todo}."
+    )
+
+
+def not_found() -> HttpError:
+    """No route has this path."""
+    return HttpError(404, "not_found", "The address must be one that /docs lists, got another; look there.")
+
+
+def wrong_method(allowed: str) -> HttpError:
+    """The route has another method."""
+    message = "The method must be one that /docs lists for this address, got another; look there."
+    return HttpError(405, "method", message, {"Allow": allowed})
+
+
+def slow_head(milliseconds: int) -> HttpError:
+    """A head that took too long to arrive."""
+    message = f"The URL and headers must arrive within {milliseconds} ms, got a part of them; send them faster."
+    return HttpError(408, "too_slow", message, _CLOSE)
+
+
+def slow_body(milliseconds: int) -> HttpError:
     """A body that took too long to arrive."""
     message = f"The body must arrive within {milliseconds} ms, got a part of it; send it faster."
-    return Refusal(408, "too_slow", message, _CLOSE)
+    return HttpError(408, "too_slow", message, _CLOSE)
 
 
-def accident() -> Refusal:
-    """Our own mistake."""
-    return Refusal(500, "internal", "The service failed here; the operator's log says more.")
+def large_body(limit: int) -> HttpError:
+    """More bytes than a body may have."""
+    message = f"The body must have at most {limit} bytes, got more; send a smaller one."
+    return HttpError(413, "too_large", message, _CLOSE)
 
 
-def unreadable(reason: str) -> Refusal:
-    """A body that is not JSON of the right form."""
-    return Refusal(400, "malformed", f"The body must be JSON as /docs describes it: {reason}.")
+def unknown_host() -> HttpError:
+    """A Host header that names another service: the sign of DNS rebinding."""
+    todo = "use the address of the service, or start it with --allow-host NAME"
+    return HttpError(421, "unknown_host", f"The Host header must name this service, got another; {todo}.")
 
 
-def bad_artifact(error: Exception) -> Refusal:
-    """An artifact that cannot be served in place of the old one."""
-    reason = error.reason if isinstance(error, DamagedArtifact) else "something in it is not as a recommender has it"
+def large_head(bytes_: int, headers: int) -> HttpError:
+    """More bytes or headers than a head may have."""
+    message = f"URL and headers must have at most {bytes_} bytes and {headers} headers, got more; send fewer."
+    return HttpError(431, "too_large", message, _CLOSE)
+
+
+# --- the service ---
+
+
+def internal_error() -> HttpError:
+    """A defect of the service."""
+    return HttpError(500, "internal", "The service failed here; the operator's log has the details.")
+
+
+def busy(seconds: int) -> HttpError:
+    """The queue is full."""
+    message = f"The service is busy; try again in {seconds} second{'s' if seconds > 1 else ''}."
+    return HttpError(503, "busy", message, {"Retry-After": str(seconds)})
+
+
+def bodies_full() -> HttpError:
+    """The bodies of other requests use all the memory that is set aside for them."""
+    message = "The service is reading too many large bodies; try again in 1 second."
+    return HttpError(503, "busy", message, {"Retry-After": "1", **_CLOSE})
+
+
+def too_many_connections() -> HttpError:
+    """The client address, or the service, has as many connections as are allowed."""
+    message = "Too many connections are open; close some, and try again in 1 second."
+    return HttpError(503, "connections", message, {"Retry-After": "1", **_CLOSE})
+
+
+def not_ready() -> HttpError:
+    """Every worker has ended, and none has been replaced yet."""
+    return HttpError(503, "not_ready", "No worker is ready; try again in 1 second.", {"Retry-After": "1"})
+
+
+def worker_lost() -> HttpError:
+    """The worker that computed the request ended or hung, and so did the one it was retried on."""
+    message = "The worker that computed this request failed; try again in 1 second."
+    return HttpError(503, "worker_lost", message, {"Retry-After": "1"})
+
+
+def shutting_down() -> HttpError:
+    """The service ends before the request could be answered."""
+    return HttpError(
+        503, "shutting_down", "The service is shutting down; send the request again.", {"Retry-After": "1"}
+    )
+
+
+def deadline_exceeded(milliseconds: int) -> HttpError:
+    """The deadline of a request has passed."""
+    return HttpError(
+        504, "deadline", f"The request was not answered within its deadline of {milliseconds} ms; try again."
+    )
+
+
+def bad_artifact(error: Exception) -> HttpError:
+    """An artifact that cannot replace the one that is served."""
+    reason = error.reason if isinstance(error, DamagedArtifact) else "it is not a saved recommender or index"
     message = f"The new artifact was refused ({reason}); the old one is still served."
-    return Refusal(422, "bad_artifact", message)
+    return HttpError(422, "bad_artifact", message)

@@ -1,4 +1,4 @@
-"""Structured logs: one JSON object a line, on standard error. What users sent is never in them."""
+"""Structured logs: one JSON object a line, on standard error. They never hold what users sent."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import structlog
 
 
-def configured() -> None:
-    """Send all logs, ours and the server's, to standard error as JSON."""
+def configure_logs() -> None:
+    """Send the logs of the service and of its HTTP server to standard error as JSON."""
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, structlog.processors.JSONRenderer()],
@@ -29,17 +29,17 @@ def configured() -> None:
     )
     server = logging.getLogger("uvicorn")
     server.handlers, server.propagate = [handler], False
-    server.setLevel(logging.WARNING)
+    server.setLevel(logging.ERROR)  # its warnings are one for each invalid request: a client could flood the log
 
 
 def log() -> structlog.typing.FilteringBoundLogger:
-    """The service's log."""
+    """The log of the service."""
     logger: structlog.typing.FilteringBoundLogger = structlog.get_logger()
     return logger
 
 
-def where_it_failed(error: BaseException) -> dict[str, str]:
-    """The kind of an error and the line that raised it: its text may hold what a user sent, so it stays out."""
+def error_place(error: BaseException) -> dict[str, str]:
+    """The type of an error and the line that raised it. Its text is left out: it may hold what a user sent."""
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next

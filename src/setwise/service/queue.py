@@ -1,9 +1,9 @@
-"""Admission: a bounded queue between those who ask and the processes that compute.
+"""The queue: bounded, between the HTTP routes and the worker pool.
 
-The event loop admits a request, or turns it away at once when the queue is full. A process that is free gets the oldest
-request and, with it, its share of the waiting ones that are of the same kind: they are computed together, so that one
-pass over the catalogue serves them all. Nobody waits for company: a lone request goes out as soon as a process is free.
-A request whose deadline passes while it waits is answered at that moment and never computed.
+A request is queued, or shed at once when the queue is full. A free worker gets the oldest task and, with it, its share
+of the queued tasks that differ only in the user: one pass over the catalogue serves them all. No task waits for others
+to join it. A task whose deadline passes in the queue is answered at that moment and never computed. A task whose worker
+fails is retried once on another worker, if there is time.
 """
 
 from __future__ import annotations
@@ -14,120 +14,149 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from setwise.service.handlers import Outcome, Task
-from setwise.service.http_errors import Refusal, busy, late
+from setwise.service.http_errors import busy, client_gone, deadline_exceeded, shutting_down, worker_lost
 from setwise.service.metrics import Metrics
+from setwise.service.schemas import HttpRequest
 from setwise.service.settings import Settings
-from setwise.service.worker_pool import Crew, Job, Worker
+from setwise.service.worker_pool import Task, Worker, WorkerPool
 
-Tell = Callable[[Outcome], None]  # how to answer the one who asked
-_REMEMBERED = 0.1  # of the mean time of a request, how much the latest one counts
+_ATTEMPTS = 2
+_LATEST = 0.1  # weight of the latest task in the mean time of a task
 
 
-class Admission:
-    """The queue, and the crew that it waits for. All of it is the event loop's: nothing here is locked."""
+class TaskQueue:
+    """The queue and the pool that serves it. Only the event loop's thread uses it, so nothing is locked."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, crew: Crew, when_short: Callable[[], None]) -> None:
-        self._settings, self._metrics, self._when_short = settings, metrics, when_short
-        self._waiting: deque[Job] = deque()
-        self._mean_s = 0.0  # seconds of a process for one request
-        self._alarm: asyncio.TimerHandle | None = None  # at the deadline of one that waits
-        self._greet(crew)
+    def __init__(self, settings: Settings, metrics: Metrics, pool: WorkerPool, on_short: Callable[[], None]) -> None:
+        """``on_short`` is called when the pool has lost a worker."""
+        self._settings, self._metrics, self._on_short = settings, metrics, on_short
+        self._waiting: deque[Task] = deque()
+        self._old: set[Worker] = set()  # of former pools, still at a task
+        self._mean_s = 0.0  # seconds of a worker for one task
+        self._alarm: asyncio.TimerHandle | None = None  # at the deadline of the first task
+        self._use(pool)
 
-    @property
-    def waiting(self) -> int:
-        """How many wait."""
+    def __len__(self) -> int:
         return len(self._waiting)
 
-    def refuse_when_full(self) -> None:
-        """Turn a request away before anything was done for it."""
+    def shed_when_full(self) -> None:
+        """Raise 503 when the queue is full, before any work on the request."""
         if len(self._waiting) >= self._settings.queue:
-            self._metrics.shed("queue")
-            seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.crew)
+            self._metrics.count_shed("queue")
+            seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.worker_count)
             raise busy(max(1, seconds))
 
-    async def submit(self, task: Task) -> bytes:
-        """Have ``task`` computed: the body of the answer."""
-        answer: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-        def tell(outcome: Outcome) -> None:
-            if not answer.done():  # else nobody waits for it any more
-                answer.set_result(outcome)
-
-        self.enter(task, tell)
-        outcome = await answer
-        if isinstance(outcome, Refusal):
-            raise outcome
-        return outcome
-
-    def enter(self, task: Task, tell: Tell) -> None:
-        """The same for one who waits in another way, and is told once."""
-        self.refuse_when_full()
+    def add(self, handler: str, request: HttpRequest) -> Task:
+        """Queue a request for a handler of the workers."""
+        self.shed_when_full()
         now = time.monotonic()
-        self._waiting.append(Job(task, now, now + self._settings.deadline_ms / 1000, tell))
-        self._hand_out()
-        if self._waiting and self._alarm is None:
-            self._set_alarm()
+        task = Task(handler, request, now, now + self._settings.deadline_ms / 1000)
+        self._waiting.append(task)
+        self._dispatch()
+        return task
+
+    def abandon(self, task: Task) -> None:
+        """Drop a task whose client has disconnected; one that is being computed is finished."""
+        if task in self._waiting:
+            self._waiting.remove(task)
+            self._metrics.count_shed("disconnect")
+            task.finish(client_gone())
+
+    # --- deadlines ---
 
     def _set_alarm(self) -> None:
-        """All wait equally long at most, so the first in the queue is the first to be late."""
-        left_s = self._waiting[0].deadline - time.monotonic()
-        self._alarm = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._expire)
+        """Wake at the deadline of the first task: all have equal time, so it is the earliest."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if self._waiting:
+            left_s = self._waiting[0].deadline - time.monotonic()
+            self._alarm = asyncio.get_running_loop().call_later(max(left_s, 0.001), self._expire)
 
     def _expire(self) -> None:
-        """The deadline: whoever still waits has waited in vain; who is being computed will be answered."""
-        self._alarm = None
+        """Answer the tasks whose deadline has passed in the queue."""
         while self._waiting and self._waiting[0].deadline <= time.monotonic():
-            self._metrics.shed("deadline")
-            self._waiting.popleft().tell(late(self._settings.deadline_ms))
-        if self._waiting:
+            self._metrics.count_shed("deadline")
+            self._waiting.popleft().finish(deadline_exceeded(self._settings.deadline_ms))
+        self._set_alarm()
+
+    # --- workers ---
+
+    def replace(self, pool: WorkerPool) -> None:
+        """Use another pool; the workers of the old one finish their tasks and end."""
+        idle, self._old = self._idle, self._old | {*self.pool.workers} - {*self._idle}
+        self._use(pool)
+        for worker in idle:
+            worker.close()
+        self._dispatch()
+
+    def _use(self, pool: WorkerPool) -> None:
+        self.pool, self._idle = pool, [*pool.workers]
+        for worker in pool.workers:
+            worker.put_to_work(self._free, self._lose)
+
+    def _dispatch(self) -> None:
+        """Give queued tasks to idle workers: the one that worked last first, as its caches hold the catalogue."""
+        while self._waiting and self._idle:
+            worker, tasks = self._idle.pop(), self._group()
+            worker.compute(tasks)
+            self._metrics.observe_group(len(tasks))
+        if (self._alarm is None) == bool(self._waiting):
             self._set_alarm()
 
-    # --- the crew ---
+    def _group(self) -> list[Task]:
+        """The oldest task and its share of those with its group key."""
+        share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._settings.worker_count))
+        tasks = [self._waiting.popleft()]
+        if share > 1 and tasks[0].group_key is not None:
+            tasks += [task for task in self._waiting if task.group_key == tasks[0].group_key][: share - 1]
+            for task in tasks[1:]:
+                self._waiting.remove(task)
+        return tasks
 
-    def replace(self, crew: Crew) -> None:
-        """Let another crew take over; the old one finishes what it has begun, and goes."""
-        resting = self._idle
-        self._greet(crew)
-        for worker in resting:
-            worker.dismiss()
-        self._hand_out()
-
-    def _greet(self, crew: Crew) -> None:
-        self.crew, self._idle = crew, [*crew.workers]
-        for worker in crew.workers:
-            worker.when_free, worker.when_lost = self._take_back, self._lose
-
-    def _hand_out(self) -> None:
-        """Give what waits to those who are free: the last that worked first, as its caches know the catalogue."""
-        while self._waiting and self._idle:
-            worker, jobs = self._idle.pop(), self._grouped()
-            worker.give(jobs)
-            self._metrics.together(len(jobs))
-
-    def _take_back(self, worker: Worker, seconds: float) -> None:
-        """A worker is free; it took so long for each of its jobs."""
-        self._mean_s += _REMEMBERED * (seconds - self._mean_s)
-        if worker in self.crew.workers:
+    def _free(self, worker: Worker, seconds: float) -> None:
+        """A worker has finished its tasks, with so many seconds for each."""
+        self._mean_s += _LATEST * (seconds - self._mean_s)
+        if worker in self.pool.workers:
             self._idle.append(worker)
-            self._hand_out()
+            self._dispatch()
         else:
-            worker.dismiss()
+            self._old.discard(worker)
+            worker.close()
 
-    def _lose(self, worker: Worker) -> None:
-        """Forget a worker that has died."""
+    def _lose(self, worker: Worker, unfinished: list[Task], reason: str) -> None:
+        """A worker has ended or was killed: retry its tasks where possible."""
+        self._metrics.count_lost_worker(reason)
+        self._old.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
-        if worker in self.crew.workers:
-            self.crew.workers.remove(worker)
-            self._when_short()
+        if worker in self.pool.workers:
+            self.pool.workers.remove(worker)
+            self._on_short()
+        now = time.monotonic()
+        for task in reversed(unfinished):
+            if task.finished:
+                continue
+            if reason == "deadline" or task.deadline <= now:
+                self._metrics.count_shed("deadline")
+                task.finish(deadline_exceeded(self._settings.deadline_ms))
+            elif task.attempts >= _ATTEMPTS:
+                task.finish(worker_lost())
+            else:
+                self._waiting.appendleft(task)
+        self._set_alarm()
+        self._dispatch()
 
-    def _grouped(self) -> list[Job]:
-        """The oldest job and its share of those of its kind."""
-        share = min(self._settings.micro_batch, math.ceil(len(self._waiting) / self._settings.crew))
-        jobs = [self._waiting.popleft()]
-        if share > 1 and jobs[0].kind is not None:
-            jobs += [job for job in self._waiting if job.kind == jobs[0].kind][: share - 1]
-            for job in jobs[1:]:
-                self._waiting.remove(job)
-        return jobs
+    # --- the end ---
+
+    def fail_all(self) -> None:
+        """Answer every task, queued or at a worker, with 503: the service ends now."""
+        workers = [*self.pool.workers, *self._old]
+        tasks = [*self._waiting, *(task for worker in workers for task in worker.unfinished)]
+        self._waiting.clear()
+        for task in tasks:
+            task.finish(shutting_down())
+
+    async def end(self) -> None:
+        """End all workers, those of former pools too."""
+        await asyncio.gather(self.pool.end(), *(worker.end() for worker in self._old))

@@ -1,72 +1,74 @@
-"""The folder that is served, and how what it holds by now takes the place of what is served: at once, or not at all."""
+"""Reload: replace the served artifact by what the folder holds now, in one step or not at all."""
 
 from __future__ import annotations
 
 import asyncio
 from pathlib import Path
 
-from setwise.service.http_errors import Refusal, bad_artifact
-from setwise.service.logs import log, where_it_failed
+from setwise.service.http_errors import HttpError, bad_artifact
+from setwise.service.logs import error_place, log
 from setwise.service.metrics import Metrics
-from setwise.service.queue import Admission
+from setwise.service.queue import TaskQueue
 from setwise.service.schemas import Info
 from setwise.service.settings import Settings
-from setwise.service.worker_pool import Crew
+from setwise.service.worker_pool import WorkerPool
 
-AGAIN_S = 5.0  # after a refused reload, until workers that have died are missed again
+RETRY_S = 5.0  # after a failed attempt to replace lost workers
 
 
-class Reloads:
-    """A folder and its crew at this moment."""
+class Reloader:
+    """Starts worker pools for a folder: the first, one for each reload, and one whenever workers are lost."""
+
+    queue: TaskQueue
 
     def __init__(self, folder: Path, settings: Settings, metrics: Metrics) -> None:
         self._folder, self._settings, self._metrics = folder, settings, metrics
-        self.changing = asyncio.Lock()  # held while another crew is hired
-        self._mending: asyncio.Task[None] | None = None
+        self._lock = asyncio.Lock()  # held while another pool starts
+        self._repair: asyncio.Task[None] | None = None
 
-    async def start(self) -> Admission:
-        """Hire the first crew: the queue that it works for."""
-        self.admission = Admission(self._settings, self._metrics, await self._hired(), self._short)
-        return self.admission
+    async def start(self) -> TaskQueue:
+        """Start the first pool; the queue that it serves."""
+        self.queue = TaskQueue(self._settings, self._metrics, await self._new_pool(), self._repair_later)
+        return self.queue
 
     async def reload(self) -> tuple[Info, Info]:
-        """Serve what the folder holds now: the old and the new. A bad artifact changes nothing."""
-        if self.changing.locked():
-            raise Refusal(409, "reloading", "A reload is under way; wait for it to end.")
-        async with self.changing:
-            old, new = self.admission.crew.info, await self._fit()
-            self.admission.replace(new)
-        self._metrics.reloaded("done")
-        log().info("reloaded", version=new.info.version, before=old.version)
-        return old, new.info
+        """Serve what the folder holds now; the old and the new description. A bad artifact changes nothing."""
+        if self._lock.locked():
+            raise HttpError(409, "reloading", "A reload is in progress; wait until it ends.")
+        async with self._lock:
+            old, pool = self.queue.pool.info, await self._checked_pool()
+            self.queue.replace(pool)
+        self._metrics.count_reload("done")
+        log().info("reloaded", version=pool.info.version, before=old.version)
+        return old, pool.info
 
-    async def _fit(self) -> Crew:
+    async def _checked_pool(self) -> WorkerPool:
         try:
-            return await self._hired()
-        except Exception as error:  # whatever is wrong with a file, the old one goes on
-            self._metrics.reloaded("refused")
-            log().error("reload refused", serving=self.admission.crew.info.version, **where_it_failed(error))
+            return await self._new_pool()
+        except Exception as error:  # whatever is wrong with the files, the old pool goes on
+            self._metrics.count_reload("refused")
+            log().error("reload refused", serving=self.queue.pool.info.version, **error_place(error))
             raise bad_artifact(error) from None
 
-    async def _hired(self) -> Crew:
-        return await Crew.hired(self._folder, self._settings, self._metrics)
+    async def _new_pool(self) -> WorkerPool:
+        return await WorkerPool.start(self._folder, self._settings, self._metrics)
 
-    # --- workers that die: by a lack of memory, or by a fault in compiled code ---
+    # --- workers that end, by a lack of memory or a fault in compiled code, or that hang ---
 
-    def _short(self) -> None:
-        if self._mending is None or self._mending.done():
-            self._mending = asyncio.get_running_loop().create_task(self._mend())
+    def _repair_later(self) -> None:
+        if self._repair is None or self._repair.done():
+            self._repair = asyncio.get_running_loop().create_task(self._repair_pool())
 
-    async def _mend(self) -> None:
-        """Hire a new crew, until there is a whole one."""
-        while len(self.admission.crew.workers) < self._settings.crew:
+    async def _repair_pool(self) -> None:
+        """Start new pools until one is complete."""
+        while len(self.queue.pool.workers) < self._settings.worker_count:
             try:
                 await self.reload()
-            except Refusal:
-                await asyncio.sleep(AGAIN_S)
+            except HttpError:
+                await asyncio.sleep(RETRY_S)
 
     async def end(self) -> None:
-        """Let everybody go."""
-        if self._mending is not None:
-            self._mending.cancel()
-        await self.admission.crew.gone()
+        """End every worker."""
+        if self._repair is not None:
+            self._repair.cancel()
+        await self.queue.end()

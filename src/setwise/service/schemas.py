@@ -1,34 +1,51 @@
-"""What goes over the wire, as types: decoding is strict, and /docs is made from them."""
+"""Requests and responses of the HTTP API as types: decoding is strict, and the OpenAPI document is made from them.
+
+A field of ``RecommendRequest`` is passed to ``Recommender.recommend`` as the keyword argument of the same name: a new
+field is a line here and its meaning in the library.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from setwise.service.http_errors import Refusal, unreadable
+from setwise.model.users import User
+from setwise.ranking import RANKERS
+from setwise.ranking.registry import DEFAULT
+from setwise.service.http_errors import HttpError, malformed
 from setwise.service.settings import Settings
 
 Id = int | str
 Scalar = bool | int | float | str
+GroupKey = tuple[Any, ...]
+
+# The rankers that are fast enough for a service, the default first.
+INTERACTIVE = tuple(
+    sorted((name for name in RANKERS if RANKERS[name].interactive), key=lambda name: name != DEFAULT.name)
+)
+QUERY_LENGTH, ITEMS_LIMIT = 200, 100
+
+
+# --- requests ---
 
 
 class Range(msgspec.Struct, forbid_unknown_fields=True, rename={"low": "from", "high": "to"}):
-    """Numbers between two ends; null, or nothing, for an open one."""
+    """Numbers between two ends; an end that is null or left out is open."""
 
     low: float | None = None
     high: float | None = None
 
 
 class Vectors(msgspec.Struct, forbid_unknown_fields=True):
-    """A user: one vector a head, and one for the base term where the catalogue has it."""
+    """A user: one vector for each head, and one for the base term where the catalogue has it."""
 
     heads: list[list[float]]
     base: list[float] | None = None
 
 
-class Ask(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A request for one slate: exactly one of history, user and vector, and wishes."""
+class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A request for one slate: exactly one of history, user and vector; all else is optional."""
 
     history: list[Id] | None = None
     user: Vectors | None = None
@@ -42,32 +59,74 @@ class Ask(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     ranker: str | None = None
     certify: bool | None = None
 
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of ``Recommender.recommend``: every field that differs from its default."""
+        given = {
+            name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != getattr(_DEFAULTS, name)
+        }
+        if self.vector is not None:
+            given["user"] = User(given.pop("vector"))
+        elif self.user is not None:
+            given["user"] = User(self.user.heads, self.user.base)
+        if self.where:
+            given["where"] = {name: _condition(condition) for name, condition in self.where.items()}
+        return given
 
-class Batch(msgspec.Struct, forbid_unknown_fields=True):
+    def group_key(self) -> GroupKey:
+        """Equal for requests that differ only in the user: they can share one pass over the catalogue."""
+        rest = msgspec.structs.replace(self, history=None, user=None, vector=None)
+        return (self.history is not None, msgspec.json.encode(rest))
+
+
+_DEFAULTS = RecommendRequest()
+_USER_FIELDS = ("history", "user", "vector")
+
+
+def _condition(condition: Any) -> Any:
+    return (condition.low, condition.high) if isinstance(condition, Range) else condition
+
+
+class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Requests that are answered together."""
 
-    requests: list[Ask]
+    requests: list[RecommendRequest]
+
+
+class ItemsRequest(msgspec.Struct, omit_defaults=True):
+    """A search among the items: by words, or by ids."""
+
+    q: Annotated[str, msgspec.Meta(max_length=QUERY_LENGTH, description="Words, in any order and case.")] = ""
+    limit: Annotated[int, msgspec.Meta(ge=1, le=ITEMS_LIMIT, description="The most items to return.")] = 20
+    ids: Annotated[
+        str | None, msgspec.Meta(description="Ids separated by commas, instead of words; unknown ids are left out.")
+    ] = None
+
+
+HttpRequest = RecommendRequest | BatchRequest | ItemsRequest
+
+
+# --- responses ---
 
 
 class Item(msgspec.Struct):
-    """An item and what is known of it."""
+    """An item and its attributes."""
 
     id: Id
     attributes: dict[str, Any]
 
 
-class Chosen(msgspec.Struct):
-    """An item of a slate, with its reward in this company."""
+class SlateItem(msgspec.Struct):
+    """An item of a slate, with its reward in this slate."""
 
     id: Id
     reward: float
     attributes: dict[str, Any]
 
 
-class Answer(msgspec.Struct):
-    """A slate, best first; upper_bound and gap are null without a certificate."""
+class SlateResponse(msgspec.Struct):
+    """A slate, best item first; upper_bound and gap are null without a certificate."""
 
-    items: list[Chosen]
+    items: list[SlateItem]
     value: float
     upper_bound: float | None
     gap: float | None
@@ -76,28 +135,28 @@ class Answer(msgspec.Struct):
     version: str
 
 
-class Failure(msgspec.Struct):
-    """What went wrong, for programs and for people."""
+class ErrorDetail(msgspec.Struct):
+    """A code for programs and a sentence for people."""
 
     code: str
     message: str
 
 
-class Failed(msgspec.Struct):
-    """The body of every refusal."""
+class ErrorResponse(msgspec.Struct):
+    """The body of every response that is not a success."""
 
-    error: Failure
+    error: ErrorDetail
 
 
-class Answers(msgspec.Struct):
-    """One answer, or refusal, a request of the batch, in its order."""
+class BatchResponse(msgspec.Struct):
+    """A slate, or an error, for each request of the batch, in its order."""
 
-    answers: list[Any]  # Answer or Failed
+    answers: list[Any]  # SlateResponse or ErrorResponse
     version: str
 
 
-class Rivaling(msgspec.Struct):
-    """Another ranker's set for the same request."""
+class RivalResponse(msgspec.Struct):
+    """The set of another ranker for the same request."""
 
     ranker: str
     items: list[Item]
@@ -105,29 +164,29 @@ class Rivaling(msgspec.Struct):
     milliseconds: float
 
 
-class Explained(msgspec.Struct):
-    """A slate and who lends whom what in it."""
+class ExplainResponse(msgspec.Struct):
+    """A slate with its attention, what each item is worth alone, and the sets of other rankers."""
 
-    slate: Answer
+    slate: SlateResponse
     attention: list[list[list[float]]]
     sink: list[list[float]] | None
     rewards: list[float]
     alone: list[float]
     lent: list[list[float]]
-    rivals: list[Rivaling]
+    rivals: list[RivalResponse]
     gain_over_top_k: float
     gain_over_greedy: float
 
 
-class Items(msgspec.Struct):
-    """What a search found; total counts all of it."""
+class ItemsResponse(msgspec.Struct):
+    """The items that a search found; total counts those beyond the limit too."""
 
     items: list[Item]
     total: int
 
 
 class Attribute(msgspec.Struct):
-    """A column of the catalogue; values where they are few."""
+    """A column of the catalogue; its values where they are few."""
 
     name: str
     kind: str
@@ -135,7 +194,7 @@ class Attribute(msgspec.Struct):
 
 
 class Info(msgspec.Struct):
-    """What is served."""
+    """The artifact that is served, and the limits."""
 
     service: str
     version: str
@@ -150,67 +209,90 @@ class Info(msgspec.Struct):
     limits: dict[str, int]
 
 
-class State(msgspec.Struct):
-    """How the service is."""
+class Status(msgspec.Struct):
+    """The state of the service."""
 
     status: str
 
 
 class Reloaded(msgspec.Struct):
-    """The artifact that is served now, and the one before."""
+    """The version that is served now, and the one before."""
 
     version: str
     before: str
 
 
-RANKERS = ("swap", "greedy", "beam", "knn")  # of the library's, those that answer while somebody waits
-_ASK, _BATCH = msgspec.json.Decoder(Ask), msgspec.json.Decoder(Batch)
+# --- decoding ---
+
+Decoded = TypeVar("Decoded")
+_RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
 
 
-def ask(body: bytes, settings: Settings, explained: bool = False) -> Ask:
-    """The request that this body holds, within the limits."""
-    decoded: Ask = _decoded(_ASK, body)
-    check(decoded, settings, explained)
-    return decoded
+def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
+    """The request in this body, checked against the limits."""
+    request = _decode(_RECOMMEND, body)
+    check(request, settings)
+    return request
 
 
-def batch(body: bytes, settings: Settings) -> list[Ask]:
-    """The requests of a batch, within the limits."""
-    decoded: Batch = _decoded(_BATCH, body)
-    if not 1 <= len(decoded.requests) <= settings.batch:
-        raise _invalid("requests", f"1 to {settings.batch} requests", len(decoded.requests), "split the batch")
-    for one in decoded.requests:
-        check(one, settings)
-    return decoded.requests
+def decode_explain(body: bytes, settings: Settings) -> RecommendRequest:
+    """The request in this body, checked against the limits of explanations."""
+    request = _decode(_RECOMMEND, body)
+    check(request, settings, explain=True)
+    return request
 
 
-def check(ask: Ask, settings: Settings, explained: bool = False) -> None:
-    """Refuse what no catalogue could answer; what depends on the catalogue is the library's to refuse."""
-    given = [name for name in ("history", "user", "vector") if getattr(ask, name) is not None]
+def decode_batch(body: bytes, settings: Settings) -> BatchRequest:
+    """The batch in this body, checked against the limits."""
+    batch = _decode(_BATCH, body)
+    if not 1 <= len(batch.requests) <= settings.batch:
+        raise _invalid("requests", f"1 to {settings.batch} requests", len(batch.requests), "split the batch")
+    for request in batch.requests:
+        check(request, settings)
+    return batch
+
+
+def decode_items(parameters: dict[str, str]) -> ItemsRequest:
+    """The search that these query parameters describe; parameters of other names are ignored."""
+    limit = parameters.get("limit", "20")
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 3 and limit[0] != "0" and int(limit) <= ITEMS_LIMIT):
+        raise _invalid("limit", f"a whole number from 1 to {ITEMS_LIMIT}", repr(limit), "choose one of those")
+    query = parameters.get("q", "")
+    if len(query) > QUERY_LENGTH:
+        raise _invalid("q", f"a text of at most {QUERY_LENGTH} characters", len(query), "use fewer words")
+    return ItemsRequest(query, int(limit), parameters.get("ids"))
+
+
+def check(request: RecommendRequest, settings: Settings, explain: bool = False) -> None:
+    """Raise an error for what no catalogue could answer; the library checks what depends on the catalogue."""
+    given = [name for name in _USER_FIELDS if getattr(request, name) is not None]
     if len(given) != 1:
         got = " and ".join(given) or "none of them"
         raise _invalid("the request", "exactly one of history, user and vector", got, "send one")
-    slow = explained or ask.ranker == "beam"
-    longest, here = (settings.slow_k, " where beam search takes part") if slow else (settings.k, "")
-    if not 1 <= ask.k <= longest:
-        raise _invalid("k", f"a whole number from 1 to {longest}{here}", ask.k, "choose one of those")
-    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", ask.k)):
-        if len(getattr(ask, name) or ()) > most:
-            raise _invalid(name, f"a list of at most {most} ids", len(getattr(ask, name)), "shorten it")
-    if ask.budget_ms is not None and not 0 < ask.budget_ms <= settings.deadline_ms:
+    if request.ranker is not None and request.ranker not in INTERACTIVE:
+        raise _invalid("ranker", f"one of {', '.join(INTERACTIVE)}", repr(request.ranker), "choose one of those")
+    longest, reason = settings.k, ""
+    if explain:
+        longest, reason = settings.slow_k, " in an explanation"
+    elif request.ranker is not None and RANKERS[request.ranker].slow_growth:
+        longest, reason = settings.slow_k, f" with the ranker {request.ranker}"
+    if not 1 <= request.k <= longest:
+        raise _invalid("k", f"a whole number from 1 to {longest}{reason}", request.k, "choose one of those")
+    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", request.k)):
+        if len(getattr(request, name) or ()) > most:
+            raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
+    if request.budget_ms is not None and not 0 < request.budget_ms <= settings.deadline_ms:
         must = f"above 0 and at most the deadline of {settings.deadline_ms}"
-        raise _invalid("budget_ms", must, ask.budget_ms, "pass milliseconds, or leave it out")
-    if ask.ranker is not None and ask.ranker not in RANKERS:
-        raise _invalid("ranker", f"one of {', '.join(RANKERS)}", repr(ask.ranker), "choose one of those")
+        raise _invalid("budget_ms", must, request.budget_ms, "pass milliseconds, or leave it out")
 
 
-def _decoded(decoder: msgspec.json.Decoder[Any], body: bytes) -> Any:
+def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
     try:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
-        raise unreadable(reason[:1].lower() + reason[1:]) from None
+        raise malformed(reason[:1].lower() + reason[1:]) from None
 
 
-def _invalid(parameter: str, must: str, got: object, todo: str) -> Refusal:
-    return Refusal(422, "invalid", f"{parameter} must be {must}, got {got}; {todo}.")
+def _invalid(parameter: str, must: str, got: object, todo: str) -> HttpError:
+    return HttpError(422, "invalid", f"{parameter} must be {must}, got {got}; {todo}.")

@@ -1,67 +1,65 @@
-"""The process: listens, reloads on SIGHUP, and on SIGTERM answers what it has accepted before it ends."""
+"""The process: it listens, reloads on SIGHUP, and on SIGTERM answers what it has accepted before it ends."""
 
 from __future__ import annotations
 
 import asyncio
 import gc
-import ipaddress
+import math
 import signal
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import uvicorn
-import uvloop
 
-from setwise.errors import InvalidInput
-from setwise.service.http import application, front
-from setwise.service.http_errors import Refusal
-from setwise.service.logs import configured, log
+from setwise.service.connections import Connection, sweep
+from setwise.service.hosts import AllowedHosts, check_exposure
+from setwise.service.http import Application, Service
+from setwise.service.http_errors import HttpError
+from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
-from setwise.service.reload import Reloads
 from setwise.service.settings import Settings
-from setwise.service.straight import Straight
 
-KEEP_S = 75  # an idle connection is kept: longer than most proxies do, so that they close first
-LEAST_KEY = 16  # characters
+ABORT_S = 1.0  # after the last response of a drain, until the remaining connections are aborted
 
 
-def serve(folder: Path, host: str, port: int, key: str | None, settings: Settings) -> None:
-    """Serve the artifact in ``folder`` until a signal ends it."""
-    refuse_open_doors(host, key)
-    configured()
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(_served(folder, host, port, key, settings))
+def serve(
+    folder: Path, host: str, port: int, key: str | None, settings: Settings, allow_hosts: Sequence[str] = ()
+) -> None:
+    """Serve the artifact in ``folder`` until a signal ends the process."""
+    check_exposure(host, key)
+    configure_logs()
+    hosts = AllowedHosts.of(host, allow_hosts)
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_serve(folder, host, port, key, settings, hosts))
 
 
-async def _served(folder: Path, host: str, port: int, key: str | None, settings: Settings) -> None:
-    metrics = Metrics()
-    behind = await front(folder, settings, metrics, key is not None)
-    config = uvicorn.Config(
-        application(behind, key),
-        host,
-        port,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=False,  # who asks, and from where, changes nothing
-        timeout_keep_alive=KEEP_S,
-        lifespan="off",
-        http=Straight,
-        ws="none",
-    )
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
+    """The event loop: that of uvloop where it is installed."""
     try:
-        with _spared_from_collection():
-            await Server(config, behind.reloads).serve()
+        import uvloop
+    except ModuleNotFoundError:
+        return asyncio.new_event_loop
+    return uvloop.new_event_loop
+
+
+async def _serve(folder: Path, host: str, port: int, key: str | None, settings: Settings, hosts: AllowedHosts) -> None:
+    metrics = Metrics()
+    service = await Service.start(folder, settings, metrics, key is not None)
+    try:
+        with _frozen_garbage():
+            await Server(Application(service, key, hosts), host, port).serve()
     finally:
-        await behind.reloads.end()
-    log().info("ended", answered=metrics.total())
+        await service.reloader.end()
+    log().info("ended", answered=metrics.responses())
 
 
 @contextmanager
-def _spared_from_collection() -> Iterator[None]:
-    """What is loaded stays: else a full garbage collection walks through it all, and nobody is answered meanwhile."""
+def _frozen_garbage() -> Iterator[None]:
+    """Keep what is loaded out of garbage collection: a full collection would stop the event loop for long."""
     gc.collect()
     gc.freeze()
     try:
@@ -70,37 +68,41 @@ def _spared_from_collection() -> Iterator[None]:
         gc.unfreeze()
 
 
-def refuse_open_doors(host: str, key: str | None) -> None:
-    """Who can be reached from elsewhere needs a key."""
-    if key is None and not is_loopback(host):
-        todo = "pass --api-key, set SETWISE_API_KEY, or serve on 127.0.0.1"
-        raise InvalidInput("the API key", f"set, as {host} can be reached from elsewhere", "none", todo)
-    if key is not None and (len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key):
-        must = f"at least {LEAST_KEY} printable ASCII characters without spaces"
-        raise InvalidInput("the API key", must, f"{len(key)} characters", "choose a longer random one")
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach ``host``."""
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
-
-
 class Server(uvicorn.Server):
-    """uvicorn, with our signals: SIGHUP reloads, SIGTERM and SIGINT drain and end with status 0."""
+    """uvicorn with limited connections. SIGHUP reloads; SIGTERM and SIGINT drain and end with status 0."""
 
-    def __init__(self, config: uvicorn.Config, reloads: Reloads) -> None:
-        super().__init__(config)
-        self._reloads = reloads
-        self._reloading: asyncio.Task[None] | None = None  # kept, for the loop does not
+    def __init__(self, application: Application, host: str = "127.0.0.1", port: int = 0) -> None:
+        settings = application.service.settings
+        super().__init__(
+            uvicorn.Config(
+                cast(Any, application),
+                host,
+                port,
+                interface="asgi3",
+                http=cast(Any, partial(Connection, limits=application.limits)),
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                proxy_headers=False,  # no route uses the address of the client
+                timeout_keep_alive=math.ceil(settings.idle_ms / 1000),
+                timeout_graceful_shutdown=math.ceil(settings.drain_ms / 1000 + 2 * ABORT_S),
+                h11_max_incomplete_event_size=settings.head_bytes,
+            )
+        )
+        self._service = application.service
+        self._background: set[asyncio.Task[None]] = set()  # the loop keeps no reference
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
+        """Handle our signals while the service runs; only the main thread can."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
         loop = asyncio.get_running_loop()
         ours: dict[int, Any] = dict.fromkeys((signal.SIGTERM, signal.SIGINT), self.handle_exit)
-        ours[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload)
+        ours[signal.SIGHUP] = lambda *_: loop.call_soon_threadsafe(self._reload_later)
         others = {number: signal.signal(number, handler) for number, handler in ours.items()}
         try:
             yield
@@ -108,18 +110,44 @@ class Server(uvicorn.Server):
             for number, handler in others.items():
                 signal.signal(number, handler)
 
-    def _reload(self) -> None:
-        self._reloading = asyncio.get_running_loop().create_task(self._reloaded())
-
-    async def _reloaded(self) -> None:
-        try:
-            await self._reloads.reload()
-        except Refusal:
-            return  # said in the log where it happened
-
     async def startup(self, sockets: Any = None) -> None:
+        """Listen."""
         await super().startup(sockets)
-        version = self._reloads.admission.crew.info.version
+        self._run(sweep(self.server_state.connections))
+        version = self._service.queue.pool.info.version
         for listening in self.servers[0].sockets:
             host, port = listening.getsockname()[:2]
             log().info("serving", host=host, port=port, version=version)
+
+    async def shutdown(self, sockets: Any = None) -> None:
+        """Answer what was accepted within the drain time; then answer 503, and abort what is left."""
+        loop, drain_s = asyncio.get_running_loop(), self._service.settings.drain_ms / 1000
+        timers = [
+            loop.call_later(drain_s, self._service.queue.fail_all),
+            loop.call_later(drain_s + ABORT_S, self._abort_connections),
+        ]
+        try:
+            await super().shutdown(sockets)
+        finally:
+            for timer in timers:
+                timer.cancel()
+            for task in self._background:
+                task.cancel()
+
+    def _abort_connections(self) -> None:
+        for connection in [*self.server_state.connections]:
+            connection.transport.abort()
+
+    def _run(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+
+    def _reload_later(self) -> None:
+        self._run(self._reload())
+
+    async def _reload(self) -> None:
+        try:
+            await self._service.reloader.reload()
+        except HttpError:
+            return  # logged where it was raised

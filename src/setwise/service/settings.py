@@ -1,7 +1,7 @@
 """One table of settings: name, default, bounds and help.
 
-The options of the command line, the variables of the environment, the table in the documentation and every limit that
-the service keeps come from it.
+The command line options, the environment variables, the table in the documentation and every limit that the service
+enforces come from it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 from setwise._validation import available_cores, whole_number
 from setwise.errors import InvalidInput
 
-PREFIX = "SETWISE_"  # of the variables in the environment
+PREFIX = "SETWISE_"  # of the environment variables
 
 
 def _setting(default: int, least: int, most: int, help_: str) -> Any:
@@ -22,10 +22,24 @@ def _setting(default: int, least: int, most: int, help_: str) -> Any:
 
 @dataclass(frozen=True)
 class Settings:
-    """What the service allows itself and others; whole numbers all."""
+    """The limits of the service; all are whole numbers."""
 
-    body_bytes: int = _setting(1 << 20, 1 << 10, 1 << 30, "The most bytes of a request's body.")
-    body_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a body may take to arrive.")
+    body_bytes: int = _setting(1 << 20, 1 << 10, 1 << 30, "The most bytes of a request's body; more is answered 413.")
+    body_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a body may take to arrive; then 408.")
+    bodies_bytes: int = _setting(
+        1 << 25, 1 << 10, 1 << 40, "The most bytes of all bodies that are being read, beyond 16 KiB of each; then 503."
+    )
+    head_bytes: int = _setting(1 << 14, 1 << 10, 1 << 20, "The most bytes of URL and headers; more is answered 431.")
+    head_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a request's head may take to arrive; then 408.")
+    headers: int = _setting(100, 4, 10_000, "The most headers of a request; more is answered 431.")
+    idle_ms: int = _setting(75_000, 10, 3_600_000, "Milliseconds until a connection without a request is closed.")
+    unread_ms: int = _setting(
+        30_000, 10, 600_000, "Milliseconds until a connection is closed whose client does not read its responses."
+    )
+    connections: int = _setting(512, 1, 1 << 20, "The most open connections; the next one is answered 503.")
+    connections_per_address: int = _setting(
+        256, 1, 1 << 20, "The most open connections of one client address; the next one is answered 503."
+    )
     k: int = _setting(100, 1, 10_000, "The most items in a slate.")
     slow_k: int = _setting(
         20, 1, 10_000, "The most items in a slate by beam search, and in an explanation, which compares with it."
@@ -33,12 +47,17 @@ class Settings:
     history: int = _setting(1000, 1, 100_000, "The most ids in a history.")
     exclude: int = _setting(10_000, 1, 1_000_000, "The most ids in a list of exclusions.")
     batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")
-    queue: int = _setting(64, 1, 100_000, "Requests that wait to be computed; the next one is answered 503.")
-    deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request that still waits is answered 504.")
+    queue: int = _setting(64, 1, 100_000, "The most requests in the queue; the next one is answered 503.")
+    deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request in the queue is answered 504.")
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
-    workers: int = _setting(0, 0, 256, "Processes that compute, one request or group each; 0 for one a core.")
-    micro_batch: int = _setting(4, 1, 256, "Waiting requests of one kind that share a retrieval pass.")
-    awake_ms: int = _setting(2, 0, 1000, "Milliseconds that a process looks out for the next request before it sleeps.")
+    workers: int = _setting(0, 0, 256, "Worker processes, each with one request or group at a time; 0 for one a core.")
+    micro_batch: int = _setting(4, 1, 256, "Queued requests that differ only in the user and share a retrieval pass.")
+    grace_ms: int = _setting(3000, 10, 600_000, "Milliseconds after a deadline until a worker still at it is replaced.")
+    heartbeat_ms: int = _setting(
+        1000, 10, 600_000, "Milliseconds between pings of an idle worker, and for its reply; then it is replaced."
+    )
+    start_ms: int = _setting(300_000, 100, 3_600_000, "Milliseconds that a worker may take to open the artifact.")
+    drain_ms: int = _setting(10_000, 10, 600_000, "Milliseconds after SIGTERM to answer what was accepted.")
 
     def __post_init__(self) -> None:
         for row in table():
@@ -47,8 +66,8 @@ class Settings:
                 raise InvalidInput(row.name, f"at most {row.most}", number, "choose a smaller one")
 
     @property
-    def crew(self) -> int:
-        """How many processes that makes."""
+    def worker_count(self) -> int:
+        """The number of worker processes."""
         return self.workers or available_cores()
 
 
@@ -64,12 +83,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """Its name in the environment."""
+        """The environment variable."""
         return PREFIX + self.name.upper()
 
     @property
     def option(self) -> str:
-        """Its name on the command line."""
+        """The command line option."""
         return "--" + self.name.replace("_", "-")
 
 

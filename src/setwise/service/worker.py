@@ -1,13 +1,16 @@
-"""A process that computes: it opens one artifact, and answers what comes over the line until nobody is at its end."""
+"""A worker process: it opens one artifact and computes tasks until its parent closes the connection.
+
+Messages in both directions have a length before them. To the worker: a JSON list of tasks, or an empty message, a ping.
+From the worker: an empty message as soon as a message has arrived, then one msgpack ``Reply`` for each task. An idle
+worker that does not acknowledge hangs, and the parent replaces it.
+"""
 
 from __future__ import annotations
 
 import gc
 import os
-import select
 import signal
 import socket
-import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,88 +19,80 @@ import msgspec
 
 from setwise.errors import DamagedArtifact
 from setwise.recommend.memory import keep_much
-from setwise.service.artifact import Served
-from setwise.service.handlers import Desk, Order, Reply, info
-from setwise.service.http_errors import accident
-from setwise.service.logs import configured, log, where_it_failed
+from setwise.service.handlers import Handlers, Reply, ServedArtifact, TaskMessage
+from setwise.service.http_errors import internal_error
+from setwise.service.logs import configure_logs, error_place, log
 from setwise.service.schemas import Info
 from setwise.service.settings import Settings
 
-NICE = 5  # the event loop goes first where cores are scarce: turning away must stay quick while all compute
+NICE = 5  # workers yield to the event loop where cores are scarce, so that shedding stays quick under load
 
 
-class Fit(msgspec.Struct, tag=True):
-    """The artifact is open, and this is in it."""
+class Opened(msgspec.Struct, tag=True):
+    """The artifact is open; its description."""
 
     info: Info
 
 
-class Unfit(msgspec.Struct, tag=True):
-    """Why an artifact cannot be served."""
+class NotOpened(msgspec.Struct, tag=True):
+    """Why an artifact cannot be served, and what to do."""
 
     reason: str
     todo: str
 
 
-# Orders go as JSON, for ids may be whole numbers of any size; what comes back is bytes for the most part.
-ORDERS: msgspec.json.Decoder[list[Order]] = msgspec.json.Decoder(list[Order])
-said = msgspec.msgpack.Encoder().encode
+# Tasks are JSON, since ids may be whole numbers of any size; replies are msgpack, since most of them are bytes.
+TASKS: msgspec.json.Decoder[list[TaskMessage]] = msgspec.json.Decoder(list[TaskMessage])
+encode_reply = msgspec.msgpack.Encoder().encode
 
 
-def work(line: socket.socket, artifact: Path, version: str, settings: Settings) -> None:
-    """What the process does, all its life."""
+def run_worker(line: socket.socket, artifact: Path, version: str, settings: Settings) -> None:
+    """The target of the process."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # sent to all of us, they are for the one that serves
+        signal.signal(number, signal.SIG_IGN)  # a supervisor may send them to all processes: the parent handles them
     os.nice(NICE)
-    configured()
+    configure_logs()
     keep_much()
     try:
-        serve(Connection(line.detach()), artifact, version, settings)
-    except (EOFError, OSError):  # nobody is there any more
+        serve_tasks(Connection(line.detach()), artifact, version, settings)
+    except (EOFError, OSError):  # the parent has closed the connection, or has ended
         return
 
 
-def serve(line: Connection, artifact: Path, version: str, settings: Settings) -> None:
-    """Open the artifact, say what is in it or what is wrong with it, and answer."""
+def serve_tasks(line: Connection, artifact: Path, version: str, settings: Settings) -> None:
+    """Open the artifact, report its description or what is wrong with it, and compute tasks."""
     try:
-        served = Served.opened(artifact, version)
-    except Exception as error:  # whatever is wrong with a file, only this process is to end
-        log().error("artifact refused", **where_it_failed(error))
-        line.send_bytes(said(_unfit(error)))
+        served = ServedArtifact.open(artifact, version)
+    except Exception as error:  # whatever is wrong with the files, only this process ends
+        log().error("artifact refused", **error_place(error))
+        line.send_bytes(encode_reply(_not_opened(error)))
         return
-    line.send_bytes(said(Fit(info(served, settings))))
-    # An empty message wakes the event loop while the answer is put into words.
-    desk = Desk(served, settings, soon=lambda: line.send_bytes(b""))
-    # What is loaded stays: else a full garbage collection walks through it all, and nobody is answered for 80 ms.
+    line.send_bytes(encode_reply(Opened(served.info(settings))))
+    handlers = Handlers(served, settings)
+    # Keep what is loaded out of garbage collection: a full collection would walk through it for 80 ms.
     gc.collect()
     gc.freeze()
     while True:
-        _look_out(line, settings.awake_ms / 1000)
-        for reply in answered(desk, ORDERS.decode(line.recv_bytes())):
-            line.send_bytes(said(reply))
+        message = line.recv_bytes()
+        line.send_bytes(b"")
+        if message:
+            for reply in replies_to(handlers, TASKS.decode(message)):
+                line.send_bytes(encode_reply(reply))
 
 
-def answered(desk: Desk, orders: Sequence[Order]) -> Iterator[Reply]:
-    """A reply to each order, in their order; one group's misfortune is not the process's."""
-    undone = len(orders)
+def replies_to(handlers: Handlers, tasks: Sequence[TaskMessage]) -> Iterator[Reply]:
+    """A reply to each task, in their order. An exception fails its group, not the worker."""
+    undone = len(tasks)
     try:
-        for reply in desk.replies(orders):
+        for reply in handlers.replies(tasks):
             undone -= 1
             yield reply
     except Exception as error:
-        log().error("request failed", **where_it_failed(error))
-        yield from [Reply(accident())] * undone
+        log().error("request failed", **error_place(error))
+        yield from [Reply(internal_error())] * undone
 
 
-def _look_out(line: Connection, seconds: float) -> None:
-    """Stay awake for a while: a core that has slept finds its caches given to others and its clock turned down."""
-    orders, end = select.poll(), time.perf_counter() + seconds
-    orders.register(line, select.POLLIN)
-    while time.perf_counter() < end and not orders.poll(0):
-        pass
-
-
-def _unfit(error: Exception) -> Unfit:
+def _not_opened(error: Exception) -> NotOpened:
     if isinstance(error, DamagedArtifact):
-        return Unfit(error.reason, error.todo)
-    return Unfit("something in it is not as a recommender has it", "save it again")
+        return NotOpened(error.reason, error.todo)
+    return NotOpened("it is not a saved recommender or index", "save it again")

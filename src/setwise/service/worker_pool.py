@@ -1,10 +1,13 @@
-"""The crew: the processes that compute, all of one artifact, as the event loop sees them.
+"""The worker pool: the processes that compute, all of one artifact, as the event loop sees them.
 
 Processes and not threads, because threads share the interpreter's lock: a computing thread that holds it while the
-machine gives its core to another keeps the event loop from turning requests away. So the loop has a process for itself.
+machine runs another process would keep the event loop from shedding requests.
 
-A worker has one artifact all its life. Another artifact means another crew, and no answer can be of two. Workers are
-forked from a server of Python's that has imported everything and nothing else, so that it is safe and quick.
+A worker has one artifact all its life, and another artifact needs another pool, so no response mixes two. Workers are
+forked from a server process that has imported everything and started nothing, which is safe and quick.
+
+The parent never trusts a worker to return. A worker must acknowledge every message within ``heartbeat_ms``, idle ones
+are pinged as often, and a group of tasks must be done ``grace_ms`` after its deadline; otherwise the worker is killed.
 """
 
 from __future__ import annotations
@@ -19,173 +22,280 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
 
 import msgspec
 
 from setwise.errors import DamagedArtifact
-from setwise.service.artifact import copied
-from setwise.service.handlers import Kind, One, Order, Outcome, Reply, Task, kind
-from setwise.service.http_errors import accident
+from setwise.service.artifact_copy import copy_artifact
+from setwise.service.handlers import Outcome, Reply, TaskMessage
+from setwise.service.http_errors import HttpError
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
-from setwise.service.schemas import Info
+from setwise.service.schemas import GroupKey, HttpRequest, Info, RecommendRequest
 from setwise.service.settings import Settings
-from setwise.service.worker import Fit, Unfit, work
+from setwise.service.worker import NotOpened, Opened, run_worker
 
-PATIENCE_S = 10.0  # for a worker that was told to go
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([work.__module__])
-_HEARD: msgspec.msgpack.Decoder[Reply | Fit | Unfit] = msgspec.msgpack.Decoder(Reply | Fit | Unfit)
-_ENDED = Unfit("the process that opened it ended", "look into the log, and try again")
+END_S = 3.0  # a worker whose connection was closed must end within this time
+_SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
+_MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
+_ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
+_TOO_SLOW = NotOpened("the process that opened it took too long", "raise --start-ms, or look at the disk")
 _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's connections have it
 
 
-@dataclass(eq=False)
-class Job:
-    """A request on its way through the queue."""
+class Task:
+    """A request in the queue or at a worker, and its outcome when there is one."""
 
-    task: Task
-    arrived: float
-    deadline: float
-    tell: Callable[[Outcome], None]
+    def __init__(self, handler: str, request: HttpRequest, arrived: float, deadline: float) -> None:
+        self.handler, self.request = handler, request
+        self.arrived, self.deadline, self.attempts = arrived, deadline, 0
+        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
+
+    def finish(self, outcome: Outcome) -> None:
+        """Set the outcome; the first one counts."""
+        if not self._outcome.done():
+            self._outcome.set_result(outcome)
+
+    @property
+    def finished(self) -> bool:
+        """Whether there is an outcome, or it is not awaited any more."""
+        return self._outcome.done()
+
+    async def body(self) -> bytes:
+        """The body of the response, or the error."""
+        outcome = await self._outcome
+        if isinstance(outcome, HttpError):
+            raise outcome
+        return outcome
 
     @cached_property
-    def kind(self) -> Kind | None:
-        """Jobs of one kind may be computed together; None: alone. Asked for only when somebody waits."""
-        return kind(self.task.ask) if isinstance(self.task, One) else None
+    def _group_key(self) -> GroupKey:
+        return cast(RecommendRequest, self.request).group_key()
+
+    @property
+    def group_key(self) -> GroupKey | None:
+        """Tasks of equal keys may be computed together; None: alone, as is a task whose first worker failed."""
+        return self._group_key if self.handler == "recommend" and self.attempts == 0 else None
+
+    def message(self) -> TaskMessage:
+        """What the worker receives."""
+        return TaskMessage(self.handler, msgspec.Raw(msgspec.json.encode(self.request)), self.arrived, self.deadline)
 
 
 class Worker(asyncio.Protocol):
-    """A process that computes: hired, given jobs one group at a time, dismissed."""
+    """The parent's end of the connection to a worker process."""
 
-    when_free: Callable[[Worker, float], None]  # by seconds a job
-    when_lost: Callable[[Worker], None]
+    on_free: Callable[[Worker, float], None]  # with seconds for each task of its last group
+    on_lost: Callable[[Worker, list[Task], str], None]  # with its unfinished tasks and the reason
 
-    def __init__(self, metrics: Metrics) -> None:
-        self._metrics = metrics
-        self._jobs: deque[Job] = deque()
+    def __init__(self, settings: Settings, metrics: Metrics) -> None:
+        self._settings, self._metrics = settings, metrics
+        self._loop = asyncio.get_running_loop()
+        self._tasks: deque[Task] = deque()
         self._began, self._count = 0.0, 0
-        self._heard = bytearray()
+        self._received = bytearray()
         self._line: asyncio.Transport | None = None
-        self._dismissed = self.dead = False
-        self._ready: asyncio.Future[Fit | Unfit] = asyncio.get_running_loop().create_future()
+        self._process: BaseProcess | None = None
+        self._closed, self._reason = False, "ended"
+        self.lost = False
+        self.opened: asyncio.Future[Opened | NotOpened] = self._loop.create_future()
+        self._silent: asyncio.TimerHandle | None = None  # until a message must be acknowledged
+        self._overdue: asyncio.TimerHandle | None = None  # until a group of tasks must be done
+        self._next_ping: asyncio.TimerHandle | None = None
 
-    async def hire(self, artifact: Path, version: str, settings: Settings) -> Fit | Unfit:
-        """Start the process and wait until it has opened the artifact: what it has found there."""
+    async def start(self, artifact: Path, version: str) -> Opened | NotOpened:
+        """Start the process and wait until it has opened the artifact, or has failed to."""
         ours, theirs = socket.socketpair()
         with theirs:
-            self._process = _PROCESSES.Process(target=work, args=(theirs, artifact, version, settings), daemon=True)
-            await asyncio.to_thread(self._process.start)
+            context = multiprocessing.get_context("forkserver")
+            context.set_forkserver_preload([run_worker.__module__])
+            arguments = (theirs, artifact, version, self._settings)
+            process = context.Process(target=run_worker, args=arguments, daemon=True)
+            self._process = process
+            await asyncio.to_thread(process.start)
         await self.connect(ours)
-        return await self._ready
+        try:
+            async with asyncio.timeout(self._settings.start_ms / 1000):
+                return await self.opened
+        except TimeoutError:
+            return _TOO_SLOW
+
+    @property
+    def unfinished(self) -> list[Task]:
+        """The tasks of the group in progress."""
+        return [*self._tasks]
 
     async def connect(self, line: socket.socket) -> None:
-        """Talk to whoever is at the other end of ``line``."""
-        await asyncio.get_running_loop().create_unix_connection(lambda: self, sock=line)
+        """Use ``line`` as the connection to the process."""
+        await self._loop.create_unix_connection(lambda: self, sock=line)
 
-    def give(self, jobs: Sequence[Job]) -> None:
-        """Have jobs of one kind computed."""
-        self._jobs.extend(jobs)
-        self._began, self._count = time.monotonic(), len(jobs)
-        message = msgspec.json.encode([Order(job.task, job.arrived, job.deadline) for job in jobs])
+    def put_to_work(
+        self, on_free: Callable[[Worker, float], None], on_lost: Callable[[Worker, list[Task], str], None]
+    ) -> None:
+        """Set the callbacks, and ping from now on while there is nothing to do."""
+        self.on_free, self.on_lost = on_free, on_lost
+        self._ping_later()
+
+    def compute(self, tasks: Sequence[Task]) -> None:
+        """Send a group of tasks. Every one is finished, or returned by ``on_lost``."""
+        self._cancel(self._next_ping)
+        self._tasks.extend(tasks)
+        self._began, self._count = time.monotonic(), len(tasks)
+        for task in tasks:
+            task.attempts += 1
+        left_s = max(task.deadline for task in tasks) - time.monotonic() + self._settings.grace_ms / 1000
+        self._cancel(self._overdue)
+        self._overdue = self._loop.call_later(left_s, self._fail, "deadline")
+        self._send(msgspec.json.encode([task.message() for task in tasks]))
+
+    def _send(self, message: bytes) -> None:
         assert self._line is not None
         self._line.write(_LENGTH.pack(len(message)) + message)
+        if self._silent is None:
+            self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
 
-    def dismiss(self) -> None:
-        """Let the process end: it does when it finds nobody at the other end of the line."""
-        self._dismissed = True
+    # --- hung workers ---
+
+    def _ping_later(self) -> None:
+        self._cancel(self._next_ping)
+        self._next_ping = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._send, b"")
+
+    def _look_again(self) -> None:
+        self._silent = self._loop.call_later(_SECOND_LOOK_S, self._fail, "hung")
+
+    def _fail(self, reason: str) -> None:
+        """Kill a process that hangs; the end of its connection does the rest."""
+        self._reason = reason
+        log().error("worker killed", reason=reason)
+        self.kill()
+        if self._line is not None:
+            self._line.abort()
+
+    @staticmethod
+    def _cancel(timer: asyncio.TimerHandle | None) -> None:
+        if timer is not None:
+            timer.cancel()
+
+    # --- the end ---
+
+    def close(self) -> None:
+        """Let the process end: it does when its connection is closed. Kill it if it does not."""
+        if not self._closed:
+            self._closed = True
+            self._loop.call_later(END_S, self.kill)
         if self._line is not None:
             self._line.close()
 
-    async def gone(self) -> None:
-        """Dismiss the process and wait until it has ended, but not for ever."""
-        self.dismiss()
-        await asyncio.to_thread(self._process.join, PATIENCE_S)
-        if self._process.is_alive():
+    def kill(self) -> None:
+        """End the process now, if it lives; SIGKILL ends a stopped process too."""
+        if self._process is not None and self._process.pid is not None and self._process.is_alive():
             self._process.kill()
 
-    # --- what asyncio calls ---
+    async def end(self) -> None:
+        """Close, and wait until the process has ended."""
+        self.close()
+        if self._process is not None and self._process.pid is not None:
+            await asyncio.to_thread(self._process.join, END_S)
+            self.kill()
 
-    def connection_made(self, line: asyncio.BaseTransport) -> None:
-        """The line is open."""
-        self._line = cast(asyncio.Transport, line)  # uvloop's is one by its methods only
-        if self._dismissed:  # before it came: another of its crew was unfit
-            line.close()
+    # --- asyncio.Protocol ---
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """The connection is open."""
+        self._line = cast(asyncio.Transport, transport)  # uvloop's transports have its methods, not its type
+        if self._closed:  # meanwhile: another worker of the pool could not open the artifact
+            transport.close()
 
     def data_received(self, data: bytes) -> None:
-        """Part of a message, or several."""
-        self._heard += data
-        while len(self._heard) >= _LENGTH.size:
-            end = _LENGTH.size + _LENGTH.unpack_from(self._heard)[0]
-            if len(self._heard) < end:
+        """A part of a message, or several messages."""
+        self._received += data
+        while len(self._received) >= _LENGTH.size:
+            end = _LENGTH.size + _LENGTH.unpack_from(self._received)[0]
+            if len(self._received) < end:
                 return
-            message = bytes(self._heard[_LENGTH.size : end])
-            del self._heard[:end]
-            if message:  # an empty one only says that another comes soon
-                self._understand(_HEARD.decode(message))
+            message = bytes(self._received[_LENGTH.size : end])
+            del self._received[:end]
+            if message:
+                self._handle(_MESSAGES.decode(message))
+            else:
+                self._acknowledged()
 
-    def connection_lost(self, error: Exception | None) -> None:
-        """The process has ended, as it was told or by an accident."""
-        self.dead = True
-        if not self._ready.done():
-            self._ready.set_result(_ENDED)
-        if not self._dismissed and hasattr(self, "when_lost"):  # it had been put to work
-            log().error("a computing process ended")
-            self.when_lost(self)
-        for job in self._jobs:
-            job.tell(accident())
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The process has ended, or was killed."""
+        self.lost = True
+        for timer in (self._silent, self._overdue, self._next_ping):
+            self._cancel(timer)
+        if not self.opened.done():
+            self.opened.set_result(_ENDED)
+        unfinished = [*self._tasks]
+        self._tasks.clear()
+        if hasattr(self, "on_lost") and (unfinished or not self._closed):
+            if self._reason == "ended":
+                log().error("worker ended")
+            self.on_lost(self, unfinished, self._reason)
 
-    def _understand(self, message: Reply | Fit | Unfit) -> None:
+    def _acknowledged(self) -> None:
+        self._cancel(self._silent)
+        self._silent = None
+        if not self._tasks:
+            self._ping_later()
+
+    def _handle(self, message: Reply | Opened | NotOpened) -> None:
         if not isinstance(message, Reply):
-            self._ready.set_result(message)
+            if not self.opened.done():
+                self.opened.set_result(message)
             return
-        self._jobs.popleft().tell(message.outcome)
-        if not self._jobs:
-            self.when_free(self, (time.monotonic() - self._began) / self._count)
+        self._tasks.popleft().finish(message.outcome)
         for timings, gap in message.slates:
-            self._metrics.slate(timings, gap)
+            self._metrics.observe_slate(timings, gap)
+        if not self._tasks:
+            self._cancel(self._overdue)
+            self._ping_later()
+            self.on_free(self, (time.monotonic() - self._began) / self._count)
 
 
 @dataclass(frozen=True, eq=False)
-class Crew:
-    """Workers of one artifact, and what is known of it."""
+class WorkerPool:
+    """The workers of one artifact, and its description."""
 
     info: Info
     workers: list[Worker]
 
     @classmethod
-    async def hired(cls, folder: Path, settings: Settings, metrics: Metrics) -> Crew:
-        """A crew for what ``folder`` holds now.
+    async def start(cls, folder: Path, settings: Settings, metrics: Metrics) -> WorkerPool:
+        """A pool for the artifact that ``folder`` holds now.
 
-        The first worker comes alone: what it must compile, the others find in the cache, and a bad artifact takes one
-        process. All map one copy, which has no name any more when the last has opened it.
+        The first worker starts alone: the others find in the cache what it compiles, and a bad artifact costs one
+        process. All map one copy of the files, which is unlinked when the last worker has opened it.
         """
         workers: list[Worker] = []
 
-        async def found(artifact: Path, version: str) -> Info:
-            worker = Worker(metrics)
+        async def open_worker(artifact: Path, version: str) -> Info:
+            worker = Worker(settings, metrics)
             workers.append(worker)
-            report = await worker.hire(artifact, version, settings)
-            if isinstance(report, Unfit):
+            report = await worker.start(artifact, version)
+            if isinstance(report, NotOpened):
                 raise DamagedArtifact(folder, report.reason, report.todo)
             return report.info
 
         try:
             with tempfile.TemporaryDirectory(prefix="setwise-") as private:
                 artifact = Path(private) / "artifact"
-                version = await asyncio.to_thread(copied, folder, artifact)
-                info = await found(artifact, version)
-                await asyncio.gather(*(found(artifact, version) for _ in range(1, settings.crew)))
-            if any(worker.dead for worker in workers):
+                version = await asyncio.to_thread(copy_artifact, folder, artifact)
+                info = await open_worker(artifact, version)
+                await asyncio.gather(*(open_worker(artifact, version) for _ in range(1, settings.worker_count)))
+            if any(worker.lost for worker in workers):
                 raise DamagedArtifact(folder, _ENDED.reason, _ENDED.todo)
         except BaseException:
             for worker in workers:
-                worker.dismiss()
+                worker.close()
+                worker.kill()  # it has no task
             raise
         return cls(info, workers)
 
-    async def gone(self) -> None:
-        """Dismiss everybody and wait until they have ended."""
-        await asyncio.gather(*(worker.gone() for worker in self.workers))
+    async def end(self) -> None:
+        """Close all workers and wait until they have ended."""
+        await asyncio.gather(*(worker.end() for worker in self.workers))

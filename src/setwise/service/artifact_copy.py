@@ -1,0 +1,55 @@
+"""A private copy of the artifact that is served.
+
+An artifact is mapped, not read: if its files were overwritten in place, as a plain copy does, the responses of a
+service that has mapped them would change. The copy is unlinked once every worker has mapped it, and its space is freed
+when the last worker ends.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from pathlib import Path
+
+from setwise.errors import DamagedArtifact
+
+_ATTEMPTS = 5  # a reader that meets a save in progress tries again
+_MANIFEST = "manifest.json"
+_MANIFEST_LIMIT = 64 << 20  # bytes
+_BLOCK = 1 << 24  # bytes that are copied at once
+
+
+def copy_artifact(folder: Path, target: Path) -> str:
+    """Copy one complete artifact, even during a save; its version: the first 12 digits of the manifest's sha256."""
+    target.mkdir()
+    for _ in range(_ATTEMPTS):
+        manifest = _read_manifest(folder)
+        try:
+            for data in folder.glob("arrays-*.safetensors"):
+                _copy_file(data, target / data.name)
+        except FileNotFoundError:
+            continue  # a save replaced the file after it was listed
+        if _read_manifest(folder) == manifest:
+            (target / _MANIFEST).write_bytes(manifest)
+            return hashlib.sha256(manifest).hexdigest()[:12]
+    raise DamagedArtifact(folder, "files kept changing while they were read")
+
+
+def _copy_file(source: Path, target: Path) -> None:
+    """Copy a file in large blocks, which Linux then keeps, and maps, in large pieces.
+
+    ``shutil.copyfile`` leaves pieces of 64 KiB, with which a request among 10^5 items takes some 0.2 ms longer.
+    """
+    if source.exists() and not source.is_file():  # a pipe would block, a device might have no end
+        raise DamagedArtifact(source.parent, f"{source.name} is not a regular file")
+    with source.open("rb") as data, target.open("wb") as copy:
+        shutil.copyfileobj(data, copy, _BLOCK)
+
+
+def _read_manifest(folder: Path) -> bytes:
+    manifest = folder / _MANIFEST
+    if not manifest.is_file():
+        raise DamagedArtifact(folder, f"there is no {_MANIFEST}")
+    if manifest.stat().st_size > _MANIFEST_LIMIT:
+        raise DamagedArtifact(folder, f"{_MANIFEST} is larger than {_MANIFEST_LIMIT} bytes")
+    return manifest.read_bytes()
