@@ -187,10 +187,3 @@ def _integers(parameter: str, array: ArrayLike) -> NDArray[Any]:
     if result.dtype.kind not in "iu":
         raise InvalidInput(parameter, "a list of integers", f"dtype {result.dtype}", "pass row numbers")
     return result
-
-
-def available_cores() -> int:
-    """The number of cores that this process may use; on systems without processor affinity, of all cores."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
