@@ -113,6 +113,15 @@ def test_performance_tables_match_the_benchmark_rows(monkeypatch: pytest.MonkeyP
     assert tables.with_current_tables(page) == page, "run python docs/generate/performance_tables.py"
 
 
+def test_aligned_rows_of_docstrings_become_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("griffe", reason="mkdocs is not installed: pip install -e '.[docs]'")
+    monkeypatch.syspath_prepend(str(DOCS / "generate"))
+    with_lists = importlib.import_module("docstring_lists").with_lists
+    text = "A set.\n\nrows    which items\n        they are\nvalue   F(S)\n\nMore.\n\n    code  stays"
+    assert with_lists(text) == "A set.\n\n* `rows`: which items they are\n* `value`: F(S)\n\nMore.\n\n    code  stays"
+    assert with_lists("One. Two.") == "One. Two."
+
+
 # --- the site ---
 
 
