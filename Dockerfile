@@ -1,4 +1,4 @@
-# Not run by its authors: no container engine was available. See docs/operations.md.
+# Not run by its authors: no container engine was available. See docs/how-to/operations.md.
 FROM python:3.12-slim
 
 WORKDIR /src

@@ -1,7 +1,7 @@
 """A griffe extension: aligned lists in docstrings become Markdown lists.
 
-Docstrings of setwise describe fields and arguments in two columns, `name  description`. Markdown would join such rows to
-one paragraph.
+Docstrings of setwise describe fields and arguments in two columns, `name  description`. Markdown would join such rows
+to one paragraph.
 """
 
 from __future__ import annotations
