@@ -18,6 +18,7 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
 from setwise.model.eligibility import Eligibility
+from setwise.recommend.query import condition_to_json
 from setwise.verification import reference_proof, slate_file
 from setwise.verification import verify as verify_module
 from setwise.verification.slate_file import read_slate, write_slate
@@ -103,8 +104,21 @@ def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
     return catalog, user, best(catalog, user, query)
 
 
+QUERY = ("user", "k", "exclude", "include", "where", "at_most")
+
+
+def written(catalog: sw.Catalog, content: Content) -> Content:
+    """The content as a file has it: the parts of the query in one object, ids for rows, ranges with two ends."""
+    query = {key: content[key] for key in QUERY} | {"budget_ms": None, "ranker": "swap", "certify": True}
+    for key in ("exclude", "include"):
+        rows = np.asarray(query[key], np.int64)
+        query[key] = [catalog.ids[[row]].tolist()[0] if row < len(catalog) else 10**6 + int(row) for row in rows]
+    query["where"] = {name: condition_to_json(one) for name, one in (query["where"] or {}).items()}
+    return {key: part for key, part in content.items() if key not in QUERY} | {"query": query}
+
+
 def result_of(path: Path, catalog: sw.Catalog, content: Content, **options) -> verify_module.Verification:
-    write_slate(path, content)
+    write_slate(path, written(catalog, content))
     return verify(path, catalog, **options)
 
 
@@ -394,7 +408,7 @@ def test_lies_with_the_digest_computed_again(name: str, tmp_path: Path, count) -
         catalog, _, content = drawn(seed)
         lie = LIES[name](content, catalog, np.random.default_rng(seed)) if len(outside(content, catalog)) else None
         if lie is not None:
-            write_slate(path, content | lie)
+            write_slate(path, written(catalog, content | lie))
             found = refused(path, catalog)
             assert "bound" in found if name in THE_PROOF_SEES else found, seed
             refusals += 1
@@ -408,7 +422,7 @@ def test_changed_bytes(tmp_path: Path, count) -> None:
     for seed in range(count(1_000)):
         catalog, _, content = drawn(seed % 20)
         rng = np.random.default_rng(seed)
-        write_slate(path, content)
+        write_slate(path, written(catalog, content))
         raw = bytearray(path.read_bytes())
         how = rng.integers(4)
         at = int(rng.integers(len(raw)))
@@ -427,7 +441,7 @@ def test_changed_bytes(tmp_path: Path, count) -> None:
 
 def test_the_wrong_user(tmp_path: Path) -> None:
     catalog, user, content = drawn(1)
-    write_slate(tmp_path / "s", content)
+    write_slate(tmp_path / "s", written(catalog, content))
     assert verify(tmp_path / "s", catalog, user).ok
     other = verify(tmp_path / "s", catalog, sw.User(user.heads + 1e-12, user.base))
     assert [check.name for check in other.checks if not check.ok] == ["user"]
@@ -437,7 +451,7 @@ def test_the_wrong_user(tmp_path: Path) -> None:
 
 def test_the_wrong_catalogue(tmp_path: Path) -> None:
     catalog, user = random_catalog(0)
-    write_slate(tmp_path / "s", best(catalog, user, constraints(2)))
+    write_slate(tmp_path / "s", written(catalog, best(catalog, user, constraints(2))))
     for stranger in (random_catalog(1)[0], random_catalog(0, n=2)[0], random_catalog(0, heads=2)[0]):
         failed = {check.name for check in verify(tmp_path / "s", stranger).checks if not check.ok}
         assert {"catalogue", "bound"} <= failed
@@ -447,7 +461,7 @@ def test_the_wrong_catalogue(tmp_path: Path) -> None:
 
 
 def test_floats_and_filters_come_back(tmp_path: Path) -> None:
-    _, _, content = drawn(2)
+    catalog, _, content = drawn(2)
     where = {
         "genre": {"jazz", "folk"},
         "price": (None, 2.5),
@@ -457,19 +471,18 @@ def test_floats_and_filters_come_back(tmp_path: Path) -> None:
         "city": "Rome",
     }
     heads = np.array([[0.1, -0.0, 5e-324], [1e300, 1 / 3, 2.0]])
-    write_slate(
-        tmp_path / "s", content | {"where": where, "user": {"heads": heads, "base": None}, "upper_bound": math.inf}
-    )
+    changes = {"where": where, "user": {"heads": heads, "base": None}, "upper_bound": math.inf}
+    write_slate(tmp_path / "s", written(catalog, content | changes))
     back = read_slate(tmp_path / "s")
-    assert np.array(back["user"]["heads"]).tobytes() == heads.tobytes()
+    assert np.array(back["query"]["user"]["heads"]).tobytes() == heads.tobytes()
     assert back["upper_bound"] == math.inf
     assert np.array(back["rewards"]).tobytes() == content["rewards"].tobytes()
-    assert back["where"] == {
+    assert back["query"]["where"] == {
         "genre": ["folk", "jazz"],
-        "price": (None, 2.5),
+        "price": {"from": None, "to": 2.5},
         "year": [1, 2],
         "new": True,
-        "weight": (None, 0.1),
+        "weight": {"from": None, "to": 0.1},
         "city": "Rome",
     }
     write_slate(tmp_path / "t", {key: part for key, part in back.items() if key != "digest"})
@@ -481,13 +494,16 @@ def test_floats_and_filters_come_back(tmp_path: Path) -> None:
     "change",
     [
         {"value": math.nan}, {"value": "much"}, {"k": 0}, {"k": 2.0}, {"k": True}, {"indices": [-1]}, {"indices": "ab"},
-        {"proven": 1}, {"colour": 1}, {"version": 2}, {"format": "x"}, {"user": {"heads": [[1.0], []], "base": None}},
-        {"user": {"heads": [[math.inf]], "base": None}}, {"user": [1.0]}, {"where": {"a": (1, 2, 3)}}, {"where": {"a": None}},
-        {"where": {"a": math.inf}}, {"where": 5}, {"at_most": {"a": 1.5}}, {"items": [1.5]}, {"items": ["\ud800"]}, {"rewards": 5},
+        {"proven": 1}, {"colour": 1}, {"version": 1}, {"format": "x"}, {"user": {"heads": [[1.0], []], "base": None}},
+        {"user": {"heads": [[math.inf]], "base": None}}, {"user": [1.0]}, {"where": {"a": {"from": 1}}}, {"where": {"a": None}},
+        {"where": {"a": math.inf}}, {"where": {"a": {"from": "x", "to": 1}}}, {"exclude": [1.5]}, {"ranker": 1}, {"certify": 1}, {"at_most": {"a": 1.5}}, {"items": [1.5]}, {"items": ["\ud800"]}, {"rewards": 5},
     ],
 )  # fmt: skip
 def test_contents_that_are_not_written(change: Content, tmp_path: Path) -> None:
-    _, _, content = drawn(2)
+    catalog, _, content = drawn(2)
+    content = written(catalog, content)
+    if change.keys() <= content["query"].keys():
+        change = {"query": content["query"] | change}
     with pytest.raises(InvalidInput, match=r"^slate must be "):
         write_slate(tmp_path / "s", content | change)
     assert not list(tmp_path.iterdir())
@@ -496,14 +512,19 @@ def test_contents_that_are_not_written(change: Content, tmp_path: Path) -> None:
 def test_a_slate_larger_than_can_be_read_is_not_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(slate_file, "MAX_BYTES", 1000)
     with pytest.raises(InvalidInput, match=r"^slate must be at most 1,000 bytes, got "):
-        write_slate(tmp_path / "s", drawn(2)[2] | {"exclude": list(range(300))})
+        write_slate(tmp_path / "s", written(drawn(2)[0], drawn(2)[2] | {"exclude": list(range(300))}))
 
 
 def test_missing_keys_and_folders(tmp_path: Path) -> None:
-    _, _, content = drawn(2)
+    catalog, _, content = drawn(2)
+    content = written(catalog, content)
     for key in content:
         with pytest.raises(InvalidInput, match=f"no key '{key}'"):
             write_slate(tmp_path / "s", {name: part for name, part in content.items() if name != key})
+    for key in content["query"]:
+        query = {name: part for name, part in content["query"].items() if name != key}
+        with pytest.raises(InvalidInput, match=f"no key '{key}'"):
+            write_slate(tmp_path / "s", content | {"query": query})
     with pytest.raises(InvalidInput, match="path must be a file that can be written"):
         write_slate(tmp_path / "no such folder" / "s", content)
     with pytest.raises(InvalidInput, match="path must be a file that can be written"):
@@ -516,12 +537,12 @@ def test_missing_keys_and_folders(tmp_path: Path) -> None:
         (b"", "not JSON"),
         (b"[1, 2]", "no setwise slate"),
         (b"\xff\xfe", "not JSON"),
-        (b'{"format": "setwise slate", "version": 2}', "version is 2, not 1"),
+        (b'{"format": "setwise slate", "version": 1}', "version is 1, not 2.*save the slate anew"),
         (b'{"format": "setwise slate", "version": NaN}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 1, "k": 1e999}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 1, "k": "\\ud800"}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 1}', "no key 'catalog'"),
-        (b'{"format": "setwise slate", "version": 1, "x": 1}', "the unknown key 'x'"),
+        (b'{"format": "setwise slate", "version": 2, "k": 1e999}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 2, "k": "\\ud800"}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 2}', "no key 'catalog'"),
+        (b'{"format": "setwise slate", "version": 2, "x": 1}', "the unknown key 'x'"),
         (b"[" * 100_000, "not JSON"),
         (b"9" * 10_000, "not JSON"),
         (b" " * (slate_file.MAX_BYTES + 1), "more than 16,777,216 bytes"),
@@ -540,8 +561,8 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 def test_another_encoding_with_the_right_digest(tmp_path: Path) -> None:
-    _, _, content = drawn(2)
-    write_slate(tmp_path / "s", content)
+    catalog, _, content = drawn(2)
+    write_slate(tmp_path / "s", written(catalog, content))
     (tmp_path / "s").write_text(json.dumps(json.loads((tmp_path / "s").read_text())))
     with pytest.raises(DamagedArtifact, match="not encoded as setwise encodes it"):
         read_slate(tmp_path / "s")

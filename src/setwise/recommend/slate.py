@@ -102,15 +102,9 @@ class Slate:
         """Write the slate with its query and bound; ``setwise verify`` checks such a file against the catalogue."""
         from setwise.verification.slate_file import write_slate
 
-        query, user = self.query, self.user
         content = {
             "catalog": self.catalog.digest,
-            "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
-            "k": query.k,
-            "exclude": query.exclude.tolist(),
-            "include": query.include.tolist(),
-            "where": None if query.where is None else dict(query.where),
-            "at_most": dict(query.at_most),
+            "query": self.query.to_json(),
             "indices": self.indices.tolist(),
             "positions": None,
             "items": self.items.tolist(),

@@ -1,16 +1,15 @@
 """A slate on disk: the query, the slate and the claims about it, in one JSON file.
 
-    format, version      "setwise slate", 1
+    format, version      "setwise slate", 2
     catalog              the digest of the catalogue that the rows belong to
-    user                 {"heads": [[…]], "base": […] or null}
-    k, exclude, include, where, at_most          the constraints; exclude and include are rows
+    query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, k, exclude, include,
+                         where, at_most, budget_ms, ranker, certify; items are named by id
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
     digest               sha256 of the canonical JSON of all the rest
 
 Every content has one encoding, a key per line, and a file must equal it byte for byte: every changed byte is detected.
-Floats are written by ``repr`` and read back bit for bit; infinities are the texts "inf" and "-inf". JSON has no tuples,
-so a condition of ``where`` is a value, a range [low, high] or {"one of": [values]}.
+Floats are written by ``repr`` and read back bit for bit; infinities are the texts "inf" and "-inf".
 
 The digest detects damage, not forgery: anyone can compute the digest of a changed file. verify.py checks the claims.
 """
@@ -30,15 +29,14 @@ import numpy as np
 
 from setwise.errors import DamagedArtifact, InvalidInput
 
-FORMAT, VERSION = "setwise slate", 1
+FORMAT, VERSION = "setwise slate", 2
 MAX_BYTES = 16 << 20  # no slate file is larger
-_ONE_OF = "one of"
 
 
 def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
     """Write ``content``, all keys but the digest, to ``path``, replacing an existing file atomically.
 
-    Arrays and numpy numbers are allowed; ``where`` has the form of ``Index.candidates``.
+    Arrays and numpy numbers are allowed.
     """
     try:
         form = _to_json({"format": FORMAT, "version": VERSION} | dict(content))
@@ -49,12 +47,12 @@ def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Non
     if wrong:
         raise InvalidInput("slate", "a content with the keys of slate_file.py", wrong, "correct the content")
     if len(raw) > MAX_BYTES:
-        raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", "exclude fewer rows by name")
+        raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", "exclude fewer items by name")
     _replace(Path(path), raw)
 
 
 def read_slate(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The checked content of a slate file: numbers as floats, ``where`` in the form of ``Index.candidates``."""
+    """The checked content of a slate file, its digest included; value, bound and rewards as floats."""
     path = Path(path)
     try:
         with path.open("rb") as file:
@@ -84,7 +82,8 @@ def _parse(path: Path, raw: bytes) -> tuple[dict[str, Any], Any]:
     if not isinstance(form, dict) or form.get("format") != FORMAT:
         raise DamagedArtifact(path, "the file is no setwise slate")
     if form.get("version") != VERSION:
-        raise DamagedArtifact(path, f"the format version is {form.get('version')!r}, not {VERSION}")
+        todo = "recommend again and save the slate anew"
+        raise DamagedArtifact(path, f"the format version is {form.get('version')!r}, not {VERSION}", todo)
     return form, form.pop("digest", None)
 
 
@@ -157,31 +156,42 @@ def _is_scalar(part: Any) -> bool:
     return type(part) in (str, int, float, bool)
 
 
+def _are_ids(part: Any) -> bool:
+    return isinstance(part, list) and all(type(one) in (int, str) for one in part)
+
+
 def _is_condition(part: Any) -> bool:
     if isinstance(part, list):
-        return len(part) == 2 and all(end is None or type(end) in (int, float) for end in part)
+        return all(map(_is_scalar, part))
     if isinstance(part, dict):
-        return set(part) == {_ONE_OF} and isinstance(part[_ONE_OF], list) and all(map(_is_scalar, part[_ONE_OF]))
+        return set(part) == {"from", "to"} and all(end is None or type(end) in (int, float) for end in part.values())
     return _is_scalar(part)
 
 
 def _is_where(part: Any) -> bool:
-    return part is None or (isinstance(part, dict) and all(map(_is_condition, part.values())))
+    return isinstance(part, dict) and all(map(_is_condition, part.values()))
 
+
+_QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "user": ("heads of equal length and a base", _is_user),
+    "k": ("a whole number of at least 1", lambda part: _is_count(part) and part >= 1),
+    "exclude": ("a list of ids", _are_ids),
+    "include": ("a list of ids", _are_ids),
+    "where": ("a condition for each attribute", _is_where),
+    "at_most": ("a whole number an attribute", lambda part: isinstance(part, dict) and _are_rows([*part.values()])),
+    "budget_ms": ("null, or a number", lambda part: part is None or type(part) in (int, float)),
+    "ranker": ("a name", lambda part: isinstance(part, str)),
+    "certify": ("true or false", lambda part: isinstance(part, bool)),
+}  # fmt: skip
 
 _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "format": (repr(FORMAT), lambda part: part == FORMAT),
     "version": (str(VERSION), lambda part: type(part) is int and part == VERSION),
     "catalog": ("a digest", lambda part: isinstance(part, str)),
-    "user": ("heads of equal length and a base", _is_user),
-    "k": ("a whole number of at least 1", lambda part: _is_count(part) and part >= 1),
-    "exclude": ("a list of rows", _are_rows),
-    "include": ("a list of rows", _are_rows),
-    "where": ("null, or a condition for each attribute", _is_where),
-    "at_most": ("a whole number an attribute", lambda part: isinstance(part, dict) and _are_rows([*part.values()])),
+    "query": ("an object", lambda part: isinstance(part, dict)),
     "indices": ("a list of rows", _are_rows),
     "positions": ("null, or a list of places", lambda part: part is None or _are_rows(part)),
-    "items": ("a list of ids", lambda part: isinstance(part, list) and all(type(one) in (int, str) for one in part)),
+    "items": ("a list of ids", _are_ids),
     "value": ("a number", _is_real),
     "rewards": ("a list of numbers", lambda part: isinstance(part, list) and all(map(_is_real, part))),
     "upper_bound": ("a number", _is_real),
@@ -191,10 +201,14 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _first_defect(form: Mapping[str, Any]) -> str | None:
     """The first defect of a content, or None."""
+    return _defect_of(form, _KEYS) or _defect_of(form["query"], _QUERY_KEYS)
+
+
+def _defect_of(form: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> str | None:
     for key in form:
-        if key not in _KEYS:
+        if key not in keys:
             return f"the unknown key {key!r}"
-    for key, (must, holds) in _KEYS.items():
+    for key, (must, holds) in keys.items():
         if key not in form:
             return f"no key '{key}'"
         if not holds(form[key]):
@@ -206,16 +220,13 @@ def _first_defect(form: Mapping[str, Any]) -> str | None:
 
 
 def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
-    form = {key: _plain(part) for key, part in content.items() if key != "where"}
+    form = {key: _plain(part) for key, part in content.items()}
     for key in ("value", "upper_bound"):
         form |= {key: _real_to_json(form[key])} if key in form else {}
     if "rewards" in form:
         form["rewards"] = [_real_to_json(reward) for reward in form["rewards"]]
-    if isinstance(form.get("user"), dict):
-        form["user"] = {name: _floats(part) for name, part in form["user"].items()}
-    if "where" in content:
-        where = content["where"]
-        form["where"] = where and {str(name): _condition_to_json(one) for name, one in where.items()}
+    if isinstance(form.get("query"), dict) and isinstance(form["query"].get("user"), dict):
+        form["query"]["user"] = {name: _floats(part) for name, part in form["query"]["user"].items()}
     return form
 
 
@@ -240,28 +251,9 @@ def _real_to_json(number: Any) -> float | str:
     return real if math.isfinite(real) else str(real)
 
 
-def _condition_to_json(condition: Any) -> Any:
-    if isinstance(condition, (set, frozenset)):
-        condition = sorted(condition, key=repr)
-    if isinstance(condition, (list, np.ndarray)):
-        return {_ONE_OF: _plain(condition)}
-    if not isinstance(condition, tuple):
-        return _plain(condition)
-    open_ends = (-math.inf, math.inf)
-    return [None if end == none else _plain(end) for end, none in zip(condition, open_ends, strict=True)]
-
-
 def _from_json(form: Mapping[str, Any]) -> dict[str, Any]:
-    where = form["where"]
     return dict(form) | {
         "value": float(form["value"]),
         "upper_bound": float(form["upper_bound"]),
         "rewards": [float(reward) for reward in form["rewards"]],
-        "where": where and {name: _condition_from_json(one) for name, one in where.items()},
     }
-
-
-def _condition_from_json(condition: Any) -> Any:
-    if isinstance(condition, dict):
-        return condition[_ONE_OF]
-    return tuple(condition) if isinstance(condition, list) else condition

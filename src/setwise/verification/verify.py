@@ -91,11 +91,12 @@ class _Claim:
 
     def __init__(self, slate: dict[str, Any], catalog: Catalog, user: ArrayLike | User | None, nodes: int) -> None:
         self.slate, self.catalog, self.given, self.nodes = slate, catalog, user, nodes
+        self.query: dict[str, Any] = slate["query"]
 
     @cached_property
     def slate_user(self) -> User:
         """The user of the file."""
-        return self.catalog.user(User(**self.slate["user"]))
+        return self.catalog.user(User(**self.query["user"]))
 
     @cached_property
     def reference_rewards(self) -> Floats:
@@ -146,27 +147,31 @@ class _Claim:
     def feasible(self) -> Outcome:
         """Whether the slate keeps every constraint."""
         fault = next(self._broken_constraints(), None)
-        return fault is None, fault or f"the slate has {len(self.slate['indices'])} of at most {self.slate['k']} items"
+        return fault is None, fault or f"the slate has {len(self.slate['indices'])} of at most {self.query['k']} items"
 
     def _broken_constraints(self) -> Iterator[str]:
-        slate, rows = self.slate, self.catalog.items(self.slate["indices"]).tolist()
-        if not 1 <= len(rows) <= slate["k"]:
-            yield f"the slate has {len(rows)} items, not 1 to {slate['k']}"
-        places = slate["positions"]
+        query, rows = self.query, self.catalog.items(self.slate["indices"]).tolist()
+        if not 1 <= len(rows) <= query["k"]:
+            yield f"the slate has {len(rows)} items, not 1 to {query['k']}"
+        places = self.slate["positions"]
         if (places is None) != (self.catalog.positions is None):
             yield "a slate has places exactly when the catalogue has positions"
         if places is not None and (len(set(places)) < len(rows) or len(places) != len(rows)):
             yield "every item must have a place of its own"
-        if set(rows) & set(slate["exclude"]):
+        if set(rows) & set(self._rows_of("exclude")):
             yield "an excluded item is in the slate"
-        if not set(slate["include"]) <= set(rows):
+        if not set(self._rows_of("include")) <= set(rows):
             yield "a pinned item is not in the slate"
-        if not _eligible(self.catalog, [], slate["where"])[rows].all():
+        if not _eligible(self.catalog, [], query["where"])[rows].all():
             yield "an item does not meet the filter"
-        for name, limit in slate["at_most"].items():
+        for name, limit in query["at_most"].items():
             label = _labels(self.catalog.attributes[name])[rows]
             if label[label >= 0].size and np.bincount(label[label >= 0]).max() > limit:
                 yield f"more than {limit} items have the same '{name}'"
+
+    def _rows_of(self, key: str) -> list[int]:
+        """The rows of the items that the query names."""
+        return [int(row) for row in self.catalog.rows_of(self.query[key])]
 
     def value(self) -> Outcome:
         """Whether value and rewards are those of the reference objective."""
@@ -220,12 +225,12 @@ class _Claim:
         return self._proof(bound, limit)
 
     def _proof(self, bound: float, limit: float) -> Outcome:
-        slate, columns = self.slate, self.catalog.attributes
-        eligible = np.flatnonzero(_eligible(self.catalog, slate["exclude"], slate["where"]))
-        groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in slate["at_most"].items()]
+        query, columns = self.query, self.catalog.attributes
+        eligible = np.flatnonzero(_eligible(self.catalog, self._rows_of("exclude"), query["where"]))
+        groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in query["at_most"].items()]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
-        proof = ReferenceProof(self.catalog, self.slate_user, slate["k"], eligible, slate["include"], groups)
+        proof = ReferenceProof(self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
         end = proof.run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
@@ -237,26 +242,27 @@ class _Claim:
 # --- constraints ---
 
 
-def _eligible(catalog: Catalog, exclude: list[int], where: dict[str, Any] | None) -> NDArray[np.bool_]:
+def _eligible(catalog: Catalog, exclude: list[int], where: dict[str, Any]) -> NDArray[np.bool_]:
     """Which items are neither excluded nor filtered out."""
     eligible = np.ones(len(catalog), bool)
-    if exclude and max(exclude) >= len(catalog):
-        must = f"rows of the catalogue, 0 to {len(catalog) - 1}"
-        raise InvalidInput("exclude", must, max(exclude), "check that slate and catalogue belong together")
     eligible[exclude] = False
-    for name, condition in (where or {}).items():
+    for name, condition in where.items():
         eligible &= _meets(name, catalog.attributes[name], condition)
     return eligible
 
 
 def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
-    """Which cells are in a range (low, high), or equal to a value or one of a list; a missing cell is not."""
-    wanted = list(condition) if isinstance(condition, (tuple, list)) else [condition]
+    """Which cells are in a range {"from", "to"}, or equal to a value or one of a list; a missing cell is not."""
+    is_range = isinstance(condition, dict)
+    wanted = (
+        [condition["from"], condition["to"]] if is_range else condition if isinstance(condition, list) else [condition]
+    )
     text = hasattr(column, "codes")
     if any(isinstance(one, str) != text for one in wanted if one is not None):
         raise InvalidInput(f"where['{name}']", "of the type of the attribute", repr(condition), "correct the filter")
-    if isinstance(condition, tuple):
-        low, high = (-math.inf if wanted[0] is None else wanted[0]), (math.inf if wanted[1] is None else wanted[1])
+    if is_range:
+        low, high = condition["from"], condition["to"]
+        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
         return np.asarray((column >= low) & (column <= high))
     met = np.zeros(len(column), bool)
     for one in [code for code, value in enumerate(column.values) if value in wanted] if text else wanted:
