@@ -1,31 +1,45 @@
-"""Shared by all tests: the real data when it is there, and how large the large counts are."""
+"""Shared by all tests: sizes of the counts, and the folder of the public samples."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
 
-settings.register_profile("setwise", deadline=None, derandomize=bool(os.environ.get("CI")))
-settings.load_profile("setwise")
+FRACTION = 20  # of the full counts run without --large
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--large", action="store_true", help="run the full counts of every 'Done when', not a twentieth")
+    parser.addoption("--large", action="store_true", help=f"run full counts instead of one in {FRACTION}")
 
 
-@pytest.fixture
-def count(request: pytest.FixtureRequest):
-    """count(n): n with --large, else a twentieth of it."""
-    return (lambda n: n) if request.config.getoption("--large") else (lambda n: max(1, n // 20))
+def pytest_configure(config: pytest.Config) -> None:
+    """Hypothesis draws fewer examples for tests that set no number of their own, unless --large is given."""
+    examples = 200 if config.getoption("--large") else 30
+    derandomize = bool(os.environ.get("CI"))
+    settings.register_profile("setwise", deadline=None, derandomize=derandomize, max_examples=examples)
+    settings.load_profile("setwise")
+
+
+@pytest.fixture(scope="session")
+def large(request: pytest.FixtureRequest) -> bool:
+    """Whether full counts were asked for."""
+    return bool(request.config.getoption("--large"))
+
+
+@pytest.fixture(scope="session")
+def count(large: bool) -> Callable[[int], int]:
+    """count(n): n with --large, else a twentieth of it and at least one."""
+    return (lambda n: n) if large else (lambda n: max(1, n // FRACTION))
 
 
 @pytest.fixture(scope="session")
 def shared_data() -> Path:
-    """The folder of real data (../shared/data, or $SETWISE_DATA); the test is skipped where there is none."""
+    """The folder of the public samples (../shared/data or $SETWISE_DATA); tests that need it are skipped without it."""
     folder = Path(os.environ.get("SETWISE_DATA") or Path(__file__).parents[2] / "shared" / "data")
     if not folder.is_dir():
-        pytest.skip(f"real data not found at {folder}; set SETWISE_DATA to its folder")
+        pytest.skip(f"no public samples at {folder}; set SETWISE_DATA to their folder")
     return folder

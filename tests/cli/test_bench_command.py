@@ -1,4 +1,4 @@
-"""``setwise bench`` as a person runs it."""
+"""``setwise bench`` through its command line."""
 
 from __future__ import annotations
 
@@ -38,5 +38,5 @@ def test_as_json(saved: Path) -> None:
 
 def test_as_a_table(saved: Path) -> None:
     text = said(run("bench", saved, "--requests", 3, "--k", 2, "--ranker", "greedy", "--no-certify"))
-    for part in ("3 warm requests", "p95 ms", "retrieve", "requests a second on 1 thread", "proven optimal"):
+    for part in ("3 requests after warm-up", "p95 ms", "retrieve", "requests per second on 1 thread", "proven optimal"):
         assert part in text, part

@@ -1,4 +1,4 @@
-"""``setwise demo`` as a person runs it."""
+"""``setwise demo`` through its command line."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ def test_tables(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for method in (ranker.title for ranker in METHODS):
         assert method in result.output
-    for words in ("a search that knows the truth", "The slate of user 0", "liked alone", "Kept in"):
+    for words in ("search with the true model", "The slate of user 0", "liked by itself", "Saved in"):
         assert words in " ".join(result.output.split())
     kept = Recommender.load(tmp_path / "world")
     assert len(kept.recommend(history=["song-1"], k=3)) == 3
 
 
-def test_json_is_what_the_world_says() -> None:
+def test_json_agrees_with_the_world() -> None:
     result = run(*SMALL, "--at-most", "1", "--user", "2", "--json")
     report = json.loads(result.stdout)
-    assert [row["method"] for row in report["methods"]] == [ranker.title for ranker in METHODS]
-    promised = {row["method"]: row["promised"] for row in report["methods"]}
-    assert promised["setwise"] >= promised["greedy"] - 1e-9
-    best = report["best_with_the_truth"]
+    assert [row["method"] for row in report["methods"]] == list(METHODS.values())
+    expected = {row["method"]: row["expected"] for row in report["methods"]}
+    assert expected["setwise"] >= expected["greedy"] - 1e-9
+    best = report["best_with_true_model"]
     assert all(0 < row["true"] <= best + 1e-9 for row in report["methods"])
     world = World.make(60, n_users=20)
     rows = world.catalog.rows_of(report["slate"]["items"])
@@ -67,11 +67,11 @@ def test_bad_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 
 
-def test_our_errors_are_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def refuse() -> None:
+def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def fail() -> None:
         raise InvalidInput("x", "1", "2", "change it")
 
-    monkeypatch.setattr(cli, "app", refuse)
+    monkeypatch.setattr(cli, "app", fail)
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2

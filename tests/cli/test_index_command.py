@@ -1,4 +1,4 @@
-"""``setwise index`` as a person runs it."""
+"""``setwise index`` through its command line."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_a_model(tmp_path: Path) -> None:
     result = run("index", tmp_path / "model", "--out", tmp_path / "songs", "--cells", 4)
     assert result.exit_code == 0, result.output
     assert "60 items in 4 cells" in said(result)
-    assert "Histories are understood" in said(result)
+    assert "Users are given by histories" in said(result)
     rec = sw.Recommender.load(tmp_path / "songs")
     assert (rec.ranker, rec.certify) == ("swap", True)
     np.testing.assert_array_equal(rec.recommend(history=["s1"], k=2).user.heads, model().user(["s1"]).heads)
@@ -54,14 +54,14 @@ def arrays() -> dict[str, np.ndarray]:
         "sink_value": rng.normal(size=3),
         "attribute.artist": np.array(["a", "b"] * 20),
     }
-    reading = {
+    encoder = {
         "items": (40, 5),
         "heads_weight": (1, 3, 5),
         "heads_bias": (1, 3),
         "base_weight": (2, 5),
         "base_bias": (2,),
     }
-    return plain | more | {f"encoder.{name}": rng.normal(size=shape) for name, shape in reading.items()}
+    return plain | more | {f"encoder.{name}": rng.normal(size=shape) for name, shape in encoder.items()}
 
 
 def test_plain_arrays(tmp_path: Path) -> None:
@@ -78,10 +78,10 @@ def test_plain_arrays(tmp_path: Path) -> None:
     assert len(slate) <= 2
 
 
-def test_the_least_arrays(tmp_path: Path) -> None:
+def test_required_arrays_only(tmp_path: Path) -> None:
     np.savez(tmp_path / "arrays.npz", **{name: arrays()[name] for name in ("query", "key", "value")})
     result = run("index", tmp_path / "arrays.npz", "--out", tmp_path / "mine")
-    assert "Without an encoder of histories users come as vectors" in said(result)
+    assert "Users are given by vectors, as there is no encoder of histories" in said(result)
     assert sw.Recommender.load(tmp_path / "mine").recommend([1.0, 2.0, 3.0], k=2).catalog.rewards == (sw.Logistic(),)
 
 
@@ -97,7 +97,7 @@ def test_the_least_arrays(tmp_path: Path) -> None:
         ({"encoder.items": np.zeros((7, 5))}, "encoder's items must be"),
     ],
 )  # fmt: skip
-def test_refused_arrays(tmp_path: Path, change, sentence: str) -> None:
+def test_rejected_arrays(tmp_path: Path, change, sentence: str) -> None:
     kept = {name: array for name, array in (arrays() | change).items() if array is not None}
     np.savez(tmp_path / "arrays.npz", **kept)
     result = run("index", tmp_path / "arrays.npz", "--out", tmp_path / "mine")
@@ -107,14 +107,14 @@ def test_refused_arrays(tmp_path: Path, change, sentence: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"not a zip", b"PK\x03\x04 cut short"])
-def test_files_that_are_no_arrays(tmp_path: Path, content: bytes) -> None:
+def test_files_without_arrays(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "arrays.npz").write_bytes(content)
     result = run("index", tmp_path / "arrays.npz", "--out", tmp_path / "mine")
     assert isinstance(result.exception, InvalidInput)
     assert "arrays.npz must be a .npz file of plain arrays" in str(result.exception)
 
 
-def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
+def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
     model().save(tmp_path / "model")
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "songs/arrays")
     monkeypatch.setattr(sw.Recommender, "save", lambda self, path: (_ for _ in ()).throw(full))
@@ -122,11 +122,11 @@ def test_a_full_disk_is_a_sentence(tmp_path: Path, monkeypatch, capsys) -> None:
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
-    said_so = "setwise: songs/arrays cannot be read or written (No space left on device).\n"
-    assert capsys.readouterr().err == said_so
+    sentence = "setwise: songs/arrays cannot be read or written (No space left on device).\n"
+    assert capsys.readouterr().err == sentence
 
 
-def test_other_refusals(tmp_path: Path) -> None:
+def test_other_errors(tmp_path: Path) -> None:
     sw.Index.build(model().catalog()).save(tmp_path / "index")
     result = run("index", tmp_path / "index", "--out", tmp_path / "again")
     assert isinstance(result.exception, DamagedArtifact)

@@ -1,4 +1,4 @@
-"""``setwise recommend`` as a person runs it."""
+"""``setwise recommend`` through its command line."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_other_ways_to_ask(songs: Path, tmp_path: Path) -> None:
     assert [item["id"] for item in by_user["items"]] == [item["id"] for item in by_file["items"]]
     numbered = asked(songs, "--history-file", tmp_path / "numbers.txt", folder="numbered")
     assert [f"s{item['id'] - 100}" for item in numbered["items"]] == [item["id"] for item in by_file["items"]]
-    newcomer = asked(songs, "--history", "")
-    assert newcomer["value"] == pytest.approx(sw.Recommender.load(songs / "songs").recommend(history=[]).value)
+    new_user = asked(songs, "--history", "")
+    assert new_user["value"] == pytest.approx(sw.Recommender.load(songs / "songs").recommend(history=[]).value)
 
 
 def test_a_user_of_one_head(tmp_path: Path) -> None:
@@ -65,11 +65,11 @@ def test_a_user_of_one_head(tmp_path: Path) -> None:
     (tmp_path / "user.json").write_text("[1.0, 2.0, -1.0]")
     result = run("recommend", tmp_path / "plain", "--user-json", tmp_path / "user.json", "--k", 3)
     assert result.exit_code == 0, result.output
-    assert "Worth" in result.output
+    assert "Value" in result.output
 
 
-def test_wishes(songs: Path) -> None:
-    wishes = (
+def test_query_options(songs: Path) -> None:
+    constraints = (
         "--where",
         "price=10..50",
         "--where",
@@ -82,7 +82,7 @@ def test_wishes(songs: Path) -> None:
         "s12",
     )
     answer = asked(
-        songs, "--history", "s1", "--exclude", "s20", *wishes, "--k", 5, "--budget-ms", 50, "--ranker", "greedy"
+        songs, "--history", "s1", "--exclude", "s20", *constraints, "--k", 5, "--budget-ms", 50, "--ranker", "greedy"
     )
     shown = [item["attributes"] for item in answer["items"]]
     assert all(10 <= one["price"] <= 50 and one["year"] in (1990, 1992) for one in shown)
@@ -111,9 +111,9 @@ def test_tables(songs: Path) -> None:
     for part in (
         "The slate",
         "Song [",
-        "Worth",
-        "no set of the whole catalogue is worth more",
-        "Row draws from column",
+        "Value",
+        "over the whole catalogue",
+        "Contribution of the column's item",
         "knn",
         "greedy",
         "beam",
@@ -124,30 +124,31 @@ def test_tables(songs: Path) -> None:
 
 def test_without_a_certificate(tmp_path: Path) -> None:
     sw.Recommender.from_model(model(), certify=False).save(tmp_path / "quick")
-    assert "with no certificate" in said(run("recommend", tmp_path / "quick", "--history", "s1"))
+    assert "without an upper bound" in said(run("recommend", tmp_path / "quick", "--history", "s1"))
     answer = json.loads(run("recommend", tmp_path / "quick", "--history", "s1", "--json").stdout)
     assert answer["upper_bound"] is None
     assert answer["gap"] is None
 
 
-def test_what_is_not_proven_has_a_gap(tmp_path: Path) -> None:
+def test_an_unproven_slate_has_a_gap(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     catalog = sw.Catalog(*(rng.normal(size=(3000, 8)) for _ in range(3)), reward=sw.Logistic(1.0, -8.0))
     sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "large")
     (tmp_path / "user.json").write_text(json.dumps(rng.normal(size=8).tolist()))
     result = run("recommend", tmp_path / "large", "--user-json", tmp_path / "user.json", "--budget-ms", 1)
-    told = re.search(r"Worth (\S+), .*worth more than (\S+) \(so this has (\S+) % of the best at least\)", said(result))
-    value, bound, share = map(float, told.groups())
+    pattern = r"Value (\S+), upper bound over the whole catalogue (\S+) \(at least (\S+) % of the optimum\)"
+    found = re.search(pattern, said(result))
+    value, bound, share = map(float, found.groups())
     assert value <= bound
     assert share <= 100 * value / bound + 0.01, "never rounded up"
     losing = sw.Catalog(catalog.query, catalog.key, catalog.value, reward=sw.Linear(1.0, -1000.0))
     sw.Recommender(sw.Index.build(losing)).save(tmp_path / "losing")
     result = run("recommend", tmp_path / "losing", "--user-json", tmp_path / "user.json", "--include", "1,2,3")
-    assert "is worth more than -" in said(result)
-    assert "of the best" not in said(result), "shares of a loss say nothing"
+    assert "upper bound over the whole catalogue -" in said(result)
+    assert "of the optimum" not in said(result), "a share of a negative value is not meaningful"
 
 
-def test_reasons_as_json(songs: Path) -> None:
+def test_explanation_as_json(songs: Path) -> None:
     answer = asked(songs, "--history", "s1", "--k", 3, "--explain")
     size = len(answer["items"])
     assert np.shape(answer["lent"]) == (size, size)
@@ -161,8 +162,8 @@ def test_reasons_as_json(songs: Path) -> None:
 
 
 def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
-    wishes = ("--where", "price=5..50", "--where", "year=1990", "--where", "year=1991", "--at-most", "artist=1")
-    asked(songs, "--history", "s1", "--k", 3, *wishes, "--save", tmp_path / "slate.json")
+    constraints = ("--where", "price=5..50", "--where", "year=1990", "--where", "year=1991", "--at-most", "artist=1")
+    asked(songs, "--history", "s1", "--k", 3, *constraints, "--save", tmp_path / "slate.json")
     result = run("verify", tmp_path / "slate.json", "--catalog", songs / "songs")
     assert result.exit_code == 0, result.output
 
@@ -170,9 +171,9 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, --history '' for a newcomer."),
+        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, or --history '' for an empty history."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
-        (("--history", "nobody"), UnknownId, "'nobody'"),
+        (("--history", "unknown"), UnknownId, "'unknown'"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
         (("--history", "", "--where", "mood=sad"), InvalidInput, "attribute must be one the catalogue has"),
@@ -181,38 +182,38 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
         (("--history-file", "nowhere.txt"), InvalidInput, "file must be one that can be read, got nowhere.txt (No such file or directory)"),
     ],
 )  # fmt: skip
-def test_refusals(songs: Path, arguments, error, sentence: str) -> None:
+def test_errors(songs: Path, arguments, error, sentence: str) -> None:
     result = run("recommend", songs / "songs", *arguments)
     assert isinstance(result.exception, error), result.output
     assert sentence in str(result.exception)
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"), [(b"{", "a file of JSON"), (b'{"head": [1]}', "about heads"), (b"\xff", "not UTF-8")]
+    ("content", "sentence"), [(b"{", "a file of JSON"), (b'{"head": [1]}', "an object with heads"), (b"\xff", "not UTF-8")]
 )
-def test_users_that_are_none(songs: Path, tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_invalid_user_files(songs: Path, tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "user.json").write_bytes(content)
     result = run("recommend", songs / "songs", "--user-json", tmp_path / "user.json")
     assert isinstance(result.exception, InvalidInput)
     assert sentence in str(result.exception)
 
 
-def test_numbered_ids_that_are_no_numbers(songs: Path) -> None:
+def test_numeric_ids_must_be_numbers(songs: Path) -> None:
     result = run("recommend", songs / "numbered", "--history", "first")
     assert "id must be a whole number, got 'first'" in str(result.exception)
 
 
-def test_a_refusal_is_a_sentence_and_exit_status_2(songs: Path) -> None:
+def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
     code = "from setwise.cli import main; import sys; sys.argv = ['setwise', *sys.argv[1:]]; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "nobody"],
+        [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "unknown"],
         capture_output=True,
         text=True,
     )
     assert done.returncode == 2
     assert (
         done.stderr.strip()
-        == "setwise: id must be one of the known ids, got 'nobody'; check its spelling and its type."
+        == "setwise: id must be one of the known ids, got 'unknown'; check its spelling and its type."
     )
 
 

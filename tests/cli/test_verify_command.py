@@ -1,4 +1,4 @@
-"""``setwise verify`` as a person runs it."""
+"""``setwise verify`` through its command line."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from worlds import random_catalog
 
 @pytest.fixture
 def saved(tmp_path: Path) -> Path:
-    """A folder with a catalogue and the optimal slate of two, called proven."""
+    """A folder with a catalogue and an optimal slate of two items that claims to be proven."""
     catalog, user = random_catalog(0)
     catalog.save(tmp_path / "catalog")
     ranking = sw.rank(sw.Instance.from_catalog(catalog, user, np.arange(12)), 2, "exhaustive")
@@ -63,11 +63,11 @@ def run(folder: Path, *arguments: str):
     )
 
 
-def test_an_honest_slate(saved: Path) -> None:
+def test_a_valid_slate(saved: Path) -> None:
     result = run(saved)
     assert result.exit_code == 0, result.output
     said = " ".join(result.output.split())
-    assert "The slate is what it claims to be" in said
+    assert "The slate is valid" in said
     for check in ("catalogue", "feasible", "value", "bound"):
         assert check in said
 
@@ -81,11 +81,11 @@ def test_json(saved: Path) -> None:
     assert json.loads(run(saved, "--json").output)["upper_bound"] is None
 
 
-def test_a_lie(saved: Path) -> None:
+def test_a_wrong_value(saved: Path) -> None:
     change(saved / "slate.json", value=5.0)
     result = run(saved)
     assert result.exit_code == 1
-    assert "The slate is refused" in result.output
+    assert "The slate is not valid" in result.output
     report = run(saved, "--json")
     assert report.exit_code == 1
     assert [check["name"] for check in json.loads(report.output)["checks"] if not check["ok"]] == ["value"]

@@ -1,4 +1,4 @@
-"""Every example runs as a person would run it, and says something."""
+"""Every example runs as a script, prints something, and warns about nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The command line: ``setwise VERB``. One file a verb; errors are one sentence and exit status 2."""
+"""The command line ``setwise VERB``: one file for each verb. An error is one sentence and exit status 2."""
 
 from __future__ import annotations
 
@@ -26,30 +26,30 @@ app = typer.Typer(
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"setwise {setwise.__version__}")
         raise typer.Exit
 
 
 @app.callback()
 def _options(
-    version: bool = typer.Option(False, "--version", callback=_show_version, is_eager=True, help="Say the version."),
+    version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
     """Recommend the best set of items, not the best items."""
 
 
-for verb in (demo, train, index, recommend, evaluate, verify, serve, bench, reproduce):  # as they are needed
+for verb in (demo, train, index, recommend, evaluate, verify, serve, bench, reproduce):  # in the order of use
     app.command()(verb)
 
 
 def main() -> None:
-    """The entry point: a refusal of ours is a sentence on standard error, never a traceback."""
+    """The entry point. An error of setwise or of the file system is one sentence on standard error, no traceback."""
     try:
         app()
     except SetwiseError as error:
         sentence = str(error)
-    except OSError as error:  # a disk that is full, a folder that may not be written
+    except OSError as error:  # a full disk, a folder without write permission
         sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror})."
     else:
         return

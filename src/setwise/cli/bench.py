@@ -1,4 +1,4 @@
-"""``setwise bench``: how fast a saved recommender answers on this machine, phase by phase, one thread and all."""
+"""``setwise bench``: the latency of a saved recommender by phase, and its throughput with one thread and all cores."""
 
 from __future__ import annotations
 
@@ -15,42 +15,43 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+
 from setwise._progress import Progress
 from setwise._validation import available_cores
 from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
-HISTORY = 10  # items of a made-up history
-WARM = 5  # requests before the clock runs
+HISTORY = 10  # items of a random history
+WARM_UP = 5  # requests that are not measured
 
 
 def bench(
-    folder: Annotated[Path, typer.Argument(help="What setwise index wrote.")],
+    folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote.")],
     requests: Annotated[int, typer.Option(min=1, help="Requests to measure.")] = 100,
-    k: Annotated[int, typer.Option(min=1, help="Items a slate.")] = 10,
-    budget_ms: Annotated[float | None, typer.Option(help="Milliseconds a request, as in setwise recommend.")] = None,
-    ranker: Annotated[str | None, typer.Option(help="Who chooses, as in setwise recommend.")] = None,
-    certify: Annotated[bool, typer.Option(help="With a certificate each.")] = True,
-    seed: Annotated[int, typer.Option(min=0, help="Decides who asks.")] = 0,
+    k: Annotated[int, typer.Option(min=1, help="Items in a slate.")] = 10,
+    budget_ms: Annotated[float | None, typer.Option(help="Time limit of a request in milliseconds.")] = None,
+    ranker: Annotated[str | None, typer.Option(help="The ranker, as in setwise recommend.")] = None,
+    certify: Annotated[bool, typer.Option(help="Compute an upper bound for each slate.")] = True,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the random users.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Measure warm requests of random users (random histories where they are understood) on this machine.
+    """Measure requests after a warm-up, for random histories, or for random users where there is no history encoder.
 
     Example: [bold]setwise bench songs/ --requests 200 --budget-ms 20[/bold]
     """
     recommender = Recommender.load(folder)
-    askers = _askers(recommender, requests + WARM, np.random.default_rng(seed))
+    users = _random_users(recommender, requests + WARM_UP, np.random.default_rng(seed))
     options: dict[str, Any] = {"k": k, "budget_ms": budget_ms, "ranker": ranker, "certify": certify}
 
-    def ask(number: int) -> Slate:
-        return recommender.recommend(**askers[number], **options)
+    def request(number: int) -> Slate:
+        return recommender.recommend(**users[number], **options)
 
-    for number in range(WARM):
-        ask(number)
-    measured, threads = range(WARM, WARM + requests), available_cores()
-    with Progress("asking", requests * len({1, threads})) as bar:
-        runs = {count: _Run.of(ask, measured, count, bar) for count in sorted({1, threads})}
+    for number in range(WARM_UP):
+        request(number)
+    measured, threads = range(WARM_UP, WARM_UP + requests), available_cores()
+    with Progress("measuring", requests * len({1, threads})) as bar:
+        runs = {count: _Run.of(request, measured, count, bar) for count in sorted({1, threads})}
     report = {
         "items": len(recommender.index.catalog),
         "cells": recommender.index.partition.n_cells,
@@ -66,8 +67,8 @@ def bench(
         _print(Console(), report)
 
 
-def _askers(recommender: Recommender, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Random histories where they are understood, random users otherwise."""
+def _random_users(recommender: Recommender, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """Arguments of ``recommend``: random histories where there is an encoder of histories, random vectors otherwise."""
     catalog = recommender.index.catalog
     if recommender.encoder is not None:
         length = min(HISTORY, len(catalog) // 2)
@@ -81,17 +82,17 @@ def _askers(recommender: Recommender, count: int, rng: np.random.Generator) -> l
 
 @dataclass(frozen=True, eq=False)
 class _Run:
-    """All requests, asked by so many threads."""
+    """The results of all requests on a number of threads."""
 
     slates: Sequence[Slate]
-    each: Sequence[float]  # milliseconds
-    rate: float  # requests a second
+    each: Sequence[float]  # milliseconds of each request
+    rate: float  # requests per second
 
     @classmethod
-    def of(cls, ask: Callable[[int], Slate], numbers: range, threads: int, bar: Progress) -> _Run:
+    def of(cls, request: Callable[[int], Slate], numbers: range, threads: int, bar: Progress) -> _Run:
         def timed(number: int) -> tuple[Slate, float]:
             start = time.perf_counter()
-            slate = ask(number)
+            slate = request(number)
             spent = 1000 * (time.perf_counter() - start)
             bar.advance(1)
             return slate, spent
@@ -102,7 +103,7 @@ class _Run:
         return cls(slates, each, len(numbers) / (time.perf_counter() - began))
 
     def milliseconds(self) -> dict[str, dict[str, float]]:
-        """The median, and what 95 in 100 stay below, by phase."""
+        """The median and the 95th percentile by phase."""
         phases = {phase: [slate.timings[phase] for slate in self.slates] for phase in self.slates[0].timings}
         return {
             phase: {"p50": float(np.percentile(spent, 50)), "p95": float(np.percentile(spent, 95))}
@@ -112,7 +113,7 @@ class _Run:
 
 def _print(console: Console, report: dict[str, Any]) -> None:
     console.print(
-        f"{report['requests']:,} warm requests, {report['items']:,} items in {report['cells']:,} cells", highlight=False
+        f"{report['requests']:,} requests after warm-up, {report['items']:,} items in {report['cells']:,} cells", highlight=False
     )
     table = Table("phase")
     for heading in ("p50 ms", "p95 ms"):
@@ -122,6 +123,6 @@ def _print(console: Console, report: dict[str, Any]) -> None:
     console.print(table)
     for threads, rate in report["requests_per_second"].items():
         console.print(
-            f"{rate:,.1f} requests a second on {threads} thread{'s' if threads != '1' else ''}", highlight=False
+            f"{rate:,.1f} requests per second on {threads} thread{'s' if threads != '1' else ''}", highlight=False
         )
-    console.print(f"{report['proven']:.0%} proven optimal, gap {report['gap']:.1%} on average", highlight=False)
+    console.print(f"{report['proven']:.0%} proven optimal, mean gap {report['gap']:.1%}", highlight=False)

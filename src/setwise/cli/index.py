@@ -1,4 +1,4 @@
-"""``setwise index``: a model, a catalogue or plain arrays, cut into cells and saved ready to recommend from."""
+"""``setwise index``: partition a model, a catalogue or plain arrays into cells, and save a recommender."""
 
 from __future__ import annotations
 
@@ -30,25 +30,25 @@ COLUMN, ENCODER = "attribute.", "encoder."
 
 def index(
     source: Annotated[Path, typer.Argument(help="The folder of a model or a catalogue, or arrays in a .npz file.")],
-    out: Annotated[Path, typer.Option(help="The folder to save in: what recommend, serve, evaluate and bench open.")],
+    out: Annotated[Path, typer.Option(help="The folder to save in, for recommend, serve, evaluate and bench.")],
     cells: Annotated[
-        int | None, typer.Option(min=1, help="Cells to cut the items into; 256, or one for 16 items, unless given.")
+        int | None, typer.Option(min=1, help="Number of cells; by default 256, or one for every 16 items if that is fewer.")
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
-    """Cut a model's or a catalogue's items into cells, and save them ready to recommend from.
+    """Partition the items of a model or a catalogue into cells, and save a recommender.
 
     A .npz file must hold query, key and value: (n, d) or (n, heads, d). It may hold
-    base, ids, sink_key, sink_value, as setwise.Catalog takes them;
+    base, ids, sink_key and sink_value, as in setwise.Catalog;
     scale and bias of the logistic reward;
-    attribute.NAME, a column for each attribute;
-    encoder.NAME, the arrays of an Encoder, which reads histories.
+    attribute.NAME, one column for each attribute;
+    encoder.NAME, the arrays of an Encoder, which turns a history into a user.
 
     Example: [bold]setwise index model/ --out songs/[/bold]
     """
     artifact.refuse_foreign(out)
     began = time.perf_counter()
-    catalog, encoder = _opened(source)
+    catalog, encoder = _load(source)
     recommender = Recommender(Index.build(catalog, cells), encoder=encoder)
     recommender.save(out)
     report = {
@@ -63,21 +63,21 @@ def index(
     if as_json:
         print(json.dumps(report))
     else:
-        Console().print(_told(report, catalog), highlight=False, soft_wrap=True)
+        Console().print(_summary(report, catalog), highlight=False, soft_wrap=True)
 
 
-def _told(report: dict[str, Any], catalog: Catalog) -> str:
+def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     reads, folder = report["understands_history"], escape(shlex.quote(report["saved"]))
     some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
-        f"{'Histories are understood' if reads else 'Without an encoder of histories users come as vectors'}. Next:\n\n"
+        f"{'Users are given by histories' if reads else 'Users are given by vectors, as there is no encoder of histories'}. Next:\n\n"
         f"    setwise recommend {folder} {f'--history {some}' if reads else '--user-json FILE'}"
     )
 
 
-def _opened(source: Path) -> tuple[Catalog, Encoder | None]:
-    """The items, and the encoder of their users where there is one."""
+def _load(source: Path) -> tuple[Catalog, Encoder | None]:
+    """The catalogue, and the encoder of histories if there is one."""
     if source.suffix == ".npz":
         return _from_arrays(source)
     kind = artifact.read(source, "model", "catalog", "index", "recommender").kind
@@ -86,7 +86,7 @@ def _opened(source: Path) -> tuple[Catalog, Encoder | None]:
         return model.catalog(), model.encoder
     if kind == "catalog":
         return Catalog.load(source), None
-    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already", "use it as it is")
+    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already", "pass it to the next command as it is")
 
 
 def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:
@@ -124,9 +124,9 @@ def _one_number(name: str, array: Any) -> float:
 
 
 def _arrays(path: Path) -> dict[str, Any]:
-    """All arrays of a .npz file; none that would need unpickling."""
+    """All arrays of a .npz file; an array of Python objects is an error."""
     try:
-        with path.open("rb") as raw, np.lib.npyio.NpzFile(raw) as file:  # its default: objects are refused
+        with path.open("rb") as raw, np.lib.npyio.NpzFile(raw) as file:  # by default it rejects objects
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error).splitlines()[0]

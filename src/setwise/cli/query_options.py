@@ -30,12 +30,12 @@ def ids(catalog: Catalog, texts: Iterable[str]) -> list[Any]:
 
 
 def lines(path: Path) -> list[str]:
-    """The lines of a file that are not empty: ids that hold commas come this way."""
+    """The lines of a file that are not empty; the way to give ids that contain commas."""
     return [line for line in _text(path).splitlines() if line.strip()]
 
 
 def user(path: Path) -> User:
-    """A user from a JSON file: {"heads": [[…]], "base": […]}, or the vector or matrix of heads alone."""
+    """A user from a JSON file: {"heads": [[…]], "base": […]}, or only the vector or matrix of heads."""
     text = _text(path)
     try:
         content = json.loads(text)
@@ -43,12 +43,12 @@ def user(path: Path) -> User:
         raise InvalidInput("--user-json", "a file of JSON", path.name, "write the user as JSON") from None
     parts = content if isinstance(content, dict) else {"heads": content}
     if "heads" not in parts or not parts.keys() <= {"heads", "base"}:
-        raise InvalidInput("--user-json", "about heads, and base where there is one", list(parts), "name them so")
+        raise InvalidInput("--user-json", "an object with heads, and base if the catalogue has one", list(parts), "rename the keys")
     return User(parts["heads"], parts.get("base"))
 
 
 def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
-    """Conditions by attribute; one that is given more than once is a choice of values."""
+    """Conditions by attribute; several conditions on one attribute are alternatives."""
     given: dict[str, list[str]] = {}
     for text in texts:
         name, value = _pair("--where", text, "city=Rome or price=..200")

@@ -1,4 +1,4 @@
-"""``setwise recommend``: one slate from a saved recommender, with its certificate and, if asked, its reasons."""
+"""``setwise recommend``: one slate from a saved recommender, its upper bound and, with --explain, its explanation."""
 
 from __future__ import annotations
 
@@ -15,39 +15,39 @@ from rich.table import Table
 from setwise.cli import query_options
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
-from setwise.ranking import RANKERS
+from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
-SHOWN = 4  # attributes of an item in a table
+SHOWN = 4  # attributes of an item in the table
 
 
 def recommend(
-    folder: Annotated[Path, typer.Argument(help="What setwise index wrote.")],
+    folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote.")],
     history: Annotated[
-        list[str] | None, typer.Option(help="Ids that the user knows: a,b,c; '' for a new user.")
+        list[str] | None, typer.Option(help="Ids of the user's history: a,b,c; '' for an empty history.")
     ] = None,
-    history_file: Annotated[Path | None, typer.Option(help="The same from a file, an id a line.")] = None,
+    history_file: Annotated[Path | None, typer.Option(help="The same from a file, one id per line.")] = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
-    k: Annotated[int, typer.Option(min=1, help="How many items at most.")] = 10,
-    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; the history unless given.")] = None,
-    include: Annotated[list[str] | None, typer.Option(help="Ids to show in any case.")] = None,
+    k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
+    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; by default the history.")] = None,
+    include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="A condition: city=Rome or price=50..200; twice for one name: either.")
+        list[str] | None, typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives.")
     ] = None,
     at_most: Annotated[
-        list[str] | None, typer.Option(help="A limit: artist=2 shows no more than two of one artist.")
+        list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")
     ] = None,
     budget_ms: Annotated[
-        float | None, typer.Option(help="Milliseconds for everything together; about 100 unless given.")
+        float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
     ] = None,
-    ranker: Annotated[str | None, typer.Option(help=f"Who chooses: {', '.join(RANKERS)}; swap unless given.")] = None,
-    explain: Annotated[bool, typer.Option(help="Say who lends whom value, and what others would show.")] = False,
-    save: Annotated[Path | None, typer.Option(help="Write the slate for setwise verify.")] = None,
+    ranker: Annotated[str | None, typer.Option(help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")] = None,
+    explain: Annotated[bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")] = False,
+    save: Annotated[Path | None, typer.Option(help="A file to save the slate in, for setwise verify.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Recommend the best set to whoever knows these items, and say how much better any other set could be.
+    """Recommend the best set for a user, with an upper bound on the value of every feasible set.
 
     Example: [bold]setwise recommend songs/ --history id1,id2 --k 5 --at-most artist=1[/bold]
     """
@@ -79,7 +79,7 @@ def _user(
     """The user as keyword arguments of ``recommend``, from the one option that was given."""
     given = 3 - [history, history_file, user_json].count(None)
     if given != 1:
-        todo = "pass one of them, --history '' for a new user"
+        todo = "pass one of them, or --history '' for an empty history"
         got = "several" if given else "none"
         raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", got, todo)
     if user_json is not None:
@@ -88,7 +88,7 @@ def _user(
     return {"history": query_options.ids(catalog, known)}
 
 
-# --- for people ---
+# --- tables ---
 
 
 def _print(console: Console, slate: Slate, explanation: Explanation | None) -> None:
@@ -100,7 +100,7 @@ def _print(console: Console, slate: Slate, explanation: Explanation | None) -> N
 
 
 def _table(slate: Slate, explanation: Explanation | None) -> Table:
-    """The slate: what each item earns in this company, and alone if that is known."""
+    """The slate: the reward of each item in the set and, if explained, by itself."""
     names = list(slate.catalog.attributes)[:SHOWN]
     table = Table("", "id", *map(escape, names), title="The slate", title_justify="left")
     table.add_column("reward", justify="right")
@@ -118,20 +118,20 @@ def _table(slate: Slate, explanation: Explanation | None) -> Table:
 def _certificate(slate: Slate) -> str:
     spent = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in slate.timings.items())
     if slate.proven:
-        bound = "and no set of the whole catalogue is worth more (proven)"
+        bound = "proven optimal over the whole catalogue"
     elif math.isfinite(slate.upper_bound):
-        bound = f"and no set of the whole catalogue is worth more than {slate.upper_bound:.4f}"
+        bound = f"upper bound over the whole catalogue {slate.upper_bound:.4f}"
         if slate.value > 0:
-            bound += f" (so this has {math.floor(1000 * (1 - slate.gap)) / 10:.1f} % of the best at least)"
+            bound += f" (at least {math.floor(1000 * (1 - slate.gap)) / 10:.1f} % of the optimum)"
     else:
-        bound = "with no certificate"
-    return f"Worth {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
+        bound = "without an upper bound"
+    return f"Value {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
 
 
 def _lent(explanation: Explanation) -> Table:
-    """Who lends whom: row i draws on column j."""
+    """Entry (i, j): the contribution of item j to the argument of item i's reward."""
     numbers = [str(number + 1) for number in range(len(explanation.rewards))]
-    table = Table("", title="Row draws from column", title_justify="left")
+    table = Table("", title="Contribution of the column's item to the row's item", title_justify="left")
     for number in numbers:
         table.add_column(number, justify="right")
     for number, row in zip(numbers, explanation.lent, strict=True):
@@ -140,8 +140,8 @@ def _lent(explanation: Explanation) -> Table:
 
 
 def _rivals(explanation: Explanation) -> Table:
-    table = Table("ranker", title="\nThe same request under other rankers", title_justify="left")
-    for heading in ("value", "the slate has more by", "ms", "items in common"):
+    table = Table("ranker", title="\nThe same query with other rankers", title_justify="left")
+    for heading in ("value", "the slate's advantage", "ms", "items in common"):
         table.add_column(heading, justify="right")
     mine = set(explanation.slate.indices.tolist())
     for rival in explanation.rivals:

@@ -1,6 +1,6 @@
-"""``setwise reproduce``: the paper's experiments and ours on the public samples, and one page of evidence.
+"""``setwise reproduce``: run the experiments of the paper and of this project, and write one report.
 
-The experiments are scripts of the checkout, not of the package: this verb finds them and runs their plan.
+The experiments are scripts of the checkout, not of the package. This verb finds them and runs their plan.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ SCRIPT = Path("experiments") / "reproduce.py"
 
 def reproduce(
     data: Annotated[Path, typer.Option(help="The folder of the public samples.")] = Path("../shared/data"),
-    out: Annotated[Path, typer.Option(help="Where the report goes, with all raw rows.")] = Path("report"),
+    out: Annotated[Path, typer.Option(help="The folder of the report and of all raw rows.")] = Path("report"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Small sizes: shows that all runs, its figures mean nothing.")
+        bool, typer.Option("--quick", help="Small sizes: shows that everything runs; the figures are not meaningful.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
-    """Run every experiment of the paper and of this project, and make the report: a page, its text, figures and rows.
+    """Run every experiment of the paper and of this project, and write the report: page, text, figures and rows.
 
-    Takes up to 40 minutes on two cores. A run that was interrupted goes on where it stopped.
-    Exit status 0 when every step was done, 1 when one failed, 2 when something is missing.
+    Takes up to 40 minutes on two cores. An interrupted run resumes where it stopped.
+    Exit status: 0 if every step is done, 1 if one failed, 2 if data or a library is missing.
 
     Example: [bold]setwise reproduce --data ../shared/data --out report/[/bold]
     """
     command = [sys.executable, str(_script()), "--data", str(data), "--out", str(out)]
     command += ["--quick"] * quick + ["--json"] * as_json
-    raise typer.Exit(_ran(command))
+    raise typer.Exit(_run(command))
 
 
 def _script() -> Path:
-    """The plan's runner: beside the source of an editable installation, or in the working directory."""
+    """The script that runs the plan: beside the source of an editable installation, or in the working directory."""
     for root in (Path(setwise.__file__).resolve().parents[2], Path.cwd()):
         if (root / SCRIPT).is_file():
             return root / SCRIPT
@@ -49,19 +49,19 @@ def _script() -> Path:
     raise InvalidInput("the working directory", "a checkout of setwise, which holds the experiments", Path.cwd(), todo)
 
 
-def _ran(command: list[str]) -> int:
-    """The exit status of a process that is told to end when we are, and is waited for."""
+def _run(command: list[str]) -> int:
+    """Run a process, pass SIGTERM on to it, wait for it, and return its exit status."""
     process = subprocess.Popen(command)
 
-    def end(number: int, frame: FrameType | None) -> None:
+    def terminate(number: int, frame: FrameType | None) -> None:
         process.terminate()
 
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, terminate)
     try:
         while True:
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # the terminal has told the process as well: it ends its own first
+            except KeyboardInterrupt:  # the terminal interrupts the process as well; wait until it has stopped its steps
                 continue
     finally:
         signal.signal(signal.SIGTERM, before)

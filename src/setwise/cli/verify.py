@@ -1,4 +1,4 @@
-"""``setwise verify``: a saved slate against its catalogue, checked by code that had no part in making it."""
+"""``setwise verify``: check a saved slate against its catalogue with code independent of the rankers and bounds."""
 
 from __future__ import annotations
 
@@ -24,29 +24,29 @@ def verify(
     catalog: Annotated[
         Path, typer.Option(help="The folder of the saved catalogue, or of an index or a recommender with it.")
     ],
-    nodes: int = typer.Option(MAX_NODES, min=1, help="The most nodes of the proof of the bound."),
+    nodes: int = typer.Option(MAX_NODES, min=1, help="Maximum number of nodes of the proof of the upper bound."),
     as_json: bool = typer.Option(False, "--json", help="Print one JSON object instead of a table."),
 ) -> None:
-    """Check a saved slate: feasible, its value right, its upper bound true of every set of the whole catalogue.
+    """Check a saved slate: it is feasible, its value is correct, and its upper bound holds for every feasible set.
 
-    Exit status 0 when every check passes, 1 when one does not, 2 when a file cannot be read.
+    Exit status: 0 if every check passes, 1 if one fails, 2 if a file cannot be read.
 
     Example: [bold]setwise verify slate.json --catalog songs/[/bold]
     """
-    items = _opened(catalog)
+    items = _load_catalog(catalog)
     if as_json:
         result = verified(slate, items, nodes=nodes)
         print(json.dumps(_report(result)))
     else:
         console = Console()
-        with console.status("proving the bound again …"):
+        with console.status("proving the upper bound again …"):
             result = verified(slate, items, nodes=nodes)
         console.print(_table(result))
     raise typer.Exit(0 if result.ok else 1)
 
 
-def _opened(folder: Path) -> Catalog:
-    """The catalogue saved in this folder, alone, with an index, or with a recommender."""
+def _load_catalog(folder: Path) -> Catalog:
+    """The catalogue of a saved catalogue, index or recommender."""
     saved = artifact.read(folder, "catalog", "index", "recommender")
     if saved.kind == "catalog":
         return Catalog.load(folder)
@@ -65,8 +65,8 @@ def _report(result: Verification) -> dict[str, object]:
 
 
 def _table(result: Verification) -> Table:
-    table = Table(title="The slate is what it claims to be" if result.ok else "The slate is refused")
-    for heading in ("check", "", "what was found"):
+    table = Table(title="The slate is valid" if result.ok else "The slate is not valid")
+    for heading in ("check", "", "result"):
         table.add_column(heading)
     for check in result.checks:
         table.add_row(check.name, "[green]ok[/green]" if check.ok else "[red]no[/red]", check.sentence)
