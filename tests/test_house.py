@@ -136,7 +136,6 @@ PENDING_WORDS: tuple[str, ...] = (
     "src/setwise/_progress.py",
     "src/setwise/_validation.py",
     "src/setwise/bounds/",
-    "src/setwise/cli/",
     "src/setwise/model/",
     "src/setwise/recommend/",
     "src/setwise/retrieval/",

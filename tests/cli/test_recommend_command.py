@@ -189,7 +189,8 @@ def test_errors(songs: Path, arguments, error, sentence: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "sentence"), [(b"{", "a file of JSON"), (b'{"head": [1]}', "an object with heads"), (b"\xff", "not UTF-8")]
+    ("content", "sentence"),
+    [(b"{", "a file of JSON"), (b'{"head": [1]}', "an object with heads"), (b"\xff", "not UTF-8")],
 )
 def test_invalid_user_files(songs: Path, tmp_path: Path, content: bytes, sentence: str) -> None:
     (tmp_path / "user.json").write_bytes(content)

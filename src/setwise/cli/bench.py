@@ -113,7 +113,8 @@ class _Run:
 
 def _print(console: Console, report: dict[str, Any]) -> None:
     console.print(
-        f"{report['requests']:,} requests after warm-up, {report['items']:,} items in {report['cells']:,} cells", highlight=False
+        f"{report['requests']:,} requests after warm-up, {report['items']:,} items in {report['cells']:,} cells",
+        highlight=False,
     )
     table = Table("phase")
     for heading in ("p50 ms", "p95 ms"):

@@ -61,7 +61,9 @@ def demo(
         raise InvalidInput("--json and --serve", "given one at a time", "both", "drop one")
     console = Console(quiet=as_json)
     world = World.make(items, n_users=USERS, seed=seed)
-    console.print(f"\nA simulated world of {items:,} songs: similar songs compete, complementary songs help each other.")
+    console.print(
+        f"\nA simulated world of {items:,} songs: similar songs compete, complementary songs help each other."
+    )
     model, seconds = _train(world, slates, k, seed, not as_json)
     console.print(
         f"Trained on {slates:,} logged slates of {k} songs with the songs liked in each, in {seconds:.0f} s.\n"
@@ -93,7 +95,9 @@ def _train(world: World, slates: int, k: int, seed: int, progress: bool) -> tupl
 # --- comparison ---
 
 
-def _compare(world: World, recommender: Recommender, k: int, constraints: dict[str, Any]) -> tuple[list[Outcome], float]:
+def _compare(
+    world: World, recommender: Recommender, k: int, constraints: dict[str, Any]
+) -> tuple[list[Outcome], float]:
     """The outcome of each method, and the mean value of the slates found by a search that knows the true model."""
     known = [world.catalog.ids[history] for history in world.histories]
     outcomes = []
@@ -149,11 +153,7 @@ def _comparison(outcomes: list[Outcome], best: float) -> Table:
 def _shown(slate: Slate, explanation: Explanation, user: int) -> Table:
     """A slate: the expected reward of each song in the slate, and by itself."""
     ms = ", ".join(f"{phase} {took:.1f} ms" for phase, took in slate.timings.items())
-    proof = (
-        "proven optimal"
-        if slate.proven
-        else f"upper bound over all songs {slate.upper_bound:.3f}"
-    )
+    proof = "proven optimal" if slate.proven else f"upper bound over all songs {slate.upper_bound:.3f}"
     title = f"\nThe slate of user {user}: value {slate.value:.3f}; {proof} ({ms})"
     table = Table(title=title, title_justify="left")
     for heading in ("title", "artist", "genre"):

@@ -32,7 +32,8 @@ def index(
     source: Annotated[Path, typer.Argument(help="The folder of a model or a catalogue, or arrays in a .npz file.")],
     out: Annotated[Path, typer.Option(help="The folder to save in, for recommend, serve, evaluate and bench.")],
     cells: Annotated[
-        int | None, typer.Option(min=1, help="Number of cells; by default 256, or one for every 16 items if that is fewer.")
+        int | None,
+        typer.Option(min=1, help="Number of cells; by default 256, or one for every 16 items if that is fewer."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -71,7 +72,7 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
-        f"{'Users are given by histories' if reads else 'Users are given by vectors, as there is no encoder of histories'}. Next:\n\n"
+        f"Users are given by {'histories' if reads else 'vectors, as there is no encoder of histories'}. Next:\n\n"
         f"    setwise recommend {folder} {f'--history {some}' if reads else '--user-json FILE'}"
     )
 
@@ -86,7 +87,9 @@ def _load(source: Path) -> tuple[Catalog, Encoder | None]:
         return model.catalog(), model.encoder
     if kind == "catalog":
         return Catalog.load(source), None
-    raise DamagedArtifact(source, f"the kind is {kind!r}, which is indexed already", "pass it to the next command as it is")
+    raise DamagedArtifact(
+        source, f"the kind is {kind!r}, which is indexed already", "pass it to the next command as it is"
+    )
 
 
 def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:

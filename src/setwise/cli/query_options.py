@@ -43,7 +43,9 @@ def user(path: Path) -> User:
         raise InvalidInput("--user-json", "a file of JSON", path.name, "write the user as JSON") from None
     parts = content if isinstance(content, dict) else {"heads": content}
     if "heads" not in parts or not parts.keys() <= {"heads", "base"}:
-        raise InvalidInput("--user-json", "an object with heads, and base if the catalogue has one", list(parts), "rename the keys")
+        raise InvalidInput(
+            "--user-json", "an object with heads, and base if the catalogue has one", list(parts), "rename the keys"
+        )
     return User(parts["heads"], parts.get("base"))
 
 

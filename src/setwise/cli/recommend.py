@@ -34,7 +34,8 @@ def recommend(
     exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; by default the history.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
     where: Annotated[
-        list[str] | None, typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives.")
+        list[str] | None,
+        typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
     ] = None,
     at_most: Annotated[
         list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")
@@ -43,7 +44,9 @@ def recommend(
         float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
     ] = None,
     ranker: Annotated[str | None, typer.Option(help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")] = None,
-    explain: Annotated[bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")] = False,
+    explain: Annotated[
+        bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")
+    ] = False,
     save: Annotated[Path | None, typer.Option(help="A file to save the slate in, for setwise verify.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:

@@ -61,7 +61,9 @@ def _run(command: list[str]) -> int:
         while True:
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # the terminal interrupts the process as well; wait until it has stopped its steps
+            except (
+                KeyboardInterrupt
+            ):  # the terminal interrupts the process as well; wait until it has stopped its steps
                 continue
     finally:
         signal.signal(signal.SIGTERM, before)
