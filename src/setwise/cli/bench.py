@@ -15,7 +15,6 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-
 from setwise._progress import Progress
 from setwise._validation import available_cores
 from setwise.model.users import User
