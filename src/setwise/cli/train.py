@@ -31,10 +31,10 @@ from setwise.training.on_policy import on_policy_slates
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
 LEAST_HELD = 5  # with fewer there is no evaluation
-LEAST_SESSIONS, MIN_HELD_OUT_DATA = (
+LEAST_SESSIONS, MIN_SESSIONS_LEFT = (
     3,
     40,
-)  # by default rarer items are left out if MIN_HELD_OUT_DATA sessions of two items remain
+)  # by default rarer items are left out if MIN_SESSIONS_LEFT sessions of two items remain
 BINS = 5  # of the reliability diagram
 EVALUATED = (("the optimised slate", DEFAULT.name), (KNN.title, KNN.name))  # slates for held-out sessions
 
@@ -156,7 +156,7 @@ def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions 
 def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
     """Items of ``least`` sessions or more, and sessions of two such items; by default all items if data is scarce."""
     kept = sessions.trimmed(LEAST_SESSIONS if least is None else least, least_items=2)
-    if least is None and len(kept) < MIN_HELD_OUT_DATA:
+    if least is None and len(kept) < MIN_SESSIONS_LEFT:
         return sessions.trimmed(1, least_items=2)
     return kept
 
