@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.bounds.candidates.branch_and_bound import BranchAndBound
 from setwise.bounds.candidates.upper_bound import upper_bound
 from setwise.errors import Infeasible, InvalidInput
@@ -57,7 +58,7 @@ def test_nor_any_bound_on_the_way(count) -> None:
         assert instance.value(search.best) == pytest.approx(best.value, rel=1e-9, abs=1e-12)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     seed=st.integers(0, 10**6),
     heads=st.integers(1, 4),

@@ -12,9 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from counts import examples
 from setwise.datasets.dispatch import read
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.tables import with_attributes
@@ -175,7 +176,7 @@ def folder(tmp_path_factory) -> Path:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=30)
+@examples(30)
 @given(data=st.binary(max_size=200))
 def test_random_bytes(folder, name, data):
     survives(folder, name, data)
@@ -189,7 +190,7 @@ def test_every_truncation(folder, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-@settings(max_examples=60)
+@examples(60)
 @given(data=st.data())
 def test_mutations(folder, name, data):
     """Some bytes of a valid file replaced, removed or repeated."""
@@ -209,7 +210,7 @@ CELLS = st.recursive(
 )
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(
     rows=st.lists(st.dictionaries(st.sampled_from(["session", "item", "time", "slate", "outcome", "ordered"]), CELLS)),
     options=st.sampled_from([{}, {"session": None, "item": "item"}, {"slate": None, "outcome": None, "attributes": ["time"], "time": None}]),
@@ -221,7 +222,7 @@ def test_arbitrary_json_cells(folder, rows, options):
 PLAYLISTS = st.lists(st.dictionaries(st.sampled_from(["tracks", "name", "pid", "collaborative"]), CELLS | st.lists(st.dictionaries(st.sampled_from(["track_uri", "pos", "track_name"]), CELLS))))  # fmt: skip
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(PLAYLISTS)
 def test_arbitrary_playlists(folder, given_):
     survives(folder, "cells.json", json.dumps(given_).encode())

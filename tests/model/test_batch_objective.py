@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.model.batch_objective import many_arguments
 from worlds import random_catalog
 
 LINEAR = (sw.Linear(1.0, 0.0),)  # with it the judge's rewards are the arguments themselves
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 10_000),
     st.integers(1, 3),

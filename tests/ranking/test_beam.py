@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.preferences import SequentialVariety
@@ -76,7 +77,7 @@ class ByTheJudge:
         return trace
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(instances, st.integers(1, 3), wishes, st.sampled_from([1, 2, 7, 30, 1000]))
 def test_the_definition(instance: sw.Instance, k: int, wishes, solutions: int) -> None:
     """The same best values after each candidate solution, the same number of them, no prefix evaluated twice."""
@@ -140,7 +141,7 @@ def test_every_tuple_that_exists_is_tried_once(monkeypatch: pytest.MonkeyPatch, 
     assert tuples_tried(monkeypatch, m, k, 10**6) == expected
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(instances, st.integers(1, 5), wishes)
 def test_one_solution_is_greedy(instance: sw.Instance, k: int, wishes) -> None:
     greedy = sw.rank(instance, k, "greedy", **wishes)
@@ -180,14 +181,14 @@ def beam_by_the_judge(instance: sw.Instance, k: int, width: int, **wishes) -> fl
     return max(instance.value(sorted(s)) for s in seen if s)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(instances, st.integers(1, 4), wishes, st.integers(1, 12))
 def test_the_best_distinct_sets_of_every_level(instance: sw.Instance, k: int, wishes, width: int) -> None:
     ranking = sw.rank(instance, k, "beam", width=width, **wishes)
     assert ranking.value == pytest.approx(beam_by_the_judge(instance, k, width, **wishes), rel=1e-9)
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(instances, st.integers(1, 5), wishes)
 def test_a_beam_wide_enough_tries_everything(instance: sw.Instance, k: int, wishes) -> None:
     everything = sw.rank(instance, k, "exhaustive", **wishes)

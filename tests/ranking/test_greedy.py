@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.preferences import SequentialVariety
 from worlds import REWARDS, random_catalog, random_instance
 
@@ -24,7 +25,7 @@ def greedy_by_the_judge(instance: sw.Instance, k: int) -> float:
     return max(passed)
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.sampled_from([0.5, 5.0, 500.0, 5000.0]))
 def test_the_same_as_a_greedy_that_asks_the_judge(seed: int, heads: int, sink: bool, sharpness: float) -> None:
     instance = random_instance(seed, n=7, heads=heads, sink=sink, sharpness=sharpness, rewards=REWARDS[:6])

@@ -6,9 +6,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from counts import examples
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.ranking.linear_program import LinearProgram
 
@@ -39,7 +40,7 @@ def best_vertex(cost, rows, low, high, lower, upper) -> float | None:
     return best
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(0, 2))
 def test_against_all_vertices(seed: int, m: int, count: int) -> None:
     """Several solves of one program: costs, sides, boxes and rows change, and every answer is right."""

@@ -6,10 +6,11 @@ from itertools import product
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
 from setwise.preferences import SequentialVariety
@@ -36,7 +37,7 @@ both = pytest.mark.parametrize("ranker", [paper, thresholds], ids=["paper", "thr
 
 
 @both
-@settings(max_examples=10)
+@examples(10)
 @given(
     seed=st.integers(0, 10**6),
     heads=st.integers(1, 3),
@@ -112,7 +113,7 @@ def test_seeds(ranker) -> None:
 
 
 @both
-@settings(max_examples=10)
+@examples(10)
 @given(seed=st.integers(0, 10**6))
 def test_constraints(ranker, seed: int) -> None:
     instance = random_instance(seed, n=16, heads=2, sharpness=3.0, attributes={"artist": [i % 4 for i in range(16)]})
@@ -222,7 +223,7 @@ def test_combinations_keep_limits() -> None:
     assert all(len(guess.known) <= 1 for guess in _combinations(pool, 3))
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 10**6), heads=st.integers(1, 2), sink=st.booleans(), clusters=st.sampled_from([3, 100]))
 def test_rows_promise_an_average(seed: int, heads: int, sink: bool, clusters: int) -> None:
     """The known set satisfies its rows, and who satisfies them gives every cluster in use θ/t or more."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.ranking import RANKERS
@@ -41,7 +42,7 @@ def whole(world) -> sw.Instance:
 
 
 @every_ranker
-@settings(max_examples=40)
+@examples(40)
 @given(world=catalogs, k=st.integers(1, 5))
 def test_feasible_and_judged(ranker: str, world, k: int) -> None:
     instance = whole(world)
@@ -56,7 +57,7 @@ def test_feasible_and_judged(ranker: str, world, k: int) -> None:
 
 
 @every_ranker
-@settings(max_examples=40)
+@examples(40)
 @given(world=catalogs, k=st.integers(2, 5), seed=st.integers(0, 10**6))
 def test_constraints_are_honoured(ranker: str, world, k: int, seed: int) -> None:
     instance = whole(world)
@@ -73,7 +74,7 @@ def test_constraints_are_honoured(ranker: str, world, k: int, seed: int) -> None
 
 
 @every_ranker
-@settings(max_examples=25)
+@examples(25)
 @given(world=catalogs, seed=st.integers(0, 10**6))
 def test_order_of_candidates_changes_nothing(ranker: str, world, seed: int) -> None:
     shuffled = np.random.default_rng(seed).permutation(12)
@@ -86,7 +87,7 @@ def test_order_of_candidates_changes_nothing(ranker: str, world, seed: int) -> N
 
 
 @every_ranker
-@settings(max_examples=15)
+@examples(15)
 @given(world=catalogs)
 def test_deterministic(ranker: str, world) -> None:
     instance = whole(world)
@@ -96,7 +97,7 @@ def test_deterministic(ranker: str, world) -> None:
 
 
 @every_ranker
-@settings(max_examples=25)
+@examples(25)
 @given(world=catalogs, k=st.integers(1, 4))
 def test_never_better_than_the_truth(ranker: str, world, k: int) -> None:
     instance = whole(world)

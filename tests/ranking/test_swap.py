@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.preferences import SequentialVariety
@@ -62,7 +63,7 @@ def _state(instance: sw.Instance, k: int, chosen: list[int]):
     return problem, state
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     st.integers(0, 10**6),
     st.integers(1, 3),
@@ -121,7 +122,7 @@ def test_more_evaluations_never_give_less() -> None:
             assert budget <= ranking.evaluations <= budget + 8 * 60 + 8
 
 
-@settings(max_examples=30, deadline=None)
+@examples(30)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.sampled_from([0.5, 3.0, 3000.0]))
 def test_one_millisecond_is_enough_for_greedy(seed, heads, sharpness) -> None:
     instance = random_instance(seed, n=30, heads=heads, sharpness=sharpness, rewards=[sw.Logistic(1.0, -2.0)])

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.model.constraints import Constraints
 from setwise.ranking.exhaustive import exhaustive
 from setwise.ranking.linear_program import LinearProgram
@@ -75,7 +76,7 @@ def test_rows_without_any_attention() -> None:
 # --- thresholds ---
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(seed=st.integers(0, 10**6), heads=st.integers(1, 3), sink=st.booleans(), clusters=st.sampled_from([3, 100]))
 def test_a_row_holds_exactly_when_the_threshold_is_reached(seed: int, heads: int, sink: bool, clusters: int) -> None:
     instance = random_instance(seed, heads=heads, sink=sink, sharpness=2.0)

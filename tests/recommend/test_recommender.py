@@ -7,10 +7,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, UnknownId
 from setwise.model.encoder import Encoder
@@ -50,7 +51,7 @@ def test_a_slate_says_what_it_is(tmp_path) -> None:
     assert verification.ok, verification.checks
 
 
-@settings(max_examples=25, deadline=None)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 3), st.booleans(), st.booleans(), st.booleans(), st.integers(1, 4))
 def test_no_feasible_set_of_a_small_catalogue_beats_the_bound(seed, heads, base, sink, mixed, k) -> None:
     """Retrieval sees a few items only; the bound must hold for all sets of all items."""

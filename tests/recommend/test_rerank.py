@@ -6,10 +6,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import Infeasible, InvalidInput
 
 
@@ -51,7 +52,7 @@ def best(m: int, k: int, value, allowed=lambda chosen: True) -> float:
     return max(value(chosen) for chosen in sets if allowed(chosen))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.integers(0, 10**6), st.integers(1, 4), st.sampled_from([0.0, 1.0, 2.0, 5.0]), st.sampled_from([0.0, 3.0, 10.0])
 )
@@ -68,7 +69,7 @@ def test_similar_candidates_compete(seed, k, strength, sharpness) -> None:
     assert len(set(chosen.tolist())) == len(chosen) <= k
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 10**6), st.integers(1, 4), st.integers(1, 2))
 def test_candidates_attend_as_a_layer_says(seed, k, heads) -> None:
     rng = np.random.default_rng(seed)

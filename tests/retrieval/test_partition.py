@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import InvalidInput
 from setwise.retrieval import clusters as module
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from worlds import REWARDS, random_catalog
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 3), st.integers(1, 20), st.booleans())
 def test_every_item_has_a_cell_of_its_class_within_the_radii(seed, n, heads, cells, mixed) -> None:
     catalog, _ = random_catalog(seed, n=n, heads=heads, rewards=REWARDS[:3] if mixed else REWARDS[:1])

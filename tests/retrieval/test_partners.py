@@ -2,15 +2,16 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.retrieval.partners import best_partners, pair_values
 from worlds import REWARDS, random_catalog
 
 
-@settings(deadline=None, max_examples=100)
+@examples(100)
 @given(
     seed=st.integers(0, 2**32 - 1),
     dtype=st.sampled_from([np.float32, np.float64]),

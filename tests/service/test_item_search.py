@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.model.attributes import Strings
 from setwise.service.item_search import ItemSearch, TextBlock
 from worlds import random_catalog
@@ -15,7 +16,7 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")
 FEW_LETTERS = st.text("abAß İ\n", max_size=5)
 
 
-@settings(max_examples=200)
+@examples(200)
 @given(st.lists(TEXT | FEW_LETTERS, min_size=1, max_size=8), TEXT | FEW_LETTERS)
 def test_a_text_block_finds_what_a_loop_finds(texts: list[str], word: str) -> None:
     word = "".join(word.split()) or "a"

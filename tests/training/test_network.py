@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_networks import ITEMS, random_network, random_slates
 
 import setwise as sw
+from counts import examples
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
@@ -29,7 +30,7 @@ SHAPES = st.builds(
 )
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(st.integers(0, 10_000), SHAPES, st.booleans())
 def test_network_model_and_reference_objective_agree(seed: int, shape: Shape, embedded: bool) -> None:
     network, slates = random_network(shape, seed, embedded=embedded), random_slates(seed)

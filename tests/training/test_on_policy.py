@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from tiny_networks import ITEMS, grouped_sessions, random_network
 
 import setwise as sw
+from counts import examples
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.training.export import export_model
@@ -27,7 +28,7 @@ def users_of(catalog: sw.Catalog, count: int, seed: int = 0) -> list[sw.User]:
     ]
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(
     st.integers(0, 10_000),
     st.integers(2, 40),
@@ -127,7 +128,7 @@ def test_self_weight_is_the_attention_of_a_slate_of_one() -> None:
 # --- slates with outcomes ---
 
 
-@settings(max_examples=15)
+@examples(15)
 @given(st.integers(0, 10_000), st.integers(1, 6), st.sampled_from(["swap", "knn"]))
 def test_on_policy_slates_exclude_the_history_and_have_the_outcomes_of_the_targets(
     seed: int, k: int, ranker: str

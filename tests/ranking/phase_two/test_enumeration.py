@@ -5,9 +5,10 @@ from __future__ import annotations
 from itertools import combinations, product
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from counts import examples
 from setwise.ranking.phase_two.enumeration import number_of_sets, small_solutions, valid_tuples
 
 Tuple = tuple[frozenset[int], ...]
@@ -45,7 +46,7 @@ def found(d: np.ndarray, k: int, lam: int) -> list[Tuple]:
     ]
 
 
-@settings(max_examples=150)
+@examples(150)
 @given(cases())
 def test_enumeration_equals_correspondence(case) -> None:
     """The set of all tuples that some solution corresponds to, by going through all solutions."""
@@ -55,7 +56,7 @@ def test_enumeration_equals_correspondence(case) -> None:
     assert set(enumerated) == {corresponding(z, d, lam) for z in solutions(d.shape[1], k)}
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(cases())
 def test_enumeration_equals_the_test_of_validity(case) -> None:
     """The paper's way: all tuples of sets of λ, tested by |∪X_j| ≤ k and ∪X_j ∩ ∪X̂_j = ∅."""
@@ -76,7 +77,7 @@ def test_enumeration_equals_the_test_of_validity(case) -> None:
     assert {x for x in found(d, k, lam) if len(x[0]) == lam} == valid
 
 
-@settings(max_examples=100)
+@examples(100)
 @given(cases())
 def test_solutions_of_a_tuple_are_those_between_fixed_and_barred(case) -> None:
     d, k, lam = case
@@ -87,7 +88,7 @@ def test_solutions_of_a_tuple_are_those_between_fixed_and_barred(case) -> None:
             assert (corresponding(z, d, lam) == own) == (set(fixed) <= set(z) and not set(barred) & set(z))
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(cases())
 def test_number_of_sets_is_enough(case) -> None:
     d, k, lam = case

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
+from counts import examples
 from setwise.ranking.phase_two.nonnegative_rank import (
     SURROGATES,
     SurrogateProblem,
@@ -25,7 +26,7 @@ def random_logits(seed: int, m: int = 9, d: int = 2, sharpness: float = 0.7) -> 
 
 
 @every_surrogate
-@settings(max_examples=30)
+@examples(30)
 @given(
     seed=st.integers(0, 10**6),
     m=st.integers(1, 12),
@@ -82,7 +83,7 @@ def test_true_clusters_are_found() -> None:
     assert query_clusters(logit, 12).rank == 3
 
 
-@settings(max_examples=50)
+@examples(50)
 @given(seed=st.integers(0, 10**6), rank=st.integers(1, 6), sharpness=st.floats(0.01, 1.0))
 def test_query_clusters_obey_the_bound_of_queries_and_keys(seed: int, rank: int, sharpness: float) -> None:
     """γ ≤ tanh(δ_q ‖K‖) ≤ exp(δ_q ‖K‖) − 1, δ_q being the radius of the clusters in query space."""
@@ -98,7 +99,7 @@ def test_query_clusters_obey_the_bound_of_queries_and_keys(seed: int, rank: int,
     assert surrogate.gamma <= np.expm1(reach) + 1e-12
 
 
-@settings(max_examples=20)
+@examples(20)
 @given(seed=st.integers(0, 10**6), rank=st.integers(1, 5))
 def test_fitting_never_does_worse_than_its_start(seed: int, rank: int) -> None:
     query, key = random_logits(seed)

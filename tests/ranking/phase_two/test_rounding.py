@@ -6,10 +6,11 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import setwise as sw
+from counts import examples
 from setwise.errors import SetwiseError
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
@@ -48,7 +49,7 @@ problems = st.builds(
 )
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems, st.integers(1, 2), st.floats(0.05, 1.0))
 def test_every_solution_has_a_denominator_just_above_its_own(problem, lam: int, delta: float) -> None:
     """W'x ≤ t ≤ (1 + δ) W'x: x is feasible for its t, and t costs at most the factor."""
@@ -73,7 +74,7 @@ def test_a_factor_with_zeros_has_a_cell_for_zero() -> None:
     np.testing.assert_allclose(denominators(with_zeros, alone, 1.0), np.full((1, 5), 0.5))
 
 
-@settings(max_examples=40)
+@examples(40)
 @given(problems, st.integers(1, 2), st.floats(0.05, 1.0))
 def test_every_solution_has_thresholds_just_below_its_own(problem, lam: int, delta: float) -> None:
     for partial in valid_tuples(problem.d, problem.k, lam):
@@ -89,7 +90,7 @@ def test_targets_reach_the_most_that_rewards_can_add() -> None:
     np.testing.assert_allclose(targets(0.0, 3, 0.6), [0.0])
 
 
-@settings(max_examples=60)
+@examples(60)
 @given(
     st.integers(0, 10**6),
     st.integers(3, 9),

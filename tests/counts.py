@@ -1,0 +1,14 @@
+"""How many examples a property is tested on."""
+
+from __future__ import annotations
+
+from hypothesis import settings
+
+LARGE = 200  # examples of a property without a number of its own, with --large
+SMALL = 30  # the same without --large
+
+
+def examples(full: int) -> settings:
+    """Settings with ``full`` examples with --large, and a third of them, but at least ten, without."""
+    large = settings.default is not None and settings.default.max_examples >= LARGE
+    return settings(max_examples=full if large else min(full, max(10, full // 3)), deadline=None)
