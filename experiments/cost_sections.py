@@ -33,8 +33,8 @@ def certificates(section: Section, rows: list[Row]) -> None:
     section.blocks.append(Grid((*headings, "median gap", "proven optimal"), lines))
     section.blocks.append(
         "The gap is (bound − value) / bound over every set of the whole catalogue, the history excluded. The paper "
-        "proves a factor for all inputs and has no figure of this kind. Heads are bounded one by one, so that bounds "
-        "are looser where there are several."
+        "proves a factor for all inputs and has no figure of this kind. Heads are bounded one by one, so bounds "
+        "are looser with several heads."
     )
     largest = max(row["budget_ms"] for row in rows)
     for catalogue in dict.fromkeys(row["catalogue"] for row in rows):
@@ -92,9 +92,9 @@ def _why_growth(rows: list[Row], least: int) -> str:
     )
     return (
         f"Processor time at fixed cells and k, fitted by least squares; retrieval is the best of every cell, without "
-        f"the reserve. `tree` stays below n^{WANTED} {said}; `scan` looks at every item, so that its retrieval must "
-        "grow like n where n is large. Ranking costs the same at any n, and flattens whole requests. The paper states "
-        "orders of growth and has no figure of this kind."
+        f"the reserve. `tree` stays below n^{WANTED} {said}. `scan` reads every item, so its retrieval time grows like "
+        "n if n is large. Ranking takes the same time for any n, which flattens the growth of whole requests. The "
+        "paper states orders of growth and has no figure of this kind."
     )
 
 
@@ -130,12 +130,12 @@ def backends(section: Section, rows: list[Row]) -> None:
         ]
         for row in rows
     ]  # fmt: skip
-    headings = ("vectors", "n", "backend", "recall in cells", "ms, 1 user", "of oracle", "ms a user, 32 together")
-    section.blocks.append(Grid((*headings, "of oracle", "build s", "MB"), lines))
+    headings = ("vectors", "n", "backend", "recall in cells", "ms, 1 user", "of numpy", "ms a user, 32 together")
+    section.blocks.append(Grid((*headings, "of numpy", "build s", "MB"), lines))
     section.blocks.append(
-        f"d = 64, {rows[0]['cells']} cells, the ten best of each, one thread, medians over users, backends taking "
-        "turns. The oracle is numpy serving one user in the same run. *Trained* vectors have few directions that "
-        "matter, *isotropic* ones have nothing to prune by. The paper has no figure of this kind."
+        f"d = 64, {rows[0]['cells']} cells, the ten best of each, one thread, medians over users, backends measured by "
+        "turns. Ratios are to the time of numpy for one user in the same run. *Trained* vectors have few important "
+        "directions; *isotropic* ones have no structure to prune by. The paper has no figure of this kind."
     )
     points = [
         {"n": row["n"], "ms for one user": round(row["ms_1"], 4), "backend": row["backend"], "panel": row["data"]}

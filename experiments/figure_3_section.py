@@ -106,19 +106,17 @@ def _margins_of_ranking(section: Section, known: dict[Key, Floats]) -> Grid:
 
 def _why(known: dict[Key, Floats]) -> str:
     retrieval, ranking = _mean(retrieval_margins(known), ("paper", "beam")), _mean(ranking_margins(known), ("paper",))
-    text = (
-        "Why they differ: the models are other models, learned from samples, and how much there is to gain is theirs."
-    )
+    text = "Why they differ: the models here are trained on samples, and the possible gain depends on the model."
     if max(retrieval, ranking) < min(PAPER.values()):
         text += (
-            " Both margins are smaller here. Where a model's set effects are mild, the best items by score are good "
-            "company for each other, and no search can gain much over them; and beam search begins with the greedy set "
-            "and keeps the best it has seen, so that it is strong from the first candidate on."
+            " Both margins are smaller here. If the set effects of a model are mild, the items of highest score form a "
+            "good set, and no search can gain much. Beam search starts with the greedy set and keeps the best set that "
+            "it has found, so it is strong from the first candidate solution on."
         )
     mild = [key[0] for key, one in ranking_margins(known).items() if key[3] == "swap" and one < 1]
     if mild:
         names = ", ".join(dict.fromkeys(mild))
-        text += f" Least is to be gained, below one percent over beam search even by swap search, on {names}."
+        text += f" The smallest gain, below one percent over beam search even for swap search, is on {names}."
     return text
 
 
@@ -148,9 +146,9 @@ def _why_the_order(known: dict[Key, Floats]) -> list[str]:
     if not beam or min(beam) >= 0:
         return []
     text = (
-        "Where Phase One + beam is the last of the four, the paper's order fails by that one method: Phase One gives "
-        "up items of high score for items that pay only in the right company. Beam search adds one item at a time by "
-        "what it gains at once, does not find that company, and misses the scores."
+        "Where Phase One + beam is the last of the four, that method alone breaks the paper's order: Phase One "
+        "replaces items of high score by items that are worth much only beside certain others. Beam search adds the "
+        "item of highest immediate gain, does not find those combinations, and lacks the items of high score."
     )
     better = sum(one > 0 for one in swap)
     return [f"{text} Swap search, which exchanges members, gains by Phase One in {better} of {len(swap)} settings."]

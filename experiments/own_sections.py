@@ -41,9 +41,9 @@ def _reached_enough(rows: list[Row], found: dict[Any, tuple[float, float, float]
     short = [where for where, share in shares.items() if share < ENOUGH]
     said = f"is not reached on {', '.join(short)}" if short else "is reached everywhere"
     return (
-        "The best known is the best of a heavy search over the whole catalogue and of everything in the table; by its "
-        f"certificate it misses at most {told} on average. The share of {ENOUGH} that was asked of Phase One and swap "
-        f"search {said} by `Recommender.recommend` as it comes. The paper has no figure of this kind."
+        "The best known value is the best of a long search over the whole catalogue and of all methods in the table; "
+        f"its upper bound is at most {told} above it on average. The required share of {ENOUGH} {said} by "
+        "`Recommender.recommend` with its defaults. The paper has no figure of this kind."
     )
 
 
@@ -62,8 +62,8 @@ def closed_loop(section: Section, rows: list[Row]) -> None:
     headings = ("world", "seed", "best", "setwise", "of best", "from the log alone, of best")
     section.blocks.append(Grid((*headings, "over pure embedding's top ten", "over k-NN + greedy, same model"), lines))
     section.blocks.append(
-        "True expected hits of ten, by the simulated world. *Best* is what a search with the truth itself finds. The "
-        "recipe was found on other seeds than this one; more seeds, and more slates to learn from, are in "
+        "Expected hits of ten under the true model of the simulated world. *Best* is what a search with the true model "
+        "finds. The recipe was chosen on other seeds. More seeds, with more slates to train on, are in "
         "[performance](performance.md). The paper has no figure of this kind."
     )
     chart = charts.dots(points, f"true hits of {K}", "method", "world")
@@ -122,14 +122,12 @@ def held_out(section: Section, rows: list[Row]) -> None:
 def _of_company(rows: list[Row]) -> str:
     ours, top = (np.mean([row["hits"] for row in chosen(rows, method=name)]) for name in ("setwise", "top-k by score"))
     text = (
-        "A hit is a song that the playlist goes on to hold. Whether it does so does not depend on what would have been "
-        "shown beside it, so company has little to add to hits of this kind;"
+        "A hit is a song that the rest of the playlist contains. That does not depend on the songs shown beside it, so "
+        "the interaction can add little to hits of this kind;"
     )
     if ours == top:
-        return (
-            text + " `fit` found that it added nothing on playlists it had not met, left it out, and shows the top ten."
-        )
-    return text + f" the optimised slate has {ours - top:+.3f} hits beside the top ten of the same model."
+        return text + " `fit` found no gain on held-out playlists, left the interaction out, and shows the top ten."
+    return text + f" the optimised slate has {ours - top:+.3f} hits compared with the top ten of the same model."
 
 
 def halo(section: Section, rows: list[Row]) -> None:
@@ -144,8 +142,8 @@ def halo(section: Section, rows: list[Row]) -> None:
     gains = [one["nll"] - two["nll"] for one, two in zip(rows[::2], rows[1::2], strict=True)]
     said = "better than" if min(gains) > 0 else "not always better than"
     section.blocks.append(
-        f"The {rows[0]['items']} most frequent items. One item is taken out of a basket: which one was it, given the "
-        f"rest? Halo-MNL, a special case of the paper's model, is {said} MNL on baskets that neither has seen. The "
-        "ridge is chosen on a validation part; a customer may appear on both sides of the split. The paper has no "
-        "figure of this kind."
+        f"The {rows[0]['items']} most frequent items. One item is removed from a basket and predicted from the rest. "
+        f"Halo-MNL, a special case of the paper's model, is {said} MNL on held-out baskets. The ridge penalty is "
+        "chosen on validation data; a customer may appear on both sides of the split. The paper has no figure of this "
+        "kind."
     )

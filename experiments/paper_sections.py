@@ -74,17 +74,16 @@ def _their_distances(task: str) -> list[str]:
 def _why_table_1(rows: list[Row]) -> str:
     easy = [row["accuracy"] for row in rows if row["fakes"] == "uniform" and "company" in row["task"]]
     text = (
-        "Why they differ: the paper learns from the Million Playlist Dataset and some 900,000 hotel sessions, and does "
-        "not say which vectors of songs it took; the samples here are a few thousand playlists, and lists of hotels "
-        "with one click each, where no hotel can be learned and an item is its place in the list and its price."
+        "Why they differ: the paper trains on the Million Playlist Dataset and about 900,000 hotel sessions, and does "
+        "not say which song vectors it uses. The samples here are a few thousand playlists, and lists of hotels with "
+        "one click each, so that no hotel can be learned and an item is its position in the list and its price."
     )
     if easy and max(easy) > 0.9:
         text += (
-            " Vectors that know the company of a track tell uniform fakes from what follows nearly always, with or "
-            "without attention, so that the paper's distance cannot show there; hard fakes, and vectors of titles, "
-            "leave room for it."
+            " With co-occurrence vectors, uniform negatives are recognised nearly always, with or without attention, "
+            "so the paper's margin cannot show there. Hard negatives, and vectors of titles, leave room for it."
         )
-    return text + " Flat models are judged by the best of several sets of features, so that their side is strong."
+    return text + " For each flat model the best of several sets of features counts, which makes it a strong baseline."
 
 
 def _all_models(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> Grid:
@@ -132,9 +131,9 @@ def depth_table(section: Section, rows: list[Row]) -> None:
     points += [{"decoder layers": d, "accuracy": share, "encoder layers": f"{e}", "panel": "the paper, Trivago"}
                for (e, d), share in table_2.PAPER.items()]  # fmt: skip
     section.blocks.append(
-        "Why they differ: the paper's table is over all sessions of the challenge; the sample of hotels has a click a "
-        "session and no hotel that recurs, and on playlists the task is another one: true continuations or hard fakes. "
-        "With so little to learn from, more layers cannot be expected to pay as they did there."
+        "Why they differ: the paper's table is over all sessions of the challenge. The sample of hotels has one click "
+        "per session and no hotel that recurs, and on playlists the task is a different one: true continuations "
+        "against hard negatives. With so little data, more layers cannot be expected to help as much."
     )
     chart = charts.lines(points, "decoder layers", "accuracy", "encoder layers", panel="panel")
     section.blocks.append(Chart("table_2", "Accuracy by depth.", chart))
@@ -206,19 +205,21 @@ def matched_pairs(section: Section, rows: list[Row]) -> None:
 def _why_figure_4(rows: list[Row]) -> str:
     found = figure_4.summary(chosen(rows, ranker="paper"))
     text = (
-        "Why they differ: the paper leaves open what a matched pair is, so two readings stand here; both methods begin "
-        "with the greedy set, and with two of five items fixed both may stand at the optimum, which is a tie here."
+        "Why they differ: the paper does not define a matched pair, so two definitions are shown here. Both methods "
+        "start with the greedy set, and with two of five items fixed both may be at the optimum, which counts as a tie."
     )
     if found["ties"] > 100 - figure_4.PAPER["wins"]:
-        text += " There are more ties here than the paper has pairs that are not won: its figure cannot be reached."
+        text += (
+            " There are more ties here than pairs that are not won in the paper, so its share of wins is out of reach."
+        )
     single = figure_4.summary(chosen(rows, ranker="paper", reading="single"))
     if single["losses"] > single["wins"]:
         text += (
-            " Pair by pair beam search is ahead: its first tuples stay near the greedy set, while Phase Two, having "
-            "begun with it, tries other combinations, most of which are worse; it is the best of them that counts."
+            " Pair by pair, beam search is ahead: its first tuples stay near the greedy set, while Phase Two tries "
+            "other combinations, most of which are worse. What counts in use is the best of them."
         )
     if found["losses"] < 100 - figure_4.PAPER["wins"]:
-        text += " Fewer pairs are lost here than the paper has that are not won."
+        text += " Fewer pairs are lost here than are not won in the paper."
     return text
 
 
