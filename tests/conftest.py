@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 from hypothesis import settings
 
 from counts import LARGE, SMALL
+from setwise.kernels.cache import clear_stale, compiled_folders
 
-SOURCE = Path(__file__).parents[1] / "src" / "setwise"
 FRACTION = 20  # of the full counts run without --large
 
 
@@ -21,30 +20,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Hypothesis draws fewer examples for tests that set no number of their own, unless --large is given."""
+    """Set Hypothesis to fewer examples unless --large is given, and remove stale machine code (kernels/cache.py)."""
     examples = LARGE if config.getoption("--large") else SMALL
     derandomize = bool(os.environ.get("CI"))
     settings.register_profile("setwise", deadline=None, derandomize=derandomize, max_examples=examples)
     settings.load_profile("setwise")
     if not hasattr(config, "workerinput"):  # once, before worker processes start
-        remove_stale_machine_code()
-
-
-def remove_stale_machine_code() -> None:
-    """Delete all cached machine code if a compiled source file has changed since it was cached.
-
-    The cache of a function is valid as long as its own file is unchanged, although it contains code of the functions
-    that it calls in other files. Without this a changed kernel is hidden by the cached code of its callers.
-    """
-    compiled = [path for path in sorted(SOURCE.rglob("*.py")) if b"njit" in path.read_bytes()]
-    digest = hashlib.sha256(b"".join(path.read_bytes() for path in compiled)).hexdigest()
-    stamp = SOURCE / "__pycache__" / "machine_code.sha256"
-    if stamp.exists() and stamp.read_text() == digest:
-        return
-    for cached in SOURCE.rglob("*.nb[ic]"):
-        cached.unlink(missing_ok=True)
-    stamp.parent.mkdir(exist_ok=True)
-    stamp.write_text(digest)
+        clear_stale(compiled_folders())
 
 
 @pytest.fixture(scope="session")

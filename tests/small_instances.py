@@ -1,4 +1,4 @@
-"""Small random instances with everything an instance may have, for tests against exhaustive search."""
+"""Small random instances with every optional part, for tests against exhaustive search."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ MORE_REWARDS = (
 )
 
 
-class Asked(NamedTuple):
-    """An instance, k, and the wishes to pass on: exclude, include, at_most."""
+class Case(NamedTuple):
+    """An instance, k, and constraints to pass to ``rank``: exclude, include, at_most."""
 
     instance: sw.Instance
     k: int
-    wishes: dict[str, Any]
+    constraints: dict[str, Any]
 
 
-def small_instance(rng: np.random.Generator, most: int = 7) -> Asked:
-    """2 to ``most`` candidates and whatever the dice say: heads, ties, missing and huge logits, a sink, limits, pins."""
+def small_instance(rng: np.random.Generator, most: int = 7) -> Case:
+    """2 to ``most`` candidates with random heads, ties, missing and huge logits, sink, limits and pinned items."""
     m, heads = int(rng.integers(2, most + 1)), int(rng.integers(1, 5))
     logit = rng.choice([0.3, 1.0, 5.0, 400.0], p=[0.25, 0.4, 0.25, 0.1]) * rng.normal(size=(heads, m, m))
     score = rng.choice([0.3, 1.0, 5.0]) * rng.normal(size=(heads, m)) + rng.choice([-2.0, 0.0, 0.0, 2.0])
@@ -47,16 +47,16 @@ def small_instance(rng: np.random.Generator, most: int = 7) -> Asked:
     exclusive = [np.arange(m) // 2, np.arange(m) % 2] if rng.random() < 0.1 else []  # an ordered slate of two places
     groups = {"g": rng.integers(-1, 3, m), "h": rng.integers(0, 2, m)}
     instance = sw.Instance(logit, score, reward, base, **sink, groups=groups, exclusive=exclusive)
-    return Asked(instance, int(rng.integers(1, 6)), _wishes(rng, instance))
+    return Case(instance, int(rng.integers(1, 6)), _constraints(rng, instance))
 
 
-def _wishes(rng: np.random.Generator, instance: sw.Instance) -> dict[str, Any]:
-    wishes: dict[str, Any] = {}
+def _constraints(rng: np.random.Generator, instance: sw.Instance) -> dict[str, Any]:
+    constraints: dict[str, Any] = {}
     shuffled = rng.permutation(instance.m)
     if rng.random() < 0.2:
-        wishes["include"] = shuffled[:1]
+        constraints["include"] = shuffled[:1]
     if rng.random() < 0.2 and instance.m > 2:
-        wishes["exclude"] = shuffled[1:2]
+        constraints["exclude"] = shuffled[1:2]
     if rng.random() < 0.25:
-        wishes["at_most"] = {"g": int(rng.integers(1, 3)), "h": int(rng.integers(1, 3))}
-    return wishes
+        constraints["at_most"] = {"g": int(rng.integers(1, 3)), "h": int(rng.integers(1, 3))}
+    return constraints

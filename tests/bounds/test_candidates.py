@@ -1,4 +1,4 @@
-"""Bounds are never below what any feasible set is worth, and not far above it where that was promised."""
+"""Upper bounds on candidates: at least F of every feasible set, and close to the optimum on known kinds of instances."""
 
 from __future__ import annotations
 
@@ -19,41 +19,45 @@ from small_instances import small_instance
 from worlds import REWARDS, random_catalog, random_instance
 
 
-def wished(instance: sw.Instance, k: int, wishes: dict) -> Constraints:
-    return Constraints.of(instance, k, wishes.get("exclude", ()), wishes.get("include", ()), wishes.get("at_most"))
+def checked(instance: sw.Instance, k: int, constraints: dict) -> Constraints:
+    return Constraints.of(
+        instance, k, constraints.get("exclude", ()), constraints.get("include", ()), constraints.get("at_most")
+    )
 
 
 def test_no_set_of_small_instances_exceeds_the_bound(count) -> None:
     """All reward families, one to four heads, signed scores, ties, sinks, missing and huge logits, constraints.
 
-    ``upper_bound`` itself runs such instances to the end, so the search is also stopped after 0 to 4 nodes, with nothing
-    offered and so nothing pruned.
+    ``upper_bound`` finishes such instances, so the search is also stopped after 0 to 4 nodes, without an incumbent and
+    so without pruning.
     """
     rng = np.random.default_rng(1)
     for number in range(count(100_000)):
-        instance, k, wishes = small_instance(rng)
-        best = sw.rank(instance, k, "exhaustive", **wishes)
-        search = BranchAndBound(instance, wished(instance, k, wishes), 1000)
+        instance, k, constraints = small_instance(rng)
+        best = sw.rank(instance, k, "exhaustive", **constraints)
+        search = BranchAndBound(instance, checked(instance, k, constraints), 1000)
         search.run(number % 5)
-        assert search.bound >= best.value, (number, instance, k, wishes)
+        assert search.bound >= best.value, (number, instance, k, constraints)
         if number % 4 == 0:
-            assert upper_bound(instance, k, **wishes) >= best.value, (number, instance, k, wishes)
+            assert upper_bound(instance, k, **constraints) >= best.value, (number, instance, k, constraints)
 
 
-def test_nor_any_bound_on_the_way(count) -> None:
-    """After every node, from a poor start, from none and from the best: the largest open bound covers the optimum."""
+def test_every_intermediate_bound_covers_the_optimum(count) -> None:
+    """After every node, with a poor incumbent, none and the best: the largest open bound covers the optimum."""
     rng = np.random.default_rng(2)
     for number in range(count(3_000)):
-        instance, k, wishes = small_instance(rng)
-        best = sw.rank(instance, k, "exhaustive", **wishes)
-        search = BranchAndBound(instance, wished(instance, k, wishes), 1000)
+        instance, k, constraints = small_instance(rng)
+        best = sw.rank(instance, k, "exhaustive", **constraints)
+        search = BranchAndBound(instance, checked(instance, k, constraints), 1000)
         if number % 3:
-            search.offer(best.indices if number % 3 == 1 else sw.rank(instance, k, "knn", **wishes).indices)
+            search.offer(best.indices if number % 3 == 1 else sw.rank(instance, k, "knn", **constraints).indices)
         bounds = [search.bound]
         while not search.finished:
             search.run(search.nodes + 1)
             bounds.append(search.bound)
-        assert (np.diff(bounds) <= 1e-8 * np.abs(bounds).max()).all() or number % 3 == 0, "bounds fall, tolerance aside"
+        assert (np.diff(bounds) <= 1e-8 * np.abs(bounds).max()).all() or number % 3 == 0, (
+            "bounds fall, up to the tolerance"
+        )
         assert min(bounds) >= best.value
         assert instance.value(search.best) == pytest.approx(best.value, rel=1e-9, abs=1e-12)
 
@@ -78,8 +82,8 @@ def test_no_random_set_of_larger_instances_exceeds_the_bound(seed: int, heads: i
     assert sw.rank(instance, k, "swap", include=[3], exclude=[5]).value <= bound
 
 
-def test_the_bound_is_close_where_one_item_leads() -> None:
-    """Gaussian catalogues, one head: ten times closer than k·f(max s)."""
+def test_the_bound_is_close_for_gaussian_catalogues() -> None:
+    """One head: ten times closer to the optimum than k·f(max s)."""
     for seed in range(10):
         instance = random_instance(seed, n=100, d=8)
         best = sw.rank(instance, 5, "swap").value
@@ -105,7 +109,7 @@ def test_ordered_slates() -> None:
 
 @pytest.mark.parametrize("spread", [300.0, 599.0, 601.0, 2000.0, 1e90])
 def test_logits_of_any_spread(spread: float) -> None:
-    """Below e^600 weights are summed; beyond, the largest score bounds the row, and the search still finds the optimum."""
+    """Spreads up to 600 use sums of weights; above, the largest score bounds the row. Both find the optimum."""
     rng = np.random.default_rng(5)
     logit = rng.normal(size=(9, 9))
     logit[:, ::3] += spread
@@ -116,7 +120,7 @@ def test_logits_of_any_spread(spread: float) -> None:
 
 
 def test_nothing_attended_to() -> None:
-    """Who attends to nothing averages 0, which may be more than any score."""
+    """An item that attends to nothing has average 0, which may be above every score."""
     instance = sw.Instance(np.full((4, 4), -np.inf), [-3.0, -2.0, -1.0, -5.0], sw.Linear(1.0, 1.0))
     assert upper_bound(instance, 3) == pytest.approx(3.0)
     assert upper_bound(instance, 3) >= 3.0
@@ -136,7 +140,7 @@ def test_values_beyond_the_largest_double() -> None:
 
 
 def test_huge_scores_of_tiny_weight() -> None:
-    """Scores of 10^12 and weights of 10^-12, as in the paper's constructions: the bound is not drowned in rounding."""
+    """Scores of 10^12 and weights of 10^-12, as in the paper's constructions: rounding does not dominate the bound."""
     rng = np.random.default_rng(6)
     logit = rng.normal(size=(8, 8)) - 27.6 * (1 - np.eye(8))
     instance = sw.Instance(logit, 1e12 * rng.random(8), sw.Exp(1e-12))
@@ -146,8 +150,8 @@ def test_huge_scores_of_tiny_weight() -> None:
         assert best.value <= upper_bound(each, 4) <= best.value * (1 + 1e-8)
 
 
-def test_a_tree_grows_and_may_be_full() -> None:
-    """Slots double until ``open_nodes``; then the search stands still with a bound that holds."""
+def test_the_queue_grows_until_it_is_full() -> None:
+    """Slots double up to ``open_nodes``; then the search stops with a valid bound."""
     instance = random_instance(1, n=60, heads=4, sharpness=3.0)
     constraints = Constraints.of(instance, 8)
     searches = [BranchAndBound(instance, constraints, slots) for slots in (1, 20_000)]
@@ -161,7 +165,7 @@ def test_a_tree_grows_and_may_be_full() -> None:
     assert small.bound >= large.bound >= best
 
 
-def test_refusals() -> None:
+def test_errors() -> None:
     instance = random_instance(0)
     with pytest.raises(InvalidInput, match=r"instance must be a setwise\.Instance, got NoneType"):
         upper_bound(None, 3)

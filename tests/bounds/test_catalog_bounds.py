@@ -1,4 +1,4 @@
-"""No set of the whole catalogue may be worth more than its bound: against enumeration, and against a heavy search."""
+"""Whole-catalogue bounds are at least F of every set: compared with enumeration and with a heavy search."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numba import njit
 import setwise as sw
 from setwise.bounds.catalog import whole_catalog
 from setwise.bounds.catalog.cells import CellBounds, default_cells
-from setwise.bounds.catalog.score_order import list_first
+from setwise.bounds.catalog.score_order import select_first
 from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, scores, whole_catalog_bound
 from setwise.errors import Infeasible, InvalidInput
 from setwise.kernels.rewards import table_value
@@ -24,7 +24,7 @@ from worlds import REWARDS, random_catalog
 FOREVER = 1e6  # milliseconds
 
 
-def drawn(seed: int, n: int, rng: np.random.Generator) -> tuple[sw.Catalog, sw.User]:
+def draw(seed: int, n: int, rng: np.random.Generator) -> tuple[sw.Catalog, sw.User]:
     """A catalogue of n items with any heads, rewards, sharpness, base and sink; sometimes in whole numbers, for ties."""
     rewards = [REWARDS[number] for number in rng.choice(len(REWARDS), size=rng.integers(1, 4), replace=False)]
     catalog, user = random_catalog(
@@ -55,7 +55,7 @@ def optimum(catalog: sw.Catalog, user: sw.User, rows: np.ndarray, k: int) -> flo
     return sw.rank(sw.Instance.from_catalog(catalog, user, rows), k, "exhaustive").value
 
 
-# --- tiny catalogues: every set is known ------------------------------------------------------------------------------
+# --- tiny catalogues: all sets are enumerated ---
 
 
 def test_never_below_the_optimum_and_equal_to_it_when_proven(count) -> None:
@@ -63,7 +63,7 @@ def test_never_below_the_optimum_and_equal_to_it_when_proven(count) -> None:
     for seed in range(count(30_000)):
         rng = np.random.default_rng(seed)
         n, k = int(rng.integers(1, 10)), int(rng.integers(1, 6))
-        catalog, user = drawn(seed, n, rng)
+        catalog, user = draw(seed, n, rng)
         barred = np.flatnonzero(rng.random(n) < 0.2)[: n - 1]
         rows = np.setdiff1d(np.arange(n), barred)
         best = optimum(catalog, user, rows, k)
@@ -107,7 +107,7 @@ def test_rewards_that_overflow_are_bounded_by_infinity() -> None:
 
 
 @pytest.mark.parametrize(("heap", "nodes"), [(3, 100), (100, 3), (1, 1)])
-def test_no_room_left(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int) -> None:
+def test_a_full_heap_keeps_the_bound_valid(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int) -> None:
     monkeypatch.setattr(whole_catalog, "_HEAP", heap)
     monkeypatch.setattr(whole_catalog, "_NODES", nodes)
     for seed in range(50):
@@ -118,7 +118,7 @@ def test_no_room_left(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int) ->
         assert not found.proven or found.value == pytest.approx(best)
 
 
-# --- catalogues of thousands: a heavy search must not find better ------------------------------------------------------
+# --- thousands of items: a heavy search must not exceed the bound ---
 
 
 @njit(cache=True, error_model="numpy")
@@ -126,7 +126,7 @@ def best_swap(query, key, score, base, sink_logit, sink_score, number, code, par
     """The exchange of one chosen item for any other of the catalogue that raises F most: (value, place, item)."""
     heads, n = score.shape
     k = len(chosen)
-    out_of = np.zeros((heads, k + 1, k + 1))  # logits among the chosen and the newcomer, which comes last
+    out_of = np.zeros((heads, k + 1, k + 1))  # logits among the chosen and the added item, which is last
     inside = np.zeros(n, np.bool_)
     for p in range(k):
         inside[chosen[p]] = True
@@ -170,7 +170,7 @@ def best_swap(query, key, score, base, sink_logit, sink_score, number, code, par
 
 
 def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: np.random.Generator) -> float:
-    """The best value that exchanges over the whole catalogue lead to, from so many starts; judged by the judge."""
+    """The best value found by exchanges over the whole catalogue from several starts, by the reference objective."""
     everything = np.arange(len(catalog))
     score, sink_score = objective.scores(catalog, user, everything, None)
     base = objective.base_scores(catalog, user, everything)
@@ -203,7 +203,7 @@ def test_never_below_a_heavy_search_of_the_whole_catalogue(count) -> None:
     for seed in range(count(300)):
         rng = np.random.default_rng(10_000 + seed)
         n, k = int(10 ** rng.uniform(3, 4.5)), int(rng.integers(2, 5))
-        catalog, user = drawn(seed, n, rng)
+        catalog, user = draw(seed, n, rng)
         partition = clusters(catalog, int(rng.choice([8, 32, 128])), seed)
         cells = CellBounds.of(catalog, partition)
         bounds = [whole_catalog_bound(cells, user, k, budget_ms=budget) for budget in (0.0, 3.0, 30.0)]
@@ -213,7 +213,7 @@ def test_never_below_a_heavy_search_of_the_whole_catalogue(count) -> None:
             assert not found.proven or found.value >= best - 1e-9 * abs(best), seed
 
 
-# --- the trained catalogue --------------------------------------------------------------------------------------------
+# --- the trained catalogue ---
 
 
 @pytest.mark.parametrize(("k", "allowed"), [(5, 0.07), (10, 0.05)])
@@ -235,11 +235,11 @@ def test_the_gap_on_trained_arrays(shared_data, count, k: int, allowed: float) -
     assert np.mean(gaps) <= allowed
 
 
-def test_in_several_goes_with_what_others_have_found() -> None:
-    """The bound holds at every stop, whatever value is offered in between, and ends where a single go ends."""
+def test_in_several_steps_with_offered_values() -> None:
+    """The bound holds at every stop, for any values offered in between, and ends at the optimum."""
     rng = np.random.default_rng(12)
     for seed in range(60):
-        catalog, user = drawn(seed, 9, rng)
+        catalog, user = draw(seed, 9, rng)
         best, everything = optimum(catalog, user, np.arange(9), 3), np.arange(9)
         known = sw.rank(sw.Instance.from_catalog(catalog, user, everything), 3, "swap" if seed % 2 else "knn").value
         search = WholeCatalogSearch(CellBounds.build(catalog, cells=3), user, 3)
@@ -285,13 +285,13 @@ def test_the_first_of_the_order_are_those_of_largest_total() -> None:
         total = rng.integers(-3, 4, size).astype(float)  # with ties
         total[1:][rng.random(size - 1) < 0.2] = -np.inf
         first = np.empty(rng.integers(1, np.isfinite(total).sum() + 1), np.int64)
-        lowest = list_first(total, first, np.empty(len(first)))
+        lowest = select_first(total, first, np.empty(len(first)))
         assert len(set(first.tolist())) == len(first)
         np.testing.assert_array_equal(np.sort(total[first]), np.sort(total)[size - len(first) :])
         assert lowest == total[np.isfinite(total)].min()
 
 
-# --- what is asked and kept -------------------------------------------------------------------------------------------
+# --- filters, storage and errors ---
 
 
 def test_filters_leave_items_out() -> None:
@@ -328,7 +328,7 @@ def test_the_rule_for_the_number_of_cells() -> None:
     assert [default_cells(n) for n in (1, 320, 3_000, 64_000, 10**7)] == [1, 320, 1024, 2000, 4096]
 
 
-def test_refused_sentences() -> None:
+def test_errors() -> None:
     catalog, user = random_catalog(7, n=6)
     cells = CellBounds.build(catalog)
     with pytest.raises(InvalidInput, match="value must be a number"):

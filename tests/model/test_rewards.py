@@ -132,7 +132,7 @@ def test_codes_are_distinct_and_stored_in_the_table() -> None:
         (lambda: from_spec({"family": "Exp", "x": 1}), "spec must be the parameters of Exp, got ['x']; correct the specification."),
     ],
 )  # fmt: skip
-def test_refusals(make, sentence: str) -> None:
+def test_errors(make, sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         make()
     assert str(caught.value) == sentence

@@ -1,6 +1,11 @@
-"""Reward functions compiled: one value exactly, or a whole row of values at once.
+"""Compiled reward functions. ``family_value`` is the only place where a reward code selects a function.
 
-They arrive as rows of a ``RewardTable``: a code, three parameters, knots.
+Rewards arrive as rows of a ``RewardTable``: a code, three parameters, interpolation knots. ``RewardTable`` refuses
+codes that are not in the registry of model/rewards.py. As a second line of defence an unknown code evaluates to NaN:
+values become NaN, and bounds, which treat NaN as infinite, prove nothing.
+
+Most families are φ(z) with z = scale·x + bias. Bounds evaluate the same functions rounded upwards: they pass a z that
+is rounded so that f(x) rises, and a relative ``rounding`` for interpolated values.
 """
 
 from __future__ import annotations
@@ -9,115 +14,100 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
-from numba.extending import intrinsic
+from numba import njit
 
 from setwise._types import Floats, Ints
+from setwise.kernels.options import FAST, OUTER
+from setwise.kernels.softmax import LARGEST_EXPONENT, ONE, fast_exp, fast_exp_32
 
-LOGISTIC = 0  # its code
-LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
-LOG2_E = 1.4426950408889634
-LN2_HIGH, LN2_LOW = 6.93147180369123816490e-01, 1.90821492927058770002e-10
-ONE, HALF, SIXTH, LARGEST_32, LOG2_E_32 = (np.float32(number) for number in (1, 1 / 2, 1 / 6, 80, LOG2_E))
-LN2_HIGH_32, LN2_LOW_32 = np.float32(0.693359375), np.float32(-2.12194440e-4)
-E4, E5, E6 = np.float32(1 / 24), np.float32(1 / 120), np.float32(1 / 720)
-FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}  # fast arithmetic, but NaN and infinities keep their meaning
+# The codes of the families in model/rewards.py.
+LOGISTIC, LINEAR, RELU, LEAKY_RELU, TANH, SOFTPLUS, EXP, PIECEWISE_LINEAR, CONSTANT = range(9)
+
+LARGEST_32 = np.float32(80)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
-def reward_value(code: int, parameter: Floats, knot: Floats, x: float) -> float:
-    """f(x) for one function of a ``RewardTable``; the codes are those of rewards.py."""
-    if code == 8:
-        return float(parameter[0])
-    if code == 7:
-        if x <= knot[0, 0]:
-            return float(knot[0, 1])
-        for right in range(1, len(knot)):
-            if x < knot[right, 0]:
-                slope = (knot[right, 1] - knot[right - 1, 1]) / (knot[right, 0] - knot[right - 1, 0])
-                return float(knot[right - 1, 1] + slope * (x - knot[right - 1, 0]))
-        return float(knot[-1, 1])
-    z = parameter[0] * x + parameter[1]
-    if code == 0:
+@njit(**OUTER)
+def family_value(
+    code: int, first: float, second: float, third: float, knot: Floats, begin: int, end: int, x: float, z: float,
+    rounding: float,
+) -> float:  # fmt: skip
+    """f(x) for the family ``code``; NaN for an unknown code.
+
+    first, second, third   the parameters; z is first·x + second, exact or rounded so that f(x) rises
+    knot[begin:end]        the knots of an interpolated function, whose values are raised by ``rounding`` of their size
+    """
+    if code == LOGISTIC:
         small = math.exp(-abs(z))
         return (1.0 if z >= 0.0 else small) / (1.0 + small)
-    if code == 1:
-        return float(z)
-    if code == 2:
-        return float(max(z, 0.0))
-    if code == 3:
-        return float(z if z >= 0 else parameter[2] * z)
-    if code == 4:
+    if code == LINEAR:
+        return z
+    if code == RELU:
+        return max(z, 0.0)
+    if code == LEAKY_RELU:
+        return z if z >= 0.0 else third * z
+    if code == TANH:
         return math.tanh(z)
-    if code == 5:
-        return float(max(z, 0.0)) + math.log1p(math.exp(-abs(z)))
-    grown = np.inf if z > LARGEST_EXPONENT else math.exp(z)
-    return float(grown if parameter[0] > 0 else -grown)
+    if code == SOFTPLUS:
+        return max(z, 0.0) + math.log1p(math.exp(-abs(z)))
+    if code == EXP:
+        grown = np.inf if z > LARGEST_EXPONENT else math.exp(z)
+        return grown if first > 0.0 else -grown
+    if code == PIECEWISE_LINEAR:
+        return float(interpolate(knot, begin, end, x, rounding))
+    if code == CONSTANT:
+        return first
+    return np.nan
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER)
+def interpolate(knot: Floats, begin: int, end: int, x: float, rounding: float) -> float:
+    """Linear interpolation of the non-decreasing knots (x, y), constant outside of them, rounded upwards."""
+    if x <= knot[begin, 0]:
+        return float(knot[begin, 1])
+    for right in range(begin + 1, end):
+        if x < knot[right, 0]:
+            low, high = knot[right - 1, 1], knot[right, 1]
+            share = (x - knot[right - 1, 0]) / (knot[right, 0] - knot[right - 1, 0])
+            return float(min(low + share * (high - low) + rounding * (abs(low) + abs(high)), high))
+    return float(knot[end - 1, 1])
+
+
+@njit(**OUTER)
+def reward_value(code: int, parameter: Floats, knot: Floats, x: float) -> float:
+    """f(x) for one function: a code, its row of parameters, its knots."""
+    z = parameter[0] * x + parameter[1]
+    begin, end = np.int64(0), np.int64(len(knot))
+    return float(family_value(code, parameter[0], parameter[1], parameter[2], knot, begin, end, x, z, 0.0))
+
+
+@njit(**OUTER)
 def table_value(code: Ints, parameter: Floats, first_knot: Ints, knot: Floats, f: int, x: float) -> float:
     """f(x) for function number f of a whole ``RewardTable``."""
-    if code[f] == LOGISTIC:
-        z = parameter[f, 0] * x + parameter[f, 1]
-        small = math.exp(-abs(z))
-        return (1.0 if z >= 0.0 else small) / (1.0 + small)
-    return float(reward_value(code[f], parameter[f], knot[first_knot[f] : first_knot[f + 1]], x))
+    scale, bias, begin, end = parameter[f, 0], parameter[f, 1], first_knot[f], first_knot[f + 1]
+    return float(family_value(code[f], scale, bias, parameter[f, 2], knot, begin, end, x, scale * x + bias, 0.0))
 
 
-@intrinsic
-def _power_of_two(typing_context: Any, exponent: Any) -> Any:
-    """2^n as a double, made of its bits: keeps ``_exp`` free of calls, so that loops over it vectorise."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = context.get_value_type(types.int64)
-        bits = builder.shl(builder.add(arguments[0], whole(1023)), whole(52))
-        return builder.bitcast(bits, context.get_value_type(types.float64))
-
-    return types.float64(types.int64), generate
-
-
-@njit(fastmath=FAST, error_model="numpy", inline="always")
-def _exp(x: Any) -> Any:
-    """e^x for |x| ≤ 700 to a relative 1e-11: a Taylor polynomial on |r| ≤ ln 2 / 2, times a power of two."""
-    n = np.floor(x * LOG2_E + 0.5)
-    r = (x - n * LN2_HIGH) - n * LN2_LOW
-    high = 1 / 120 + r * (1 / 720 + r * (1 / 5040 + r * (1 / 40320 + r / 362880)))
-    p = 1.0 + r * (1.0 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * high))))
-    return p * _power_of_two(np.int64(n))
+@njit(**OUTER)
+def has_fast_path(code: int) -> bool:
+    """Whether the family has single-precision code, ``logistic_32``, which takes scale and bias alone."""
+    return code == LOGISTIC
 
 
 @njit(fastmath=FAST, error_model="numpy", inline="always")
 def logistic(z: Any) -> Any:
-    """1 / (1 + e^−z) to a relative 1e-11 (z is cut at ±700)."""
-    return 1.0 / (1.0 + _exp(-min(max(z, -700.0), 700.0)))
-
-
-@intrinsic
-def _power_of_two_32(typing_context: Any, exponent: Any) -> Any:
-    """2^n in single precision."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        whole = context.get_value_type(types.int32)
-        bits = builder.shl(builder.add(arguments[0], whole(127)), whole(23))
-        return builder.bitcast(bits, context.get_value_type(types.float32))
-
-    return types.float32(types.int32), generate
+    """1 / (1 + e^−z) to a relative 1e-11 (z is clipped to ±700)."""
+    return 1.0 / (1.0 + fast_exp(-min(max(z, -700.0), 700.0)))
 
 
 @njit(fastmath=FAST, error_model="numpy", inline="always")
 def logistic_32(z: Any) -> Any:
-    """1 / (1 + e^−z) in single precision, to about 1e-7 (z is cut at ±80)."""
-    x = -min(max(z, -LARGEST_32), LARGEST_32)
-    n = np.floor(x * LOG2_E_32 + HALF)
-    r = (x - n * LN2_HIGH_32) - n * LN2_LOW_32
-    p = ONE + r * (ONE + r * (HALF + r * (SIXTH + r * (E4 + r * (E5 + r * E6)))))
-    return ONE / (ONE + p * _power_of_two_32(np.int32(n)))
+    """1 / (1 + e^−z) in single precision, to about 1e-7 (z is clipped to ±80)."""
+    return ONE / (ONE + fast_exp_32(-min(max(z, -LARGEST_32), LARGEST_32)))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**OUTER, fastmath=FAST)
 def add_rewards(code: int, parameter: Floats, knot: Floats, argument: Floats, total: Floats) -> None:
-    """Add f(argument) to total, entry by entry, for one reward function; the logistic one without a call."""
+    """Add f(argument) to total, entry by entry, for one function; the loop of the logistic one vectorises."""
     if code == LOGISTIC:
         scale, bias = parameter[0], parameter[1]
         for j in range(len(total)):

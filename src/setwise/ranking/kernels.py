@@ -14,26 +14,12 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.rewards import FAST, ONE, logistic_32, reward_value
+from setwise.kernels.options import FAST
+from setwise.kernels.rewards import logistic_32, reward_value
+from setwise.kernels.softmax import ONE, add_weight
 
 SMALLEST_WEIGHT = 1e-305  # below every positive weight: makes 0/0, no attention at all, 0
 LARGEST_RATIO = np.float32(1e30)
-
-
-@njit(cache=True, error_model="numpy")
-def add_weight(state: Floats, logit: float, score: float) -> None:
-    """Add one attended item to state = (maximum, numerator, denominator)."""
-    if logit == -np.inf:
-        return
-    if logit > state[0]:
-        scale = math.exp(state[0] - logit)
-        state[0] = logit
-        state[1] = state[1] * scale + score
-        state[2] = state[2] * scale + 1.0
-    else:
-        weight = math.exp(logit - state[0])
-        state[1] += weight * score
-        state[2] += weight
 
 
 @njit(cache=True, error_model="numpy")

@@ -19,7 +19,7 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.rewards import LOGISTIC, add_rewards, table_value
+from setwise.kernels.rewards import add_rewards, has_fast_path, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,
     add_attention,
@@ -135,7 +135,7 @@ def values_with_each(problem: SwapInstance, state: SwapState, leaving: int) -> N
             i = members[place]
             sums_without(weight, score, sink, i, members, size, leaving, sums)
             f = reward_class[i]
-            if fast and code[f] == LOGISTIC:
+            if fast and has_fast_path(code[f]):
                 scale, bias = parameter[f, 0], parameter[f, 1] + parameter[f, 0] * base[i]
                 logistics_with_each(weight_32, i, score_32, scale, bias, sums, state.argument_32, total)
             else:

@@ -1,14 +1,14 @@
-"""Branch and bound on one instance: the compiled search with its arrays, to be run a piece at a time.
+"""Branch and bound on one instance: it owns the arrays of the compiled search and runs it in steps.
 
-Padding. Everything is computed in doubles and rounded outwards, so that no set exceeds a bound by the judge's own
-arithmetic either. A weight e^(l − top) with |l − top| ≤ 600 is right to a part in 10^13, and so is a sum of k of them;
-an average a of scores that are at least −z is then wrong by a part in 10^12 of Σ w|s| / Σ w ≤ |a| + 2z. So with
-ε = 10^-12 + k·10^-15 every head's average is raised by 3ε (|a| + z), the self term by ε of itself, every argument of a
-reward by 10^-15 of its terms and every reward by 10^-14 + k·10^-15 of itself, which covers sums of them too; bounds are
-sums, never differences. Averages are certified by the sign of h(α), whose terms w_ij (s_j − α) carry relative errors
-only. Rows of logits that span more than e^600 get the largest score instead.
+**Rounding.** All arithmetic is in doubles and rounded upwards, so that no set exceeds a bound in the arithmetic of the
+reference objective either. A weight e^(l − top) with |l − top| ≤ 600 is right to a part in 10^13, and so is a sum of k
+of them; an average a of scores that are at least −z is then wrong by a part in 10^12 of Σ w|s| / Σ w ≤ |a| + 2z. With
+ε = 10^-12 + k·10^-15, every head's average is raised by 3ε (|a| + z), the self term by ε of itself, every argument of a
+reward by 10^-15 of its terms and every reward by 10^-14 + k·10^-15 of itself, which covers sums of rewards too; bounds
+are sums, never differences. Averages are proven by the sign of h(α), whose terms w_ij (s_j − α) carry relative errors
+only. Rows whose logits differ by more than 600 get the largest score instead.
 
-Rewards beyond 10^290 count as infinite: a bound that holds one is infinite, and nothing is proven then.
+Rewards above 10^290 count as infinite: a bound with such a reward is infinite, and nothing is proven.
 """
 
 from __future__ import annotations
@@ -26,144 +26,144 @@ from setwise.model.reward_table import RewardTable
 from setwise.model.rewards import evaluate
 
 if TYPE_CHECKING:
-    from setwise.bounds.candidates.best_first import Tree
-    from setwise.bounds.candidates.item_bounds import Node, Problem
+    from setwise.bounds.candidates.best_first import NodeQueue
+    from setwise.bounds.candidates.item_bounds import InstanceArrays, NodeWorkspace
 
-WIDEST = 600.0  # logits of one row further apart than this are not all told apart as weights
+WIDEST = 600.0  # a row whose logits differ by more has weights that doubles cannot represent together
 FIRST_SLOTS = 4096
 UNLIMITED = 2**62
 
 
 class BranchAndBound:
-    """A search for the best feasible set, and a bound on all of them that tightens as it runs."""
+    """A search for the best feasible set, with an upper bound on F over all feasible sets that falls as it runs."""
 
     def __init__(self, instance: Instance, constraints: Constraints, open_nodes: int) -> None:
         self.instance, self.constraints, self._most_slots = instance, constraints, max(open_nodes, 1)
         self._k = min(constraints.k, instance.m)
         self._free = constraints.joinable(constraints.pinned)
         self.finished = self.full = False
-        self._scores = _scores_met(instance, constraints)
+        self._scores = _attended_scores(instance, constraints)
         self._share = 1e-12 + 1e-15 * self._k
         self._trivial = self._trivial_bounds()
-        self._parts: tuple[Problem, Node, Tree] | None = None  # made when first needed: all the above is cheap
+        self._parts: tuple[InstanceArrays, NodeWorkspace, NodeQueue] | None = None  # made when first needed
 
-    # --- the answer so far ---
+    # --- results so far ---
 
     @property
     def best(self) -> Rows:
-        """The best set known, empty when none was offered or found."""
+        """The best set known; empty if none was offered or found."""
         from setwise.bounds.candidates.best_first import SIZE
 
         if self._parts is None:
             return np.empty(0, np.intp)
-        tree = self._parts[2]
-        return tree.best[: tree.tally[SIZE]].astype(np.intp)
+        queue = self._parts[2]
+        return queue.best[: queue.tally[SIZE]].astype(np.intp)
 
     @property
     def bound(self) -> float:
-        """No feasible set is worth more."""
+        """An upper bound on F over all feasible sets."""
         from setwise.bounds.candidates.best_first import CUT, OPEN
         from setwise.bounds.candidates.item_bounds import HUGE
 
         bound = self._trivial.max()
         if self._parts is not None:
-            tree = self._parts[2]
-            bound = max(tree.level[CUT], tree.bound[0] if tree.tally[OPEN] else -math.inf)
+            queue = self._parts[2]
+            bound = max(queue.level[CUT], queue.bound[0] if queue.tally[OPEN] else -math.inf)
         return float(bound) if bound < HUGE / 2 else math.inf
 
     @property
     def proven(self) -> bool:
-        """Whether ``best`` is known to be the best: the search has ended, among values that doubles tell apart."""
+        """Whether ``best`` is proven optimal: the search is finished and its values are in the range of doubles."""
         from setwise.bounds.candidates.best_first import VALUE
-        from setwise.bounds.candidates.item_bounds import ABYSS
+        from setwise.bounds.candidates.item_bounds import LOWEST
 
         if self._parts is None or not self.finished:
             return False
-        return bool(self._parts[2].level[VALUE] > ABYSS / 2 and math.isfinite(self.bound))
+        return bool(self._parts[2].level[VALUE] > LOWEST / 2 and math.isfinite(self.bound))
 
     @property
     def nodes(self) -> int:
-        """Subproblems expanded so far."""
-        return self._counted("NODES")
+        """The number of nodes expanded so far."""
+        return self._tally("NODES")
 
     @property
     def work(self) -> int:
-        """Steps of the inner loops so far, roughly."""
-        return self._counted("WORK")
+        """An estimate of the steps of the inner loops so far."""
+        return self._tally("WORK")
 
     @property
     def next_work(self) -> int:
-        """Steps that the next node will take, roughly, and before the first those of getting ready."""
+        """An estimate of the steps of the next node; before the first node, of preparing the arrays."""
         heads, m = self.instance.score.shape
-        return self._counted("NEXT") or m * m * (12 * heads + 4)
+        return self._tally("NEXT") or m * m * (12 * heads + 4)
 
-    def _counted(self, what: str) -> int:
-        from setwise.bounds.candidates import best_first as tree_kernels
+    def _tally(self, what: str) -> int:
+        from setwise.bounds.candidates import best_first
 
-        return 0 if self._parts is None else int(self._parts[2].tally[getattr(tree_kernels, what)])
+        return 0 if self._parts is None else int(self._parts[2].tally[getattr(best_first, what)])
 
     # --- the search ---
 
     def offer(self, indices: ArrayLike) -> None:
-        """Let the search know a feasible set: what cannot beat it is not looked at."""
-        from setwise.bounds.candidates import best_first as tree_kernels
+        """Make a feasible set the incumbent if it is better; nodes that cannot beat it are pruned."""
+        from setwise.bounds.candidates import best_first
 
         chosen = np.asarray(indices, np.int64)
         if len(chosen):
-            problem, _, tree = self._ready()
-            tree.trial[: len(chosen)] = chosen
-            tree_kernels.offer(problem, tree, len(chosen))
+            data, _, queue = self._prepared()
+            queue.trial[: len(chosen)] = chosen
+            best_first.offer_set(data, queue, len(chosen))
 
-    def run(self, most_nodes: int = UNLIMITED, most_work: int = UNLIMITED) -> None:
-        """Go on until done, or until so many nodes or so much work in all; one node at least if nodes are left."""
-        from setwise.bounds.candidates import best_first as tree_kernels
+    def run(self, max_nodes: int = UNLIMITED, max_work: int = UNLIMITED) -> None:
+        """Expand nodes until finished, or until these totals of nodes or work are reached; at least one node."""
+        from setwise.bounds.candidates import best_first
 
         while not (self.finished or self.full):
-            problem, node, tree = self._ready()
-            status = tree_kernels.search(problem, node, tree, most_nodes, most_work)
-            self.finished = status == tree_kernels.FINISHED
-            if status != tree_kernels.FULL:
+            data, node, queue = self._prepared()
+            status = best_first.search_nodes(data, node, queue, max_nodes, max_work)
+            self.finished = status == best_first.FINISHED
+            if status != best_first.FULL:
                 return
-            slots = len(tree.bound)
+            slots = len(queue.bound)
             self.full = slots >= self._most_slots
             if not self.full:
-                self._parts = problem, node, _grown(tree, 2 * slots)
+                self._parts = data, node, _with_slots(queue, 2 * slots)
 
-    def _ready(self) -> tuple[Problem, Node, Tree]:
+    def _prepared(self) -> tuple[InstanceArrays, NodeWorkspace, NodeQueue]:
         if self._parts is None:
             heads, m = self.instance.score.shape
-            tree = _tree(self._k, m, FIRST_SLOTS + 2 * m + self._k)
-            self._plant(tree)
-            problem = _problem(self.instance, self.constraints, self._scores, self._share)
-            self._parts = problem, _node(heads, m, self._k), tree
+            queue = _node_queue(self._k, m, FIRST_SLOTS + 2 * m + self._k)
+            self._push_roots(queue)
+            data = _instance_arrays(self.instance, self.constraints, self._scores, self._share)
+            self._parts = data, _node_workspace(heads, m, self._k), queue
         return self._parts
 
-    def _plant(self, tree: Tree) -> None:
-        """One root for every size a set may have."""
+    def _push_roots(self, queue: NodeQueue) -> None:
+        """Push one root for every feasible set size."""
         from setwise.bounds.candidates.best_first import FREE, OPEN
 
         pinned = self.constraints.pinned
-        bits = np.zeros(tree.mask.shape[1] * 64, bool)
+        bits = np.zeros(queue.mask.shape[1] * 64, bool)
         bits[: self.instance.m] = self._free
         mask = np.packbits(bits, bitorder="little").view(np.uint64)
         sizes = np.flatnonzero(self._trivial > -math.inf)
-        for at, size in enumerate(sizes[np.argsort(-self._trivial[sizes])]):  # falling bounds are a heap
-            slot = tree.free[len(tree.free) - 1 - at]
-            tree.bound[at], tree.slot[at] = self._trivial[size], slot
-            tree.kind[slot] = len(pinned), size - len(pinned), 0, 1
-            tree.chosen[slot, : len(pinned)] = pinned
-            tree.mask[slot] = mask
-        tree.tally[OPEN] = len(sizes)
-        tree.tally[FREE] -= len(sizes)
+        for at, size in enumerate(sizes[np.argsort(-self._trivial[sizes])]):  # a descending list is a heap
+            slot = queue.free[len(queue.free) - 1 - at]
+            queue.bound[at], queue.slot[at] = self._trivial[size], slot
+            queue.kind[slot] = len(pinned), size - len(pinned), 0, 1
+            queue.chosen[slot, : len(pinned)] = pinned
+            queue.mask[slot] = mask
+        queue.tally[OPEN] = len(sizes)
+        queue.tally[FREE] -= len(sizes)
 
     def _trivial_bounds(self) -> Floats:
-        """For each size 0 … k a bound on sets of that size, all attention on one score a head; −∞ where none are."""
-        from setwise.bounds.candidates.item_bounds import ABYSS, HUGE
+        """Bounds for set sizes 0 … k: all attention on the highest score of each head; −∞ for infeasible sizes."""
+        from setwise.bounds.candidates.item_bounds import HUGE, LOWEST
 
         it, high = self.instance, self._scores.max(axis=1)
         argument = it.base + high.sum() + 3 * self._share * (np.abs(it.base) + np.abs(self._scores).max(axis=1).sum())
         with np.errstate(over="ignore"):
-            reward = np.clip(evaluate(it.rewards, it.reward_class, argument), ABYSS, HUGE)
+            reward = np.clip(evaluate(it.rewards, it.reward_class, argument), LOWEST, HUGE)
         pinned = reward[self.constraints.pinned]
         free = np.sort(reward[self._free])[::-1][: self._k - len(pinned)]
         total = pinned.sum() + np.concatenate([[0.0], np.cumsum(free)])
@@ -174,19 +174,19 @@ class BranchAndBound:
         return result
 
 
-def _scores_met(instance: Instance, constraints: Constraints) -> Floats:
-    """Every number that an average of a head may be made of: (H, …)."""
+def _attended_scores(instance: Instance, constraints: Constraints) -> Floats:
+    """The scores that an average of a head may contain: (H, …)."""
     columns = [instance.score[:, constraints.open]]
     if instance.sink_score is not None:
         columns.append(instance.sink_score[:, None])
     own = np.diagonal(instance.logit, axis1=1, axis2=2)
     if instance.sink_logit is None and np.isneginf(own).any():
-        columns.append(np.zeros((instance.heads, 1)))  # who attends to nothing averages 0
+        columns.append(np.zeros((instance.heads, 1)))  # an item that attends to nothing has average 0
     return np.concatenate(columns, axis=1)
 
 
 def _is_wide(weight: Floats, sink_weight: Floats) -> NDArray[np.bool_]:
-    """Which rows of weights, sink included, have logits too far apart: (H, m)."""
+    """Mask of the rows of weights, sink included, whose logits differ by more than ``WIDEST``: (H, m)."""
     least = math.exp(-WIDEST)
     wide = np.asarray(weight.min(axis=2) < least)
     if wide.any():  # weights of 0 are exact
@@ -195,14 +195,14 @@ def _is_wide(weight: Floats, sink_weight: Floats) -> NDArray[np.bool_]:
 
 
 def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """In row order and read-only: one compiled version serves frozen and other arrays alike."""
+    """A read-only view in row order: one compiled version then serves frozen and other arrays alike."""
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
 
 
-def _problem(instance: Instance, constraints: Constraints, scores: Floats, share: float) -> Problem:
-    from setwise.bounds.candidates.item_bounds import Problem
+def _instance_arrays(instance: Instance, constraints: Constraints, scores: Floats, share: float) -> InstanceArrays:
+    from setwise.bounds.candidates.item_bounds import InstanceArrays
 
     table = RewardTable.of(instance.rewards)
     shape, weight = (instance.heads, instance.m), np.ascontiguousarray(instance.weight)
@@ -226,15 +226,15 @@ def _problem(instance: Instance, constraints: Constraints, scores: Floats, share
         constraints.limits,
         np.argsort(-spread, kind="stable"),
     )
-    return Problem(*(_read_only(array) for array in arrays))
+    return InstanceArrays(*(_read_only(array) for array in arrays))
 
 
-def _node(heads: int, m: int, k: int) -> Node:
-    from setwise.bounds.candidates.item_bounds import Node
+def _node_workspace(heads: int, m: int, k: int) -> NodeWorkspace:
+    from setwise.bounds.candidates.item_bounds import NodeWorkspace
     from setwise.bounds.candidates.pair_bounds import KNOTS
 
     rows = m + k
-    return Node(
+    return NodeWorkspace(
         item=np.empty(rows, np.int64),
         weight=np.empty((rows, heads, m)),
         score=np.empty((heads, m)),
@@ -258,10 +258,10 @@ def _node(heads: int, m: int, k: int) -> Node:
     )
 
 
-def _tree(k: int, m: int, slots: int) -> Tree:
-    from setwise.bounds.candidates.best_first import Tree
+def _node_queue(k: int, m: int, slots: int) -> NodeQueue:
+    from setwise.bounds.candidates.best_first import NodeQueue
 
-    return Tree(
+    return NodeQueue(
         bound=np.empty(slots),
         slot=np.empty(slots, np.int64),
         free=np.arange(slots)[::-1].copy(),
@@ -275,17 +275,17 @@ def _tree(k: int, m: int, slots: int) -> Tree:
     )
 
 
-def _grown(tree: Tree, slots: int) -> Tree:
-    """The same tree with more slots."""
+def _with_slots(queue: NodeQueue, slots: int) -> NodeQueue:
+    """A copy of the queue with more slots."""
     from setwise.bounds.candidates.best_first import FREE
 
-    old = len(tree.bound)
+    old = len(queue.bound)
     larger = {}
     for name in ("bound", "slot", "free", "kind", "chosen", "mask"):
-        array = getattr(tree, name)
+        array = getattr(queue, name)
         larger[name] = np.empty((slots, *array.shape[1:]), array.dtype)
         larger[name][:old] = array
-    unused = tree.tally[FREE]
+    unused = queue.tally[FREE]
     larger["free"][unused : unused + slots - old] = np.arange(old, slots)
-    tree.tally[FREE] += slots - old
-    return tree._replace(**larger)
+    queue.tally[FREE] += slots - old
+    return queue._replace(**larger)

@@ -1,16 +1,17 @@
-"""The compiled bounds of one item: how high its average can rise, given who is in and who may join.
+"""Compiled upper bounds on the attention average and the reward of one item in a node of the search.
 
-A node of the search has members P, candidates C and q places to fill, so that |S| = |P| + q exactly. For an item i of
-P ∪ C the company T ⊂ C is free but for its size e (q for a member, q − 1 for a candidate). In one head
+A node has members P, candidates C and q places to fill: it stands for the sets S = P ∪ R with R ⊂ C, |R| = q. For an
+item i of P ∪ C, let T ⊂ C be the other added items. Their number e is q if i is a member, q − 1 if i is a candidate.
+In one head
 
     a_i = (N + Σ_{j∈T} w_ij s_j) / (D + Σ_{j∈T} w_ij),     N, D: the sums over P ∪ {i} and the sink,
 
 and a_i ≤ α for every T  ⟺  h(α) = N − αD + (sum of the e largest w_ij (s_j − α)) ≤ 0. Dinkelbach's method raises α
-until h(α) ≤ 0; that last test is the certificate, whatever rounding did on the way. Heads are bounded one by one and
+until h(α) ≤ 0. That last test proves the bound, whatever rounding occurred before it. Heads are bounded separately and
 added.
 
-Weights are those of ``Instance.weight``. A row of logits that spans more than e^600 is *wide*: its weights are not all
-told apart in doubles, and its average is bounded by the largest score it may meet.
+Weights are those of ``Instance.weight``. A row of logits that spans more than 600 is *wide*: doubles cannot represent
+all its weights, and its average is bounded by the largest score that the row may attend to.
 """
 
 from __future__ import annotations
@@ -22,19 +23,17 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats, Ints, Mask
+from setwise.kernels.largest import keep_largest
+from setwise.kernels.options import INNER
+from setwise.kernels.rewards import family_value
 
-LARGEST_EXPONENT = 709.782712893384  # e to it is the largest double
 NUMERATOR, DENOMINATOR, PEAK = 0, 1, 2  # columns of Node.sums
-SINK, LEAST, PAD, SHARE = 0, 1, 2, 3  # columns of Problem.head
-HUGE, ABYSS = 1e290, -1e280  # rewards beyond these count as these: a sum that holds a HUGE one stays beyond HUGE / 2
-
-# For functions that only compiled ones call: no door for Python, which would take longer to compile than they do.
-INNER: dict[str, Any] = {
-    "cache": True, "nogil": True, "error_model": "numpy", "no_cpython_wrapper": True, "no_cfunc_wrapper": True,
-}  # fmt: skip
+SINK, LEAST, PAD, SHARE = 0, 1, 2, 3  # columns of InstanceArrays.head
+HUGE, LOWEST = 1e290, -1e280  # rewards are clipped to these: a sum with one HUGE term stays above HUGE / 2
+INTERPOLATION = 1e-14  # relative upward rounding of interpolated rewards
 
 
-class Problem(NamedTuple):
+class InstanceArrays(NamedTuple):
     """An instance and its group limits as arrays, all read-only and in row order."""
 
     logit: Floats  # (H, m, m)
@@ -43,9 +42,9 @@ class Problem(NamedTuple):
     sink_logit: Floats  # (H, m), −∞ without a sink
     sink_weight: Floats  # (H, m)
     wide: Mask  # (H, m)
-    head: Floats  # (H, 4): the sink's score, the least average there can be, outward rounding: absolute and relative
-    base: Floats  # (m, 2): the self term, and its outward rounding
-    reward: Floats  # (τ, 7): code, three parameters, first knot and the one after the last, relative outward rounding
+    head: Floats  # (H, 4): the sink's score, the smallest possible average, upward rounding: absolute and relative
+    base: Floats  # (m, 2): the self term, and its upward rounding
+    reward: Floats  # (τ, 7): code, three parameters, first knot and the one after the last, relative upward rounding
     knot: Floats  # (knots, 2)
     reward_class: Ints  # (m,)
     labels: Ints  # (G, m)
@@ -53,83 +52,60 @@ class Problem(NamedTuple):
     heads_in_order: Ints  # (H,) the heads whose highest member is branched on, in this order
 
 
-class Node(NamedTuple):
-    """Space to work on one node; its rows r are the members, then the candidates."""
+class NodeWorkspace(NamedTuple):
+    """Scratch arrays for one node; its rows r are the members, then the candidates."""
 
     item: Ints  # (R,) the candidate of the instance in each row
     weight: Floats  # (R, H, m)
     score: Floats  # (H, m)
     sums: Floats  # (R, H, 3): N, D and the bound on the average
     single: Floats  # (R,) bound on the reward
-    fresh: Mask  # (R,) whether the row was bounded in this node
+    fresh: Mask  # (R,) whether the row's bound was computed in this node
     ceiling: Floats  # (H,) the highest score in the node
     local: Ints  # (m,) the row of a candidate of the instance, −1: none
-    known: Floats  # (k + 1, m, H + 1) for each size of set what holds everywhere: ``single`` and the averages
-    known_order: Ints  # (k + 1, m) by that, largest first
+    known: Floats  # (k + 1, m, H + 1) for each set size, bounds of the root: ``single`` and the averages
+    known_order: Ints  # (k + 1, m) the candidates by known ``single``, largest first
     pair: Floats  # (R, m) bound on the reward of row r with candidate c in the set
-    key: Floats  # (m,) to sort by
-    about: Floats  # (m, 5): what is known of a candidate, see pair_kernels.py
+    key: Floats  # (m,) sort keys
+    about: Floats  # (m, 5): bounds given one candidate, see pair_bounds.py
     alive: Mask  # (m,)
-    best: Floats  # (4, k + 1): three to work with, and the q largest ``single``
+    best: Floats  # (4, k + 1): three scratch rows, and the q largest ``single``
     who: Ints  # (k + 1,)
     chord: Floats  # (3, KNOTS): values of α, h with the e best, h with the e − 1 best
     order: Ints  # (m,) candidates in the order they are branched on
     by_single: Ints  # (m,) candidates by ``single``, best first
-    place: Ints  # (m,) where in ``order`` a candidate stands
+    place: Ints  # (m,) index of a candidate in ``order``
 
 
 @njit(**INNER)
-def reward_above(reward: Floats, knot: Floats, c: int, x: float) -> float:
-    """f(x) for function c of the table, rounded upwards: by more than its own error and that of a sum of k rewards."""
-    code, scaled, bias = int(reward[c, 0]), reward[c, 1] * x, reward[c, 2]
-    z = scaled + bias + 1e-15 * (abs(scaled) + abs(bias))
-    if code == 0:
-        small = math.exp(-abs(z))
-        value = (1.0 if z >= 0.0 else small) / (1.0 + small)
-    elif code == 1:
-        value = z
-    elif code == 2:
-        value = max(z, 0.0)
-    elif code == 3:
-        value = z if z >= 0 else reward[c, 3] * z
-    elif code == 4:
-        value = math.tanh(z)
-    elif code == 5:
-        value = max(z, 0.0) + math.log1p(math.exp(-abs(z)))
-    elif code == 6:
-        value = np.inf if z > LARGEST_EXPONENT else math.exp(z)
-        if reward[c, 1] < 0:
-            value = -value
-    elif code == 7:
-        value = _interpolated(knot, int(reward[c, 4]), int(reward[c, 5]), x)
-    else:
-        value = reward[c, 1]
-    return float(max(ABYSS, min(HUGE, value + reward[c, 6] * abs(value))))
+def reward_upper(reward: Floats, knot: Floats, c: int, x: float) -> float:
+    """f(x) for function c of the table, rounded upwards by more than its own error and that of a sum of k rewards.
 
-
-@njit(**INNER)
-def _interpolated(knot: Floats, first: int, last: int, x: float) -> float:
-    if x <= knot[first, 0]:
-        return float(knot[first, 1])
-    for right in range(first + 1, last):
-        if x < knot[right, 0]:
-            low, high = knot[right - 1, 1], knot[right, 1]
-            share = (x - knot[right - 1, 0]) / (knot[right, 0] - knot[right - 1, 0])
-            return float(min(low + share * (high - low) + 1e-14 * (abs(low) + abs(high)), high))
-    return float(knot[last - 1, 1])
+    z = scale·x + bias is rounded in the direction that raises f: downwards for a negative scale, where f falls with z.
+    NaN, the value of an unknown code, is returned as HUGE, so that nothing is proven.
+    """
+    scaled, bias = reward[c, 1] * x, reward[c, 2]
+    error = 1e-15 * (abs(scaled) + abs(bias))
+    z = scaled + bias + (error if reward[c, 1] >= 0.0 else -error)
+    value = family_value(
+        np.int64(reward[c, 0]), reward[c, 1], bias, reward[c, 3], knot, np.int64(reward[c, 4]), np.int64(reward[c, 5]),
+        x, z, INTERPOLATION,
+    )  # fmt: skip
+    raised = value + reward[c, 6] * abs(value)
+    return float(max(LOWEST, raised)) if raised < HUGE else HUGE
 
 
 @njit(**INNER)
 def argument_below(reward: Floats, knot: Floats, c: int, low: float, high: float, need: float) -> float:
-    """An x in [low, high] with f(x) ≤ need, nearly as large as there is; low where there is none."""
-    if not reward_above(reward, knot, c, low) <= need:
+    """An x in [low, high] with f(x) ≤ need, close to the largest; ``low`` if there is none."""
+    if not reward_upper(reward, knot, c, low) <= need:
         return low
     top = high
     for _ in range(100):
         if high - low <= 0.01 * (top - high):
             break
         middle = 0.5 * (low + high)
-        if reward_above(reward, knot, c, middle) <= need:
+        if reward_upper(reward, knot, c, middle) <= need:
             low = middle
         else:
             high = middle
@@ -138,31 +114,31 @@ def argument_below(reward: Floats, knot: Floats, c: int, low: float, high: float
 
 @njit(**INNER)
 def padded(x: float, head: Floats, h: int) -> float:
-    """An average of head h, rounded outwards."""
+    """An average of head h, rounded upwards."""
     return float(x + 3.0 * (head[h, PAD] + head[h, SHARE] * abs(x)))
 
 
 @njit(**INNER)
-def set_value(problem: Any, chosen: Any, size: int) -> tuple[float, float]:
-    """F of the first ``size`` of ``chosen`` and Σ |f_i|, from the logits themselves."""
+def set_value(data: Any, chosen: Any, size: int) -> tuple[float, float]:
+    """F of the first ``size`` of ``chosen`` and Σ |f_i|, computed from the logits."""
     value, magnitude = 0.0, 0.0
     for place in range(size):
         i = chosen[place]
-        a = problem.base[i, 0]
-        for h in range(problem.score.shape[0]):
-            top = problem.sink_logit[h, i]
+        a = data.base[i, 0]
+        for h in range(data.score.shape[0]):
+            top = data.sink_logit[h, i]
             for other in range(size):
-                top = max(top, problem.logit[h, i, chosen[other]])
+                top = max(top, data.logit[h, i, chosen[other]])
             if top == -np.inf:
                 continue
-            denominator = math.exp(problem.sink_logit[h, i] - top)
-            numerator = denominator * problem.head[h, SINK]
+            denominator = math.exp(data.sink_logit[h, i] - top)
+            numerator = denominator * data.head[h, SINK]
             for other in range(size):
-                weight = math.exp(problem.logit[h, i, chosen[other]] - top)
-                numerator += weight * problem.score[h, chosen[other]]
+                weight = math.exp(data.logit[h, i, chosen[other]] - top)
+                numerator += weight * data.score[h, chosen[other]]
                 denominator += weight
             a += numerator / denominator
-        reward = reward_above(problem.reward, problem.knot, problem.reward_class[i], a)
+        reward = reward_upper(data.reward, data.knot, data.reward_class[i], a)
         value += reward
         magnitude += abs(reward)
     return value, magnitude
@@ -172,9 +148,10 @@ def set_value(problem: Any, chosen: Any, size: int) -> tuple[float, float]:
 def top_terms(
     weight: Floats, score: Floats, n: int, skip: int, alpha: float, e: int, best: Floats, who: Any, again: bool
 ) -> None:
-    """The e largest w_j (s_j − α), j ≠ skip, into ``best`` in falling order, and whose they are into ``who``.
+    """Write the e largest w_j (s_j − α), j ≠ skip, to ``best`` in descending order, and their indices j to ``who``.
 
-    ``again``: ``who`` holds the winners at another α. The least of their terms now is a bar that saves most insertions.
+    ``again``: ``who`` holds the indices for another α. The smallest of their terms at this α is a threshold that saves
+    most insertions.
     """
     if e == 0:
         return
@@ -183,10 +160,10 @@ def top_terms(
         if again:
             least = min(least, weight[who[place]] * (score[who[place]] - alpha))
         best[place] = -np.inf
-    bar = least
+    threshold = least
     for j in range(n):
         term = weight[j] * (score[j] - alpha)
-        if term >= bar and term > best[e - 1] and j != skip:
+        if term >= threshold and term > best[e - 1] and j != skip:
             place = e - 1
             while place > 0 and best[place - 1] < term:
                 best[place] = best[place - 1]
@@ -201,10 +178,10 @@ def highest_average(
     weight: Floats, score: Floats, n: int, skip: int, sums: Floats, e: int, ceiling: float, head: Floats, h: int,
     best: Floats, who: Any,
 ) -> float:  # fmt: skip
-    """An α with h(α) ≤ 0: no company of e candidates lifts the average above it. At most ``ceiling``."""
+    """An α with h(α) ≤ 0: no e candidates raise the average above it. At most ``ceiling``."""
     numerator, denominator, growth = sums[NUMERATOR], sums[DENOMINATOR], 1.0
-    alpha = numerator / denominator if denominator > 0 else 0.0  # who attends to nothing averages 0
-    if e > 0 and denominator > 0:  # one good companion is most of the way where attention is sharp
+    alpha = numerator / denominator if denominator > 0 else 0.0  # an item that attends to nothing has average 0
+    if e > 0 and denominator > 0:  # where attention is sharp, one added item nearly reaches the maximum
         for j in range(n):
             if j != skip:
                 alpha = max(alpha, (numerator + weight[j] * score[j]) / (denominator + weight[j]))
@@ -229,97 +206,84 @@ def highest_average(
 
 
 @njit(**INNER)
-def insert(best: Floats, e: int, value: float) -> None:
-    """Keep the e largest values in falling order."""
-    if value > best[e - 1]:
-        place = e - 1
-        while place > 0 and best[place - 1] < value:
-            best[place] = best[place - 1]
-            place -= 1
-        best[place] = value
-
-
-@njit(**INNER)
-def bound_item(problem: Any, node: Any, p: int, n: int, q: int, r: int) -> None:
-    """Fill ``weight``, ``sums`` and ``single`` of row r, by no more than is known of it already."""
+def bound_item(data: Any, node: Any, p: int, n: int, q: int, r: int) -> None:
+    """Compute ``weight``, ``sums`` and ``single`` of row r, never above the bounds known from the root."""
     i, known = node.item[r], node.known[p + q, node.item[r]]
-    a = problem.base[i, 0] + problem.base[i, 1]
+    a = data.base[i, 0] + data.base[i, 1]
     e, skip = (q, -1) if r < p else (q - 1, r - p)
-    for h in range(problem.score.shape[0]):
-        row, weight = problem.weight[h, i], node.weight[r, h]
+    for h in range(data.score.shape[0]):
+        row, weight = data.weight[h, i], node.weight[r, h]
         for c in range(n):
             weight[c] = row[node.item[p + c]]
-        below = problem.sink_weight[h, i]
-        above = below * problem.head[h, SINK]
+        below = data.sink_weight[h, i]
+        above = below * data.head[h, SINK]
         for other in range(p):
             below += row[node.item[other]]
-            above += row[node.item[other]] * problem.score[h, node.item[other]]
+            above += row[node.item[other]] * data.score[h, node.item[other]]
         if r >= p:
             below += row[i]
-            above += row[i] * problem.score[h, i]
+            above += row[i] * data.score[h, i]
         sums = node.sums[r, h]
         sums[NUMERATOR], sums[DENOMINATOR] = above, below
         peak = node.ceiling[h] if below > 0 else max(node.ceiling[h], 0.0)
-        if not problem.wide[h, i]:
-            peak = highest_average(
-                weight, node.score[h], n, skip, sums, e, peak, problem.head, h, node.best[1], node.who
-            )
-        sums[PEAK] = min(padded(peak, problem.head, h), known[h + 1])
+        if not data.wide[h, i]:
+            peak = highest_average(weight, node.score[h], n, skip, sums, e, peak, data.head, h, node.best[1], node.who)
+        sums[PEAK] = min(padded(peak, data.head, h), known[h + 1])
         a += sums[PEAK]
-    node.single[r] = min(reward_above(problem.reward, problem.knot, problem.reward_class[i], a), known[0])
+    node.single[r] = min(reward_upper(data.reward, data.knot, data.reward_class[i], a), known[0])
     node.fresh[r] = True
 
 
 @njit(**INNER)
-def gather(problem: Any, node: Any, p: int, n: int) -> None:
-    """The scores of the candidates side by side, and the highest score anybody may meet in each head."""
+def gather_scores(data: Any, node: Any, p: int, n: int) -> None:
+    """Copy the candidates' scores to ``score``, and the highest score of the node in each head to ``ceiling``."""
     item, ceiling = node.item, node.ceiling
-    for h in range(problem.score.shape[0]):
+    for h in range(data.score.shape[0]):
         ceiling[h] = -np.inf
         for r in range(p + n):
-            ceiling[h] = max(ceiling[h], problem.score[h, item[r]])
-            if problem.sink_weight[h, item[r]] > 0:
-                ceiling[h] = max(ceiling[h], problem.head[h, SINK])
+            ceiling[h] = max(ceiling[h], data.score[h, item[r]])
+            if data.sink_weight[h, item[r]] > 0:
+                ceiling[h] = max(ceiling[h], data.head[h, SINK])
         for c in range(n):
-            node.score[h, c] = problem.score[h, item[p + c]]
+            node.score[h, c] = data.score[h, item[p + c]]
 
 
 @njit(**INNER)
-def bound_items(problem: Any, node: Any, p: int, n: int, q: int) -> None:
-    """Bound the members and those candidates that may be among the q best; of the others what is known will do.
+def bound_items(data: Any, node: Any, p: int, n: int, q: int) -> None:
+    """Bound the members and the candidates that may be among the q best; the others keep the bound of the root.
 
-    The q largest ``single`` are the same as if all had been bounded: candidates are taken in the order of what is
-    known, until that falls below the q-th best found.
+    The q largest ``single`` are the same as if all rows had been bounded: candidates are visited in the order of their
+    root bound, until that falls below the q-th best found.
     """
-    gather(problem, node, p, n)
-    for i in range(problem.score.shape[1]):
+    gather_scores(data, node, p, n)
+    for i in range(data.score.shape[1]):
         node.local[i] = -1
     for c in range(n):
         node.local[node.item[p + c]] = c
     for r in range(p):
-        bound_item(problem, node, p, n, q, r)
+        bound_item(data, node, p, n, q, r)
     best, order = node.best[3], node.known_order[p + q]
     for place in range(q):
         best[place] = -np.inf
-    for at in range(problem.score.shape[1]):
+    for at in range(data.score.shape[1]):
         i = order[at]
         if node.local[i] < 0:
             continue
         r = p + node.local[i]
         known = node.known[p + q, i]
         if known[0] > best[q - 1]:
-            bound_item(problem, node, p, n, q, r)
-            insert(best, q, node.single[r])
+            bound_item(data, node, p, n, q, r)
+            keep_largest(best, q, node.single[r])
             continue
         node.single[r], node.fresh[r] = known[0], False
-        for h in range(problem.score.shape[0]):
+        for h in range(data.score.shape[0]):
             node.sums[r, h, PEAK] = known[h + 1]
             node.sums[r, h, DENOMINATOR] = 0.0
 
 
 @njit(**INNER)
-def remember(node: Any, p: int, n: int, q: int, heads: int) -> None:
-    """What was found at the root holds for every node below it: those of the same size."""
+def store_root_bounds(node: Any, p: int, n: int, q: int, heads: int) -> None:
+    """Store the bounds of a root in ``known``: they hold for every node below it, that is for sets of the same size."""
     for c in range(n):
         known = node.known[p + q, node.item[p + c]]
         known[0] = node.single[p + c]
@@ -328,8 +292,8 @@ def remember(node: Any, p: int, n: int, q: int, heads: int) -> None:
 
 
 @njit(**INNER)
-def rest_without(single: Floats, best: Floats, p: int, q: int, r: int) -> float:
-    """What all others add at most when row r is in the set: added up, for a difference would lose digits."""
+def bound_of_others(single: Floats, best: Floats, p: int, q: int, r: int) -> float:
+    """Upper bound on the rewards of all others when row r is in the set: a sum, because a difference loses digits."""
     total, skipped = 0.0, r < p
     for other in range(p):
         if other != r:

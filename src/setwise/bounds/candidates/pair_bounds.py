@@ -1,19 +1,19 @@
-"""The compiled bounds of pairs: what an item can be worth at most when another is in the set as well.
+"""Compiled upper bounds U_i|j on the reward of item i in sets that contain item j as well.
 
-With j forced in beside P ∪ {i}, e − 1 companions are left to choose and
+With j ∈ S beside P ∪ {i}, e − 1 other items are left to choose and
 
     h_j(α) = N − αD + min( top_e(α), top_{e−1}(α) + w_ij (s_j − α) )
 
 (top_e: the sum of the e largest terms; the minimum is exact, as j is either among the e largest or not). h_j is convex,
-being a maximum of lines, so its chord between two values of α lies above it, and where the chord falls through 0 is an
-upper bound on i's average: top_e and top_{e−1} are worked out at five values of α, and each pair costs one division.
+being a maximum of lines, so its chord between two values of α lies above it, and the chord's zero is an upper bound on
+i's average. top_e and top_{e−1} are computed at five values of α; each pair then costs one division.
 
-Pairs whose presence cannot beat the incumbent are struck out; with them goes every candidate that is left with fewer
-than q − 1 partners, and every one whose best partners do not suffice:
+A pair that no set better than the incumbent contains is pruned. So is a candidate with fewer than q − 1 partners left,
+and one whose best partners do not suffice:
 
     F(S) ≤ Σ_{p∈P} U_p|i + U_i' + (the q − 1 largest U_j|i over partners j)          for every i ∈ S∖P,
 
-U_i' being the (q−1)-st largest U_i|j: i is worth no more than with the worst of its q − 1 companions.
+where U_i' is the (q−1)-st largest U_i|j: the reward of i is at most U_i|j for the worst of its q − 1 partners j.
 """
 
 from __future__ import annotations
@@ -26,28 +26,28 @@ from numba import njit
 from setwise._types import Floats
 from setwise.bounds.candidates.item_bounds import (
     DENOMINATOR,
-    INNER,
     LEAST,
     NUMERATOR,
     PEAK,
     argument_below,
     bound_item,
-    insert,
+    bound_of_others,
     padded,
-    rest_without,
-    reward_above,
+    reward_upper,
     top_terms,
 )
+from setwise.kernels.largest import keep_largest
+from setwise.kernels.options import INNER
 
-GIVEN, MEMBERS, OWN, BETTER, WORST = 0, 1, 2, 3, 4  # columns of Node.about
-KNOTS = 5  # values of α a chord is drawn between
-ROUNDS = 3  # of striking out: later ones strike little
+GIVEN, MEMBERS, OWN, BETTER, WORST = 0, 1, 2, 3, 4  # columns of NodeWorkspace.about
+KNOTS = 5  # values of α between which chords are drawn
+ROUNDS = 3  # of pruning: later ones prune little
 NONE = -np.inf  # a pair that cannot be part of a better set
 
 
 @njit(**INNER)
 def crossing(chord: Floats, weight: float, score: float) -> float:
-    """An upper bound on where h_j falls through 0, by the chord of h_j between neighbouring values of α."""
+    """An upper bound on the zero of h_j: that of its chord between neighbouring values of α."""
     high = chord[0, 0]
     above = min(chord[1, 0], chord[2, 0] + weight * (score - high))
     if above >= 0.0:
@@ -56,29 +56,31 @@ def crossing(chord: Floats, weight: float, score: float) -> float:
         low = chord[0, g]
         below = min(chord[1, g], chord[2, g] + weight * (score - low))
         if below >= 0.0:
-            return float(high + (high - low) * (above / (below - above)))  # from high: low may be far off
+            return float(
+                high + (high - low) * (above / (below - above))
+            )  # measured from ``high``, because ``low`` may be far away
         high, above = low, below
     return float(high)
 
 
 @njit(**INNER)
-def pair_row(problem: Any, node: Any, r: int, p: int, n: int, q: int, need: float) -> None:
+def pair_row(data: Any, node: Any, r: int, p: int, n: int, q: int, need: float) -> None:
     """Bounds on a_r with each candidate c, into ``pair``; NONE where f of it is at most ``need``."""
-    i, heads, pair = node.item[r], problem.score.shape[0], node.pair[r]
+    i, heads, pair = node.item[r], data.score.shape[0], node.pair[r]
     e, skip = (q, -1) if r < p else (q - 1, r - p)
-    start = problem.base[i, 0] + problem.base[i, 1]
+    start = data.base[i, 0] + data.base[i, 1]
     peak, bottom = start, start
     for h in range(heads):
         peak += node.sums[r, h, PEAK]
-        bottom += problem.head[h, LEAST]
-    function = problem.reward_class[i]
-    floor = argument_below(problem.reward, problem.knot, function, min(bottom, peak), peak, need)
-    cuts = reward_above(problem.reward, problem.knot, function, floor) <= need
+        bottom += data.head[h, LEAST]
+    function = data.reward_class[i]
+    floor = argument_below(data.reward, data.knot, function, min(bottom, peak), peak, need)
+    cuts = reward_upper(data.reward, data.knot, function, floor) <= need
     for c in range(n):
         pair[c] = start
     for h in range(heads):
         weight, score, sums, chord = node.weight[r, h], node.score[h], node.sums[r, h], node.chord
-        if problem.wide[h, i] or sums[DENOMINATOR] <= 0.0:
+        if data.wide[h, i] or sums[DENOMINATOR] <= 0.0:
             for c in range(n):
                 pair[c] += sums[PEAK]
             continue
@@ -90,7 +92,7 @@ def pair_row(problem: Any, node: Any, r: int, p: int, n: int, q: int, need: floa
                 total += node.best[0, place]
             chord[0, g], chord[1, g], chord[2, g] = alpha, total + node.best[0, e - 1], total
         for c in range(n):
-            pair[c] += padded(crossing(chord, weight[c], score[c]), problem.head, h)
+            pair[c] += padded(crossing(chord, weight[c], score[c]), data.head, h)
     for c in range(n):
         pair[c] = min(pair[c], peak) if node.alive[c] and not (cuts and pair[c] <= floor) else NONE
     if r >= p:
@@ -98,8 +100,8 @@ def pair_row(problem: Any, node: Any, r: int, p: int, n: int, q: int, need: floa
 
 
 @njit(**INNER)
-def part_rivals(labels: Any, limits: Any, node: Any, p: int, n: int) -> None:
-    """Strike out pairs that a group limit keeps apart."""
+def prune_conflicting_pairs(labels: Any, limits: Any, node: Any, p: int, n: int) -> None:
+    """Prune pairs of candidates that a group limit does not allow together."""
     for g in range(len(limits)):
         for r in range(n):
             label = labels[g, node.item[p + r]]
@@ -116,15 +118,15 @@ def part_rivals(labels: Any, limits: Any, node: Any, p: int, n: int) -> None:
 
 
 @njit(**INNER)
-def bound_members(problem: Any, node: Any, p: int, n: int, q: int, cut: float) -> int:
-    """U_p|c for every member p and candidate c; how many candidates are left."""
+def bound_members(data: Any, node: Any, p: int, n: int, q: int, cut: float) -> int:
+    """Compute U_p|c for every member p and candidate c; return the number of candidates left."""
     for r in range(p):
-        need = cut - rest_without(node.single, node.best[3], p, q, r)
-        pair_row(problem, node, r, p, n, q, need)
-        function = problem.reward_class[node.item[r]]
+        need = cut - bound_of_others(node.single, node.best[3], p, q, r)
+        pair_row(data, node, r, p, n, q, need)
+        function = data.reward_class[node.item[r]]
         for c in range(n):
             if node.pair[r, c] > NONE:
-                node.pair[r, c] = reward_above(problem.reward, problem.knot, function, node.pair[r, c])
+                node.pair[r, c] = reward_upper(data.reward, data.knot, function, node.pair[r, c])
             else:
                 node.alive[c] = False
     left = 0
@@ -134,34 +136,34 @@ def bound_members(problem: Any, node: Any, p: int, n: int, q: int, cut: float) -
 
 
 @njit(**INNER)
-def bound_pairs(problem: Any, node: Any, p: int, n: int, q: int, cut: float) -> None:
-    """U_i|j for all pairs of candidates; NONE both ways where one is."""
+def bound_pairs(data: Any, node: Any, p: int, n: int, q: int, cut: float) -> None:
+    """Compute U_i|j for all pairs of candidates; NONE in both directions if it is NONE in one."""
     for r in range(p, p + n):
         if node.alive[r - p]:
-            need = cut - rest_without(node.single, node.best[3], p, q, r)
+            need = cut - bound_of_others(node.single, node.best[3], p, q, r)
             if not node.fresh[r]:
-                bound_item(problem, node, p, n, q, r)
-            pair_row(problem, node, r, p, n, q, need)
-    part_rivals(problem.labels, problem.limits, node, p, n)
-    pair, reward, knot = node.pair, problem.reward, problem.knot
+                bound_item(data, node, p, n, q, r)
+            pair_row(data, node, r, p, n, q, need)
+    prune_conflicting_pairs(data.labels, data.limits, node, p, n)
+    pair, reward, knot = node.pair, data.reward, data.knot
     for i in range(n):
         for j in range(i):
             if not (node.alive[i] and node.alive[j] and pair[p + i, j] > NONE and pair[p + j, i] > NONE):
                 pair[p + i, j], pair[p + j, i] = NONE, NONE
                 continue
-            u = reward_above(reward, knot, problem.reward_class[node.item[p + i]], pair[p + i, j])
-            v = reward_above(reward, knot, problem.reward_class[node.item[p + j]], pair[p + j, i])
+            u = reward_upper(reward, knot, data.reward_class[node.item[p + i]], pair[p + i, j])
+            v = reward_upper(reward, knot, data.reward_class[node.item[p + j]], pair[p + j, i])
             pair[p + i, j], pair[p + j, i] = u, v
 
 
 @njit(**INNER)
-def look_at(
+def bound_with_candidate(
     pair: Floats, about: Floats, best: Floats, p: int, q: int, i: int, order: Any, first: int, last: int
 ) -> bool:
-    """What F can be with candidate i and partners among order[first:last]; False where there are too few."""
-    own, company, mixed = best[0], best[1], best[2]
+    """Bound F of sets with candidate i and partners among order[first:last]; False if there are too few of these."""
+    own, partner, mixed = best[0], best[1], best[2]
     for place in range(q - 1):
-        own[place], company[place], mixed[place] = NONE, NONE, NONE
+        own[place], partner[place], mixed[place] = NONE, NONE, NONE
     count = 0
     for place in range(first, last):
         j = order[place]
@@ -169,25 +171,25 @@ def look_at(
         if u > NONE:
             v = pair[p + j, i]
             count += 1
-            insert(own, q - 1, u)
-            insert(company, q - 1, v)
-            insert(mixed, q - 1, u / (q - 1) + v)
+            keep_largest(own, q - 1, u)
+            keep_largest(partner, q - 1, v)
+            keep_largest(mixed, q - 1, u / (q - 1) + v)
     if count < q - 1:
         return False
     members, better, either = 0.0, 0.0, 0.0
     for r in range(p):
         members += pair[r, i]
     for place in range(q - 1):
-        better += company[place] if place < q - 2 else 0.0
+        better += partner[place] if place < q - 2 else 0.0
         either += mixed[place]
-    about[i, MEMBERS], about[i, OWN], about[i, BETTER], about[i, WORST] = members, own[q - 2], better, company[q - 2]
-    about[i, GIVEN] = members + min(own[q - 2] + better + company[q - 2], either)
+    about[i, MEMBERS], about[i, OWN], about[i, BETTER], about[i, WORST] = members, own[q - 2], better, partner[q - 2]
+    about[i, GIVEN] = members + min(own[q - 2] + better + partner[q - 2], either)
     return True
 
 
 @njit(**INNER)
-def thin(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: int, n: int, q: int, cut: float) -> int:
-    """Strike out candidates and pairs that cannot beat ``cut``; the candidates left stand first in ``order``."""
+def prune(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: int, n: int, q: int, cut: float) -> int:
+    """Prune candidates and pairs that cannot beat ``cut``; return how many candidates are left, first in ``order``."""
     left = 0
     for i in range(n):
         if alive[i]:
@@ -196,7 +198,7 @@ def thin(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: i
     for step in range(ROUNDS):
         for place in range(left):
             i = order[place]
-            if not look_at(pair, about, best, p, q, i, order, 0, left) or about[i, GIVEN] <= cut:
+            if not bound_with_candidate(pair, about, best, p, q, i, order, 0, left) or about[i, GIVEN] <= cut:
                 alive[i] = False
                 for other in range(n):
                     pair[p + i, other], pair[p + other, i] = NONE, NONE
@@ -205,20 +207,20 @@ def thin(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: i
             if alive[order[place]]:
                 order[kept] = order[place]
                 kept += 1
-        struck, left = left - kept, kept
+        pruned, left = left - kept, kept
         if step == ROUNDS - 1 or left < q:
             break
         for one in range(left):
             for two in range(one):
-                struck += strike(pair, about, p, order[one], order[two], cut)
-        if struck * 20 < left:
+                pruned += prune_pair(pair, about, p, order[one], order[two], cut)
+        if pruned * 20 < left:
             break
     return left
 
 
 @njit(**INNER)
-def strike(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) -> int:
-    """Strike the pair out if no set with both beats ``cut``."""
+def prune_pair(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) -> int:
+    """Prune the pair if no set with both beats ``cut``; return the number of pairs pruned."""
     u, v = pair[p + i, j], pair[p + j, i]
     if u == NONE:
         return 0
@@ -234,24 +236,24 @@ def strike(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) -> i
 
 
 @njit(**INNER)
-def bound_whole(pair: Floats, about: Floats, best: Floats, order: Any, p: int, q: int, left: int) -> float:
+def bound_node(pair: Floats, about: Floats, best: Floats, order: Any, p: int, q: int, left: int) -> float:
     """F(S) ≤ the q-th largest ``GIVEN``, and ≤ the sum of the q largest degrees."""
     given, degrees, partners = best[0], best[1], best[2]
     for place in range(q):
         given[place], degrees[place] = NONE, NONE
     for place in range(left):
         i = order[place]
-        insert(given, q, about[i, GIVEN])
+        keep_largest(given, q, about[i, GIVEN])
         for other in range(q - 1):
             partners[other] = NONE
         for other in range(left):
             j = order[other]
             if pair[p + i, j] > NONE:
-                insert(partners, q - 1, pair[p + i, j] + pair[p + j, i])
+                keep_largest(partners, q - 1, pair[p + i, j] + pair[p + j, i])
         degree = 0.0
         for other in range(q - 1):
             degree += partners[other]
-        insert(degrees, q, about[i, MEMBERS] / q + degree / (2 * (q - 1)))
+        keep_largest(degrees, q, about[i, MEMBERS] / q + degree / (2 * (q - 1)))
     total = 0.0
     for place in range(q):
         total += degrees[place]

@@ -1,14 +1,14 @@
-"""A number that no feasible set of an instance exceeds.
+"""``upper_bound``: an upper bound on F over all feasible sets of an instance.
 
-The first nodes of branch and bound (tree_kernels.py), started from the sets that single scores and single leaders
-suggest. What they prove, in the order in which it is tried:
+It runs the first nodes of branch and bound (best_first.py), with incumbents built from the highest scores and from the
+best partners of a few anchor items. The bounds used, in this order:
 
-1. a_i(S) ≤ Σ_h max_T a_i^h(T) over companies T of the right size: a ratio of sums, solved by Dinkelbach's method.
-2. The highest newcomer of a head caps every average of that head; there are as many cases as newcomers, and few matter.
-3. With two items i, j in the set, U_i|j bounds the reward of i; every set is worth no more than its members' rewards
-   given any one newcomer, and than their average over all newcomers.
+1. a_i(S) ≤ Σ_h max_T a_i^h(T) over sets T of the right size: a ratio of sums, maximised by Dinkelbach's method.
+2. The highest added score of a head caps every average of that head. There is one case for each added item.
+3. With two items i, j in the set, U_i|j bounds the reward of i. F(S) is at most the sum of these bounds given any one
+   added item, and at most their average over all added items.
 
-The bound is the largest over the cases still open, or the value of the set known where none can beat it.
+The result is the largest bound of an open node, or the value of the incumbent if no node can beat it.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
 
-WORK = 20_000_000  # steps of the inner loops: some fifty to a hundred milliseconds at most
+WORK = 20_000_000  # steps of the inner loops: at most fifty to a hundred milliseconds
 OPEN_NODES = 50_000
-LEADERS = 3  # sets to begin with, beside the one of highest scores
+ANCHORS = 3  # incumbents built around an anchor item, beside the one of highest scores
 
 
 def upper_bound(
@@ -37,22 +37,22 @@ def upper_bound(
     include: ArrayLike = (),
     at_most: Mapping[str, int] | None = None,
 ) -> float:
-    """At least F(S) for every feasible S of at most k candidates; ``rank(…, "exact")`` goes on until it is reached."""
+    """An upper bound on F(S) over feasible sets S of at most k candidates; ``rank(…, "exact")`` proves the optimum."""
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
     constraints = Constraints.of(instance, k, exclude, include, at_most)
     search = BranchAndBound(instance, constraints, OPEN_NODES)
-    search.offer(_greatest(constraints, instance.total_score))
-    for leader in np.argsort(-np.where(constraints.open, instance.total_score, -np.inf), kind="stable")[:LEADERS]:
-        beside = _rewards_beside(instance, int(leader))
-        beside[leader] = np.inf
-        search.offer(_greatest(constraints, beside))
-    search.run(most_work=WORK)
+    search.offer(_highest_set(constraints, instance.total_score))
+    for anchor in np.argsort(-np.where(constraints.open, instance.total_score, -np.inf), kind="stable")[:ANCHORS]:
+        with_anchor = _rewards_with(instance, int(anchor))
+        with_anchor[anchor] = np.inf
+        search.offer(_highest_set(constraints, with_anchor))
+    search.run(max_work=WORK)
     return search.bound
 
 
-def _greatest(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
-    """The pinned, and whoever may still join them in the order of ``measure``: a set to measure others by."""
+def _highest_set(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
+    """The pinned items and then feasible ones in descending order of ``measure``."""
     chosen = list(constraints.pinned)
     while len(chosen) < constraints.k:
         allowed = np.flatnonzero(constraints.joinable(chosen))
@@ -62,9 +62,9 @@ def _greatest(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
     return np.array(chosen, np.intp)
 
 
-def _rewards_beside(instance: Instance, leader: int) -> Floats:
-    """f_i(a_i({i, leader})) for every candidate i, the sink left out."""
-    own, lent = np.diagonal(instance.weight, axis1=1, axis2=2), instance.weight[:, :, leader]
+def _rewards_with(instance: Instance, anchor: int) -> Floats:
+    """f_i(a_i({i, anchor})) for every candidate i, without the sink."""
+    own, lent = np.diagonal(instance.weight, axis1=1, axis2=2), instance.weight[:, :, anchor]
     share = np.divide(lent, own + lent, out=np.zeros_like(lent), where=lent > 0)
-    average = instance.score + share * (instance.score[:, leader, None] - instance.score)
+    average = instance.score + share * (instance.score[:, anchor, None] - instance.score)
     return evaluate(instance.rewards, instance.reward_class, instance.base + average.sum(axis=0))

@@ -1,12 +1,12 @@
-"""Fine cells for certificates: what of the catalogue can be said without looking at its items one by one. Offline.
+"""CellBounds: intervals for the logits of fine cells, computed offline for whole-catalogue bounds.
 
 For a cell c, in every head: the centre and radius of its queries and of its keys (so that q_i · k_j of its items i lies
 within q̄_c · k_j ± r_c ‖k_j‖ for any item j, and likewise for keys), and the least and largest q_i · k_i of its items
-with themselves. For an item its reach: a logit that it exceeds with no item of the catalogue, found from the cells of
-keys, max_c (q_i · k̄_c + ‖q_i‖ r_c). ``CellBounds`` keeps these beside the catalogue; nothing in it depends on a user.
+with themselves. For an item its reach, an upper bound on its logits with all items of the catalogue, computed from the
+cells of keys: max_c (q_i · k̄_c + ‖q_i‖ r_c). Nothing here depends on a user.
 
-Any partition will do for a valid certificate; the finer, the tighter. ``build`` makes its own by k-means; ``of`` takes
-one that is there, such as an index's, at the cost of one pass over the items.
+Every partition gives a valid bound; a finer one gives a tighter bound. ``build`` makes its own by k-means; ``of`` uses
+an existing one, such as an index's, and costs one pass over the items.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Array, Floats
 from setwise._validation import whole_number
-from setwise.bounds.catalog.group_bounds import Groups, Table
+from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
@@ -30,44 +30,44 @@ from setwise.retrieval.partition import Partition
 from setwise.storage import artifact
 
 _CHUNK = 1 << 16
-_LOGITS = 1 << 22  # logits held at a time
+_LOGITS = 1 << 22  # logits in memory at a time
 
 
 def default_cells(n_items: int) -> int:
-    """The rule for the number of fine cells: one an item up to 2048; beyond, 32 items for each, 1024 to 4096 cells."""
+    """The default number of fine cells: one per item up to 2048 items; beyond, one per 32 items, 1024 to 4096 cells."""
     return n_items if n_items <= 2048 else min(4096, max(1024, n_items // 32))
 
 
 @dataclass(frozen=True, eq=False)
 class CellBounds:
-    """A catalogue, its fine cells, and the limits of their logits."""
+    """A catalogue, its fine cells, and bounds on their logits."""
 
     catalog: Catalog
     partition: Partition
     self_low: Floats  # (C, H): the least q_i · k_i of the cell's items
     self_high: Floats  # (C, H): the largest
-    reach: NDArray[np.float32]  # (n, H): q_i · k_j is no larger for any j
+    reach: NDArray[np.float32]  # (n, H): upper bound on q_i · k_j over all j
     norms: Floats  # (4, H): the largest ‖q_i‖, ‖k_i‖, ‖v_i‖ in each head, and ‖base_i‖ in every column
     rows: NDArray[np.int64]  # (n,) the items by cell: those of cell c are rows[start[c] : start[c + 1]]
     start: NDArray[np.int64]  # (C + 1,)
     place: NDArray[np.int64]  # (n,) where each item is in ``rows``
-    table: Table
-    cell_groups: Groups  # cells and items by column, as the compiled search takes them
+    table: RewardArrays
+    cell_groups: Groups  # cells and items by column, for the compiled search
     item_groups: Groups
 
     @classmethod
     def build(cls, catalog: Catalog, cells: int | None = None, seed: int = 0) -> Self:
-        """Cut the catalogue into fine cells and measure them."""
+        """Partition the catalogue into fine cells and compute their bounds."""
         _refuse_positions(catalog)
         wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
         if wanted < len(catalog):
             return cls.of(catalog, clusters(catalog, wanted, seed))
-        alone = np.argsort(np.argsort(catalog.reward_class, kind="stable"))  # one class after the other
+        alone = np.argsort(np.argsort(catalog.reward_class, kind="stable"))  # sorted by reward class
         return cls.of(catalog, Partition.of(catalog, alone, len(catalog)))
 
     @classmethod
     def of(cls, catalog: Catalog, partition: Partition) -> Self:
-        """Measure the cells of a partition of this catalogue."""
+        """Compute the bounds of a partition of this catalogue."""
         _refuse_positions(catalog)
         if not partition.fits(catalog):
             raise InvalidInput("partition", "one of this catalogue", "another", "measure it by Partition.of")
@@ -102,20 +102,20 @@ class CellBounds:
             rows,
             start,
             np.argsort(rows),
-            Table(table.code, table.parameter, table.first_knot, table.knot),
+            RewardArrays(table.code, table.parameter, table.first_knot, table.knot),
             _cell_groups(catalog, partition, low, high, norms, _largest(reach[rows], start)),
             _item_groups(catalog, rows, reach),
         )
 
     def to_arrays(self) -> dict[str, Array]:
-        """What must be saved beside the catalogue to have these bounds again."""
+        """The arrays to save beside the catalogue; ``from_arrays`` reads them."""
         own: dict[str, Array] = {"self_low": self.self_low, "self_high": self.self_high, "reach": self.reach}
         own["norms"] = self.norms
         return own | {f"partition.{name}": array for name, array in vars(self.partition).items()}
 
     @classmethod
     def from_arrays(cls, catalog: Catalog, arrays: Mapping[str, Array]) -> Self:
-        """The bounds that ``to_arrays`` took apart, for the same catalogue; nothing large is copied."""
+        """The bounds saved by ``to_arrays``, for the same catalogue; no large array is copied."""
         partition = Partition(**artifact.under("partition.", arrays))
         low, high = np.asarray(arrays["self_low"]), np.asarray(arrays["self_high"])
         if not partition.fits(catalog) or low.shape != (partition.n_cells, catalog.heads) or high.shape != low.shape:
@@ -143,12 +143,12 @@ def _cell_groups(
         _columns(low, np.float64),
         _columns(high, np.float64),
         _columns(reach, np.float32),
-        partition.reward_class.astype(np.int64).clip(0),  # −1 for a cell that never had an item, which none looks at
+        partition.reward_class.astype(np.int64).clip(0),  # −1 marks an empty cell, which is never used
     )
 
 
 def _finite(centre: Array, radius: Array, norm: Floats) -> tuple[Array, Array]:
-    """Centres and radii; a cell too far out for float32 gets the ball that holds all items."""
+    """Centres and radii; a cell that overflows float32 gets the ball around 0 that holds all items."""
     good = np.isfinite(centre).all(axis=2) & np.isfinite(radius)
     return np.where(good[:, :, None], centre, 0.0), np.where(good, radius, norm)
 
@@ -169,12 +169,12 @@ def _item_groups(catalog: Catalog, rows: NDArray[np.int64], reach: Array) -> Gro
 
 def _columns(array: Array, dtype: Any) -> Array:
     """(G, H, …) as (H, …, G), one column a group."""
-    # Writable, as numba compiles anew for arrays that are not, such as those mapped from a file.
+    # Writable, because numba compiles another version for read-only arrays, such as those mapped from a file.
     return np.require(np.moveaxis(array, 0, -1), dtype, ["C", "W"])
 
 
 def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:
-    """For each item and head no less than the largest logit with any item of the catalogue: (n, H)."""
+    """For each item and head an upper bound on the logits with all items of the catalogue: (n, H)."""
     key, radius = _finite(partition.key_centre, partition.key_radius, _norms(catalog)[1])
     key, radius = key[partition.sizes > 0], radius[partition.sizes > 0]
     reach = np.empty((len(catalog), catalog.heads), np.float32)
@@ -185,13 +185,13 @@ def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:
             query = catalog.query[part, h].astype(np.float64)
             logit = query @ key[:, h].T.astype(np.float64) + np.linalg.norm(query, axis=1)[:, None] * radius[:, h]
             largest = logit.max(axis=1)
-            with np.errstate(over="ignore"):  # beyond float32, an item reaches for everything
+            with np.errstate(over="ignore"):  # beyond float32 the bound is infinite
                 reach[part, h] = np.nextafter((largest + 1e-7 * np.abs(logit).max(axis=1)).astype(np.float32), np.inf)
     return reach
 
 
 def _largest(values: Array, start: NDArray[np.int64]) -> Array:
-    """The largest of each cell's values, which stand by cell: (C, H); some number for an empty cell."""
+    """The largest of each cell's values, which are sorted by cell: (C, H); arbitrary for an empty cell."""
     return np.maximum.reduceat(values, np.minimum(start[:-1], len(values) - 1), axis=0)
 
 

@@ -1,7 +1,7 @@
-"""The compiled bounds of whole_catalog.py: what groups of items earn, and leave to others, when they join a beginning.
+"""Compiled bounds of whole_catalog.py: the rewards of a group and of the prefix members when the group is added.
 
-A *group* is a cell (centre, radii, the largest scores in it) or a single item. Arrays of groups hold a column for each,
-(H, d, G), (H, G) or (G,), so that loops over groups run through neighbouring memory and are compiled to vector code.
+A *group* is a cell (centre, radii, the largest scores in it) or a single item. Arrays hold one column for each group,
+(H, d, G), (H, G) or (G,), so that loops over groups read neighbouring memory and vectorise.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Array
-from setwise.bounds.catalog.score_order import INNER
-from setwise.kernels.rewards import FAST, add_rewards
-from setwise.kernels.rewards import _exp as fast_exp
+from setwise.kernels.options import FAST, INNER
+from setwise.kernels.rewards import add_rewards
+from setwise.kernels.softmax import fast_exp
 
-HUGE = 1e290  # rewards beyond are taken for this, so that sums of them stay numbers
-_LEAST, _MOST = -230.0, 300.0  # exponents beyond are cut off: e^−230 is nothing, e^300 everything
-_NOTHING = 1e-100  # times a score it is still a number
+HUGE = 1e290  # rewards are clipped to ±HUGE, so that their sums stay finite
+_LEAST, _MOST = -230.0, 300.0  # exponents are clipped to these: the weight e^−230 counts as 0
+_TINY = 1e-100  # a positive weight whose product with a score does not underflow
+TOP, NUMERATOR, DENOMINATOR = range(3)  # columns of Members.sums
 
 
-class Table(NamedTuple):
-    """The reward functions (a ``RewardTable``)."""
+class RewardArrays(NamedTuple):
+    """The arrays of a ``RewardTable``."""
 
     code: Array
     parameter: Array
@@ -32,20 +33,20 @@ class Table(NamedTuple):
 
 
 class Groups(NamedTuple):
-    """Queries and keys of groups, and how far their items may lie from them."""
+    """Queries and keys of groups, and the radii within which the vectors of their items lie."""
 
     query: Array  # (H, d, G)
     key: Array  # (H, d, G)
     query_radius: Array  # (H, G), or (H, 0) for single items
     key_radius: Array
-    self_low: Array  # (H, G): q_i · k_i lies between these; (H, 0) for single items
+    self_low: Array  # (H, G): lower and upper bound on q_i · k_i; (H, 0) for single items
     self_high: Array
-    reach: Array  # (H, G): q_i · k_j is no larger, whatever the item j
+    reach: Array  # (H, G): upper bound on q_i · k_j over all items j
     reward_class: Array  # (G,)
 
 
 class Members(NamedTuple):
-    """The beginning C of a set: its items in order, and the sums of their rows of attention over C and the sink."""
+    """The prefix C of a set: its items in order, and the softmax sums of their rows over C and the sink."""
 
     item: Array  # (k,)
     query: Array  # (k, H, d)
@@ -53,33 +54,34 @@ class Members(NamedTuple):
     score: Array  # (k, H)
     base: Array  # (k,)
     reward_class: Array  # (k,)
-    top: Array  # (k, H) the largest logit of the row
-    weighted: Array  # (k, H) Σ e^(l − top) s
-    weight: Array  # (k, H) Σ e^(l − top)
-    reach: Array  # (k, H) the largest logit with any item of the catalogue
+    sums: Array  # (k, H, 3) the largest logit M of the row, Σ e^(l − M) s and Σ e^(l − M)
+    reach: Array  # (k, H) upper bound on the logits with all items of the catalogue
     sink_key: Array  # (1, H, d), or (0, H, d) without a sink
     sink_score: Array  # (H,)
 
 
-class Regarded(NamedTuple):
-    """What ``regard`` finds about groups (the last axis), and its scratch space."""
+class GroupBounds(NamedTuple):
+    """The results of ``bound_groups``, one column for each group, and its scratch arrays."""
 
     row: Array  # (6, G): REWARD to PEAK
-    head: Array  # (3, H, G): MEAN, LATE, OPEN
+    head: Array  # (3, H, G): MEAN, AFTER, OPEN
     weight: Array  # (2, k + 2, G) scratch: the largest and the least weight of each attended item
 
 
-# REWARD  the most that an item of the group earns                 LEFT  the most that the members earn beside it
-# BOTH    the same together, if it is the next member              NOW, SOON, PEAK  scratch
-# MEAN    its average over the members and itself                  LATE  in: what members after it score at most
-# OPEN    the most that later members weigh, of all
+# REWARD  upper bound on the reward of an item of the group
+# LEFT    upper bound on the rewards of the prefix members when the group is added
+# BOTH    the sum of both if the group is the next member
+# MEAN    the largest average over the members and itself
+# AFTER   input: upper bound on the scores of members after the group
+# OPEN    the largest share of weight that later members can have
+# NOW, SOON, PEAK  scratch
 REWARD, LEFT, BOTH, NOW, SOON, PEAK = range(6)
-MEAN, LATE, OPEN = range(3)
+MEAN, AFTER, OPEN = range(3)
 
 
 @njit(**INNER, fastmath=FAST)
 def products(vector: Array, columns: Array, start: int, out: Array) -> None:
-    """The products vector · column for the columns (d, G) from ``start`` on, as many as ``out`` takes."""
+    """The products vector · column for len(out) columns of (d, G) from ``start`` on."""
     out[:] = 0.0
     for e in range(len(vector)):
         factor, row = vector[e], columns[e, start : start + len(out)]
@@ -97,8 +99,8 @@ def norm(vector: Array) -> float:
 
 
 @njit(**INNER, fastmath=FAST)
-def weigh(logit: Array, peak: Array) -> None:
-    """Replace logits by e^(logit − peak), zero where that is nothing."""
+def exponentiate(logit: Array, peak: Array) -> None:
+    """Replace logits by e^(logit − peak), and by 0 below e^−230."""
     for g in range(len(logit)):
         x = logit[g] - peak[g]
         w = fast_exp(min(max(x, _LEAST), _MOST))
@@ -106,11 +108,13 @@ def weigh(logit: Array, peak: Array) -> None:
 
 
 @njit(**INNER, fastmath=FAST)
-def average(found: Regarded, count: int, own: int, attended: Array, score: Array, exact: bool, mean: Array) -> None:
-    """The largest Σ w s / Σ w with low ≤ w ≤ high, for each group: what is above it weighs most, the rest least.
+def largest_average(
+    found: GroupBounds, count: int, own: int, attended: Array, score: Array, exact: bool, mean: Array
+) -> None:
+    """The largest Σ w s / Σ w with low ≤ w ≤ high, for each group: scores above it have weight high, the others low.
 
-    Row j of the weights weighs attended[j], but row ``own`` the group's score. From the average under the
-    weights ``high`` on, every round divides the items anew by the average so far, which grows until it stays.
+    Row j of the weights belongs to the score attended[j], row ``own`` to the group's score. The first round uses the
+    weights ``high``. Every further round splits the scores by the average so far, which grows up to the maximum.
     """
     size = len(mean)
     weight, weighted = found.row[NOW, :size], found.row[SOON, :size]
@@ -126,7 +130,7 @@ def average(found: Regarded, count: int, own: int, attended: Array, score: Array
                 weighted[g] += w * s
         grown = 0
         for g in range(size):
-            new = weighted[g] / max(weight[g], _NOTHING)
+            new = weighted[g] / max(weight[g], _TINY)
             old = mean[g] if turn else -np.inf
             grown += 1 if new > old else 0
             mean[g] = max(new, old) if weight[g] > 0.0 else old
@@ -135,10 +139,10 @@ def average(found: Regarded, count: int, own: int, attended: Array, score: Array
 
 
 @njit(**INNER, fastmath=FAST)
-def attend(
-    groups: Groups, score: Array, members: Members, m: int, h: int, more: int, start: int, size: int, found: Regarded
+def bound_averages(
+    groups: Groups, score: Array, members: Members, m: int, h: int, more: int, start: int, size: int, found: GroupBounds
 ) -> None:
-    """MEAN and OPEN of head h: the largest averages over members, themselves and the sink; the share of later ones."""
+    """Compute MEAN and OPEN of head h: averages over members, the group and the sink; the share of later members."""
     exact = groups.query_radius.shape[1] == 0
     own, count = m, m + 1 + (1 if len(members.sink_key) else 0)
     query, peak = groups.query[h], found.row[PEAK, :size]
@@ -168,11 +172,11 @@ def attend(
             peak[g] = max(peak[g], high[g])
     for j in range(count):
         high, low = found.weight[0, j, :size], found.weight[1, j, :size]
-        weigh(high, peak)
+        exponentiate(high, peak)
         if not exact:
-            weigh(low, peak)
+            exponentiate(low, peak)
             for g in range(size):
-                high[g] = max(high[g], _NOTHING)
+                high[g] = max(high[g], _TINY)
     weight, reach = found.head[OPEN, h, :size], groups.reach[h, start : start + size]
     weight[:] = 0.0
     for j in range(count):
@@ -182,22 +186,28 @@ def attend(
     for g in range(size):
         later = more * fast_exp(min(max(np.float64(reach[g]) - peak[g], _LEAST), _MOST))
         weight[g] = later / (weight[g] + later) if later > 0.0 else 0.0
-    average(found, count, own, attended, score[h, start : start + size], exact, found.head[MEAN, h, :size])
+    largest_average(found, count, own, attended, score[h, start : start + size], exact, found.head[MEAN, h, :size])
 
 
 @njit(**INNER, fastmath=FAST)
-def join(
+def add_member_averages(
     groups: Groups, score: Array, members: Members, a: int, rest: Array, more: int, start: int, size: int,
-    found: Regarded,
+    found: GroupBounds,
 ) -> None:  # fmt: skip
-    """Add to NOW and SOON what member a attends to when a group joins, with later members up to ``rest`` or LATE."""
+    """Add member a's largest average with each group to NOW and SOON; later members score up to ``rest`` or AFTER."""
     exact = groups.query_radius.shape[1] == 0
     logit, now, soon = found.row[PEAK, :size], found.row[NOW, :size], found.row[SOON, :size]
     for h in range(len(rest)):
         vector = members.query[a, h]
         products(vector, groups.key[h], start, logit)
-        weight, weighted, top = members.weight[a, h], members.weighted[a, h], members.top[a, h]
-        mean, late, cap, scored = weighted / weight, found.head[LATE, h, :size], rest[h], score[h, start : start + size]
+        weight, weighted = members.sums[a, h, DENOMINATOR], members.sums[a, h, NUMERATOR]
+        top = members.sums[a, h, TOP]
+        mean, after, cap, scored = (
+            weighted / weight,
+            found.head[AFTER, h, :size],
+            rest[h],
+            score[h, start : start + size],
+        )
         if not exact:
             length, radius = norm(vector), groups.key_radius[h, start : start + size]
             for g in range(size):
@@ -209,12 +219,12 @@ def join(
             new = (weighted + w * scored[g]) / (weight + w)
             opening = later / (later + weight + (w if exact or scored[g] <= mean else 0.0))
             now[g] += new + opening * max(cap - new, 0.0)
-            soon[g] += new + opening * max(late[g] - new, 0.0)
+            soon[g] += new + opening * max(after[g] - new, 0.0)
 
 
 @njit(**INNER)
-def reward_groups(table: Table, reward_class: Array, argument: Array, out: Array) -> None:
-    """Add f(argument) to ``out``, each group having its own function; neighbours of one class are done together."""
+def reward_groups(table: RewardArrays, reward_class: Array, argument: Array, out: Array) -> None:
+    """Add f(argument) to ``out`` with each group's own function; neighbours of one class share a call."""
     first = 0
     while first < len(out):
         number, stop = reward_class[first], first + 1
@@ -226,33 +236,33 @@ def reward_groups(table: Table, reward_class: Array, argument: Array, out: Array
 
 
 @njit(**INNER)
-def reward_member(table: Table, number: int, argument: Array, out: Array) -> None:
+def reward_member(table: RewardArrays, number: int, argument: Array, out: Array) -> None:
     """Add f(argument) to ``out`` for the reward class ``number``."""
     knot = table.knot[table.first_knot[number] : table.first_knot[number + 1]]
     add_rewards(table.code[number], table.parameter[number], knot, argument, out)
 
 
 @njit(**INNER)
-def regard(
-    table: Table, groups: Groups, score: Array, base: Array, members: Members, m: int, rest: Array, more: int,
-    start: int, size: int, found: Regarded,
+def bound_groups(
+    table: RewardArrays, groups: Groups, score: Array, base: Array, members: Members, m: int, rest: Array, more: int,
+    start: int, size: int, found: GroupBounds,
 ) -> None:  # fmt: skip
-    """Fill reward, left, both and mean for ``size`` groups from ``start`` on, into the first columns of ``found``.
+    """Compute REWARD, LEFT, BOTH and MEAN for ``size`` groups from ``start`` on, in the first columns of ``found``.
 
-    ``score`` (H, G) and ``base`` (G,) are the groups' from above; after the group there are at most ``more`` members,
-    which score at most ``rest``, and at most LATE if the group is the next member.
+    ``score`` (H, G) and ``base`` (G,) are upper bounds of the groups. At most ``more`` members follow the group. They
+    score at most ``rest``, and at most AFTER if the group is the next member.
     """
     now, soon = found.row[NOW, :size], found.row[SOON, :size]
     left, both = found.row[LEFT, :size], found.row[BOTH, :size]
     for h in range(len(rest)):
-        attend(groups, score, members, m, h, more, start, size, found)
+        bound_averages(groups, score, members, m, h, more, start, size, found)
     now[:] = base[start : start + size]
     soon[:] = now
     for h in range(len(rest)):
-        mean, late, opening = found.head[MEAN, h, :size], found.head[LATE, h, :size], found.head[OPEN, h, :size]
+        mean, after, opening = found.head[MEAN, h, :size], found.head[AFTER, h, :size], found.head[OPEN, h, :size]
         for g in range(size):
             now[g] += mean[g] + opening[g] * max(rest[h] - mean[g], 0.0)
-            soon[g] += mean[g] + opening[g] * max(late[g] - mean[g], 0.0)
+            soon[g] += mean[g] + opening[g] * max(after[g] - mean[g], 0.0)
     found.row[REWARD, :size] = 0.0
     left[:] = 0.0
     both[:] = 0.0
@@ -261,16 +271,16 @@ def regard(
     for a in range(m):
         now[:] = members.base[a]
         soon[:] = members.base[a]
-        join(groups, score, members, a, rest, more, start, size, found)
+        add_member_averages(groups, score, members, a, rest, more, start, size, found)
         reward_member(table, members.reward_class[a], now, left)
         reward_member(table, members.reward_class[a], soon, both)
-    tame(found.row[REWARD, :size])
-    tame(left)
-    tame(both)
+    clip_rewards(found.row[REWARD, :size])
+    clip_rewards(left)
+    clip_rewards(both)
 
 
 @njit(**INNER)
-def tame(values: Array) -> None:
-    """Keep sums of rewards that overflow numbers; one that is none (∞ − ∞) counts as the largest."""
+def clip_rewards(values: Array) -> None:
+    """Clip sums of rewards to ±HUGE; NaN (∞ − ∞, or an unknown reward code) becomes HUGE, which proves nothing."""
     for g in range(len(values)):
         values[g] = max(values[g], -HUGE) if values[g] < HUGE else HUGE

@@ -1,25 +1,23 @@
-"""What a user makes of the catalogue, compiled: everybody's scores, and the order σ that the search goes through.
+"""Compiled scores of all items for a user, and the order σ in which the search visits them.
 
-Single items and cells alike are *groups* (cell_kernels.py). The order is known exactly for the first R items; below it
-is told apart in steps. ``cap`` is what it is for: the most that anybody from a place on scores.
+Single items and cells are *groups* (group_bounds.py). The order is exact for the first R items; the others are put into
+bins of equal width in σ. ``cap`` gives, for each place in the order, the largest score from that place on.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
 from setwise._types import Array
-from setwise.kernels.rewards import FAST
-
-OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
-INNER = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # never called from Python: compiled sooner
+from setwise.kernels.heap import push_entry, replace_top
+from setwise.kernels.options import FAST, INNER, OUTER
 
 
 class Scored(NamedTuple):
-    """What a user makes of the groups: the most that their items score in each head, their base term, and σ."""
+    """Scores of groups for a user: the largest score of their items in each head, the largest base term, and σ."""
 
     score: Array  # (H, G)
     base: Array  # (G,)
@@ -31,15 +29,15 @@ class Order(NamedTuple):
 
     rank: Array  # (n,) −1 for items not among the first R
     edge: Array  # (R,) σ of the first R, descending
-    step: Array  # (1,) below the last edge, σ is told apart in steps of this size
+    step: Array  # (1,) the width of the bins of σ below the last edge
     cap: Array  # (R + B + 1, H) the largest score of head h from this place in the order on
 
 
 @njit(**OUTER, fastmath=FAST)
 def score_items(value: Array, users: Array, pad: Array, shown: Array, place: Array, score: Array, total: Array) -> None:
-    """Scores (B, H, n) and their sums (B, n) of the items that may be shown, each at its ``place``, for B users.
+    """Scores (B, H, n) and their sums (B, n) of the eligible items, each at its ``place``, for B users.
 
-    The sum is −∞ for the others.
+    The sum is −∞ for the other items.
     """
     n, heads, d = value.shape
     for i in range(n):
@@ -61,7 +59,7 @@ def score_items(value: Array, users: Array, pad: Array, shown: Array, place: Arr
 
 @njit(**OUTER)
 def score_cells(items: Scored, start: Array, cells: Scored, size: Array) -> None:
-    """The largest scores, base terms and σ of each cell, and how many of its items may be shown."""
+    """The largest score, base term and σ of each cell, and the number of its eligible items."""
     heads = len(items.score)
     for c in range(len(size)):
         cells.total[c] = cells.base[c] = -np.inf
@@ -80,39 +78,25 @@ def score_cells(items: Scored, start: Array, cells: Scored, size: Array) -> None
 
 
 @njit(**OUTER)
-def list_first(total: Array, first: Array, least: Array) -> float:
-    """The items of largest σ, as many as ``first`` has room for, in no order: a heap with the least on top.
+def select_first(total: Array, first: Array, keys: Array) -> float:
+    """Write the items of largest σ to ``first``, in no order; return the lowest σ of all eligible items.
 
-    Returns the lowest σ of all that may be shown.
+    ``keys``, as long as ``first``, is scratch: −σ in a heap, so that the smallest σ is on top.
     """
     room, lowest = len(first), np.inf
     for i in range(room):
-        at = i
-        while at > 0 and least[(at - 1) // 2] > total[i]:
-            up = (at - 1) // 2
-            least[at], first[at] = least[up], first[up]
-            at = up
-        least[at], first[at] = total[i], i
+        push_entry(keys, first, i, -total[i], i)
     for i in range(len(total)):
         if total[i] > -np.inf:
             lowest = min(lowest, total[i])
-        if i >= room and total[i] > least[0]:
-            at = 0
-            while 2 * at + 1 < room:
-                down = 2 * at + 1
-                if down + 1 < room and least[down + 1] < least[down]:
-                    down += 1
-                if least[down] >= total[i]:
-                    break
-                least[at], first[at] = least[down], first[down]
-                at = down
-            least[at], first[at] = total[i], i
+        if i >= room and total[i] > -keys[0]:
+            replace_top(keys, first, room, -total[i], i)
     return float(lowest)
 
 
 @njit(**INNER)
-def place_in(edge: Array, step: float, places: int, total: float) -> int:
-    """The first place in the order from which every item with σ ≤ ``total`` comes; there are so many places."""
+def place_of(edge: Array, step: float, places: int, total: float) -> int:
+    """The first of ``places`` places at which an item with σ ≤ ``total`` can stand in the order."""
     listed = len(edge)
     if total < edge[listed - 1]:
         if step <= 0.0:
@@ -130,15 +114,15 @@ def place_in(edge: Array, step: float, places: int, total: float) -> int:
 
 @njit(**OUTER)
 def fill_caps(items: Scored, order: Order) -> None:
-    """The largest score of what stands at each place, then of all from it on."""
+    """Fill ``cap``: the largest score at each place of the order, then from that place on."""
     heads, n = items.score.shape
     edge, step, cap, rank = order.edge, order.step[0], order.cap, order.rank
     cap[:] = -np.inf
     for i in range(n):
         if items.total[i] > -np.inf:
             at = rank[i]
-            if at < 0:  # one that ties with the last listed comes after it
-                at = max(place_in(edge, step, len(cap) - 1, items.total[i]), len(edge))
+            if at < 0:  # a tie with the last listed item comes after it
+                at = max(place_of(edge, step, len(cap) - 1, items.total[i]), len(edge))
             for h in range(heads):
                 cap[at, h] = max(cap[at, h], items.score[h, i])
     for at in range(len(cap) - 2, -1, -1):
@@ -147,13 +131,13 @@ def fill_caps(items: Scored, order: Order) -> None:
 
 
 @njit(**INNER)
-def late_caps(scored: Scored, order: Order, single: bool, rest: Array, start: int, stop: int, late: Array) -> None:
-    """What comes after each group scores at most, and never more than ``rest``; after a cell, after its first item."""
+def caps_after(scored: Scored, order: Order, single: bool, rest: Array, start: int, stop: int, after: Array) -> None:
+    """The largest score after each group in the order, at most ``rest``; for a cell, after its first item."""
     edge, step, cap = order.edge, order.step[0], order.cap
     for g in range(start, stop):
         listed = single and order.rank[g] >= 0
-        at = order.rank[g] + 1 if listed else place_in(edge, step, len(cap) - 1, scored.total[g])
+        at = order.rank[g] + 1 if listed else place_of(edge, step, len(cap) - 1, scored.total[g])
         for h in range(len(rest)):
-            late[h, g - start] = min(rest[h], cap[at, h])
-        if len(rest) == 1:  # then σ is the score
-            late[0, g - start] = min(late[0, g - start], scored.total[g])
+            after[h, g - start] = min(rest[h], cap[at, h])
+        if len(rest) == 1:  # with one head σ is the score
+            after[0, g - start] = min(after[0, g - start], scored.total[g])

@@ -1,11 +1,11 @@
-"""The search of whole_catalog.py: take the family of sets with the largest bound, divide it, bound the parts.
+"""Compiled best-first search over prefixes, for whole_catalog.py.
 
-Items are numbered by cell, from the first of the first cell on.
+Each step pops the entry with the largest upper bound, splits it and bounds the parts.
+Items are numbered by cell, from the first item of the first cell on.
 """
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,68 +18,73 @@ from setwise.bounds.catalog.frontier import (
     LOST,
     NODES,
     OPENED,
-    Tree,
-    insert,
-    insert_item,
-    note_set,
-    pop,
-    push,
+    ROOT,
+    Frontier,
+    pop_group,
+    push_group,
+    record_set,
 )
 from setwise.bounds.catalog.group_bounds import (
+    AFTER,
     BOTH,
+    DENOMINATOR,
     HUGE,
-    LATE,
     LEFT,
     MEAN,
     NOW,
+    NUMERATOR,
     OPEN,
     REWARD,
     SOON,
+    TOP,
+    GroupBounds,
     Groups,
     Members,
-    Regarded,
-    Table,
-    regard,
+    RewardArrays,
+    bound_groups,
+    clip_rewards,
     reward_groups,
     reward_member,
-    tame,
 )
-from setwise.bounds.catalog.score_order import INNER, OUTER, Order, Scored, late_caps, place_in
+from setwise.bounds.catalog.score_order import Order, Scored, caps_after, place_of
+from setwise.kernels.largest import keep_largest_item, keep_largest_repeated
+from setwise.kernels.options import INNER, OUTER
+from setwise.kernels.softmax import add_weight
 
-_MOST = 4096  # items regarded one by one to sharpen the bound of one node; beyond, cells stand for theirs
+_MOST = 4096  # items bounded one by one for one node; beyond, the bounds of their cells are used
 
 
-class Problem(NamedTuple):
-    """The catalogue in cells, and what the user makes of it."""
+class CatalogArrays(NamedTuple):
+    """The catalogue in cells, and its scores for the user."""
 
-    table: Table
+    table: RewardArrays
     cells: Groups
     items: Groups
     start: Array  # (C + 1,): the items of cell c are start[c] to start[c + 1]
     scored_cells: Scored
     scored_items: Scored
-    size: Array  # (C,) how many items of the cell may be shown
+    size: Array  # (C,) the number of eligible items of the cell
     order: Order
 
 
-class Work(NamedTuple):
+class Workspace(NamedTuple):
     """Scratch space."""
 
-    cells: Regarded
-    items: Regarded
-    limit: Array  # (H, C) what items of a cell score at most, given what came before
+    cells: GroupBounds
+    items: GroupBounds
+    limit: Array  # (H, C) upper bound on the scores of a cell's items after the prefix
     worth: Array  # (C,)
-    rest: Array  # (H,) what later members score at most
+    rest: Array  # (H,) upper bound on the scores of later members
     child: Array  # (n,)
     child_key: Array  # (n,)
     best: Array  # (k,)
-    chosen: Array  # (k,) the items of largest worth
+    chosen: Array  # (k,) the items of largest ``worth``
     opened: Array  # (C,)
 
 
 @njit(**INNER)
 def comes_after(rank: Array, total: Array, i: int, last: int) -> bool:
-    """Whether item i may be shown and follows ``last`` in the order: listed items by rank, then the others by σ."""
+    """Whether item i is eligible and follows ``last`` in the order: listed items by rank, then the others by σ."""
     if total[i] == -np.inf:
         return False
     if last < 0:
@@ -93,7 +98,7 @@ def comes_after(rank: Array, total: Array, i: int, last: int) -> bool:
 
 @njit(**INNER)
 def threshold(order: Order, first: float, level: int, levels: int) -> float:
-    """Thresholds of σ: close together below ``first``, wide apart farther down."""
+    """Thresholds of σ: dense just below ``first``, sparse further down."""
     lowest = order.edge[-1] - order.step[0] * (len(order.cap) - len(order.edge) - 1)
     return float(first - (first - lowest) * (level / levels) ** 2)
 
@@ -108,38 +113,40 @@ def level_of(order: Order, first: float, total: float, levels: int) -> int:
 
 
 @njit(**INNER)
-def bound_others(problem: Problem, tree: Tree, work: Work, node: int, first: float, levels: int, q: int) -> None:
-    """others[node]: what up to q − 1 members add at most if their σ is below a threshold."""
-    order, heads = problem.order, len(work.rest)
+def bound_others(
+    data: CatalogArrays, frontier: Frontier, work: Workspace, node: int, first: float, levels: int, q: int
+) -> None:
+    """Fill others[node]: the largest sum of rewards of up to q − 1 members whose σ is below a threshold."""
+    order, heads = data.order, len(work.rest)
     argument, reward, best = work.cells.row[NOW], work.cells.row[SOON], work.best[: q - 1]
     for level in range(levels):
-        at = place_in(order.edge, order.step[0], len(order.cap) - 1, threshold(order, first, level, levels))
-        argument[:] = problem.scored_cells.base
+        at = place_of(order.edge, order.step[0], len(order.cap) - 1, threshold(order, first, level, levels))
+        argument[:] = data.scored_cells.base
         for h in range(heads):
             mean, opening = work.cells.head[MEAN, h], work.cells.head[OPEN, h]
             cap = min(work.rest[h], order.cap[at, h])
             for c in range(len(argument)):
                 argument[c] += mean[c] + opening[c] * max(cap - mean[c], 0.0)
         reward[:] = 0.0
-        reward_groups(problem.table, problem.cells.reward_class, argument, reward)
-        tame(reward)
+        reward_groups(data.table, data.cells.reward_class, argument, reward)
+        clip_rewards(reward)
         best[:] = 0.0
         if q > 1:
             for c in range(len(reward)):
                 if reward[c] > best[q - 2]:
-                    insert(best, reward[c], problem.size[c])
-        tree.others[node, level] = best.sum()
+                    keep_largest_repeated(best, reward[c], data.size[c])
+        frontier.others[node, level] = best.sum()
 
 
 @njit(**INNER)
-def bound_smaller(size: Array, reward: Array, left: Array, best: Array) -> float:
-    """At most this, if no more join than ``best`` has room for: the rewards it receives, and the most they leave."""
+def bound_fewer(size: Array, reward: Array, left: Array, best: Array) -> float:
+    """Upper bound if at most len(best) items are added: the sum of the largest rewards, and the largest LEFT."""
     most = -np.inf
     best[:] = -np.inf
     for c in range(len(size)):
         if size[c]:
             most = max(most, left[c])
-            insert(best, reward[c], size[c])
+            keep_largest_repeated(best, reward[c], size[c])
     total, highest = 0.0, -np.inf
     for place in range(len(best)):
         total += best[place]
@@ -148,25 +155,33 @@ def bound_smaller(size: Array, reward: Array, left: Array, best: Array) -> float
 
 
 @njit(**INNER)
-def open_cell(
-    problem: Problem, tree: Tree, members: Members, work: Work, node: int, c: int, q: int, children: int, best: Array
+def expand_cell(
+    data: CatalogArrays,
+    frontier: Frontier,
+    members: Members,
+    work: Workspace,
+    node: int,
+    c: int,
+    q: int,
+    children: int,
+    best: Array,
 ) -> int:
-    """Regard the items of cell c one by one: children, their worth into ``best``, and the bounds of the cell anew."""
-    tree.number[OPENED] += 1
-    m, start, size = tree.depth[node], problem.start[c], problem.start[c + 1] - problem.start[c]
-    scored, order, found = problem.scored_items, problem.order, work.items
+    """Bound the items of cell c one by one: collect children, fill ``best``, and tighten the cell's bounds."""
+    frontier.tally[OPENED] += 1
+    m, start, size = frontier.depth[node], data.start[c], data.start[c + 1] - data.start[c]
+    scored, order, found = data.scored_items, data.order, work.items
     last, reward, left = members.item[m - 1] if m else -1, -HUGE, -HUGE
-    late_caps(scored, order, True, work.rest, start, start + size, found.head[LATE])
-    regard(problem.table, problem.items, scored.score, scored.base, members, m, work.rest, q - 1, start, size, found)
+    caps_after(scored, order, True, work.rest, start, start + size, found.head[AFTER])
+    bound_groups(data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1, start, size, found)
     for g in range(size):
         if not comes_after(order.rank, scored.total, start + g, last):
             continue
         reward, left = max(reward, found.row[REWARD, g]), max(left, found.row[LEFT, g])
-        insert_item(best, work.chosen, found.row[REWARD, g] + found.row[LEFT, g] / q, start + g)
+        keep_largest_item(best, work.chosen, found.row[REWARD, g] + found.row[LEFT, g] / q, start + g)
         if q == 1:
             members.item[m] = start + g
-            note_set(tree, members, m + 1, found.row[BOTH, g])
-        elif found.row[BOTH, g] + tree.others[node, 0] > tree.value[BEST]:
+            record_set(frontier, members, m + 1, found.row[BOTH, g])
+        elif found.row[BOTH, g] + frontier.others[node, 0] > frontier.value[BEST]:
             work.child[children], work.child_key[children] = start + g, found.row[BOTH, g]
             children += 1
     work.cells.row[REWARD, c], work.cells.row[LEFT, c] = reward, left
@@ -174,18 +189,18 @@ def open_cell(
 
 
 @njit(**INNER)
-def bound_exactly(
-    problem: Problem, tree: Tree, members: Members, work: Work, node: int, q: int, best: Array
+def bound_by_items(
+    data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, node: int, q: int, best: Array
 ) -> tuple[float, int]:
-    """The sum of the q largest (reward + left / q) after the members; cells are opened until no other can matter."""
+    """The sum of the q largest (REWARD + LEFT / q) after the prefix; cells that may be among them are opened."""
     children: Any = np.int64(0)  # literals would be compiled apart
-    opened, size, worth = 0, problem.size, work.worth
+    opened, size, worth = 0, data.size, work.worth
     for c in range(len(size)):
         worth[c] = work.cells.row[REWARD, c] + work.cells.row[LEFT, c] / q if size[c] else -np.inf
     best[:] = -np.inf
     for c in range(len(size)):
-        insert(best, worth[c], size[c])
-    if best.sum() <= tree.value[BEST]:
+        keep_largest_repeated(best, worth[c], size[c])
+    if best.sum() <= frontier.value[BEST]:
         return float(best.sum()), children
     best[:] = -np.inf
     while opened < _MOST:
@@ -195,112 +210,117 @@ def bound_exactly(
             if worth[c] > most and not work.opened[c]:
                 chosen, most = c, worth[c]
         if chosen < 0:
-            complete(problem, tree, members, work, tree.depth[node], q, best[q - 1])
+            try_completion(data, frontier, members, work, frontier.depth[node], q, best[q - 1])
             return float(best.sum()), children
         work.opened[chosen] = True
         opened += size[chosen]
-        children = open_cell(problem, tree, members, work, node, chosen, q, children, best)
+        children = expand_cell(data, frontier, members, work, node, chosen, q, children, best)
     for c in range(len(size)):
         if not work.opened[c]:
-            insert(best, worth[c], size[c])
+            keep_largest_repeated(best, worth[c], size[c])
     return float(best.sum()), children
 
 
 @njit(**INNER)
-def caps(problem: Problem, members: Members, m: int, work: Work) -> None:
-    """work.rest: what comes after the members scores at most, in each head; −∞ if nothing does."""
-    work.rest[:] = problem.order.cap[0]
+def caps_of_rest(data: CatalogArrays, members: Members, m: int, work: Workspace) -> None:
+    """Fill work.rest: the largest score after the prefix in each head; −∞ if no item follows."""
+    work.rest[:] = data.order.cap[0]
     if m:
         last = members.item[m - 1]
-        late_caps(problem.scored_items, problem.order, True, work.rest, last, last + 1, work.items.head[LATE])
-        work.rest[:] = work.items.head[LATE][:, 0]
+        caps_after(data.scored_items, data.order, True, work.rest, last, last + 1, work.items.head[AFTER])
+        work.rest[:] = work.items.head[AFTER][:, 0]
 
 
 @njit(**INNER)
-def divide(problem: Problem, tree: Tree, members: Members, work: Work, node: int, q: int, key: float) -> None:
-    """Bound the sets that begin like ``node`` and go on with up to q items, and put its children into the heap."""
-    m, size, order = tree.depth[node], problem.size, problem.order
-    caps(problem, members, m, work)
+def expand_prefix(
+    data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, node: int, q: int, key: float
+) -> None:
+    """Bound the sets that start with the prefix ``node`` and have up to q more items; push its children."""
+    m, size, order = frontier.depth[node], data.size, data.order
+    caps_of_rest(data, members, m, work)
     if work.rest[0] == -np.inf:
         return
     for h in range(len(work.rest)):
-        work.limit[h] = np.minimum(problem.scored_cells.score[h], work.rest[h])
-    late_caps(problem.scored_cells, order, False, work.rest, np.int64(0), len(size), work.cells.head[LATE])
-    regard(
-        problem.table, problem.cells, work.limit, problem.scored_cells.base, members, m, work.rest, q - 1,
+        work.limit[h] = np.minimum(data.scored_cells.score[h], work.rest[h])
+    caps_after(data.scored_cells, order, False, work.rest, np.int64(0), len(size), work.cells.head[AFTER])
+    bound_groups(
+        data.table, data.cells, work.limit, data.scored_cells.base, members, m, work.rest, q - 1,
         np.int64(0), len(size), work.cells,
     )  # fmt: skip
     work.opened[:] = False
-    total = problem.scored_items.total
-    first, levels = (total[members.item[m - 1]], tree.levels[1]) if m else (order.edge[0], tree.levels[0])
-    bound_others(problem, tree, work, node, first, levels, q)
-    bound, children = bound_exactly(problem, tree, members, work, node, q, np.empty(q))
+    total = data.scored_items.total
+    first, levels = (total[members.item[m - 1]], frontier.levels[1]) if m else (order.edge[0], frontier.levels[0])
+    bound_others(data, frontier, work, node, first, levels, q)
+    bound, children = bound_by_items(data, frontier, members, work, node, q, np.empty(q))
     if q > 1:
         best = work.best[: q - 1]
-        bound = max(bound, bound_smaller(size, work.cells.row[REWARD], work.cells.row[LEFT], best))
-        tree.others[node, :levels] = np.minimum(tree.others[node, :levels], np.maximum(best, 0.0).sum())
+        bound = max(bound, bound_fewer(size, work.cells.row[REWARD], work.cells.row[LEFT], best))
+        frontier.others[node, :levels] = np.minimum(frontier.others[node, :levels], np.maximum(best, 0.0).sum())
     key = min(key, bound)
-    push_items(problem, tree, work, node, children, key)
-    if key <= tree.value[BEST]:
+    push_items(data, frontier, work, node, children, key)
+    if key <= frontier.value[BEST]:
         return
     for c in range(len(size)):
-        if size[c] and not work.opened[c] and work.cells.row[BOTH, c] + tree.others[node, 0] > tree.value[BEST]:
-            level = level_of(order, first, min(first, problem.scored_cells.total[c]), levels)
-            mine = min(key, work.cells.row[BOTH, c] + tree.others[node, level])
-            if mine > tree.value[BEST]:
-                push(tree, mine, node, -2 - c)
+        if size[c] and not work.opened[c] and work.cells.row[BOTH, c] + frontier.others[node, 0] > frontier.value[BEST]:
+            level = level_of(order, first, min(first, data.scored_cells.total[c]), levels)
+            mine = min(key, work.cells.row[BOTH, c] + frontier.others[node, level])
+            if mine > frontier.value[BEST]:
+                push_group(frontier, mine, node, -2 - c)
 
 
 @njit(**INNER)
-def push_items(problem: Problem, tree: Tree, work: Work, node: int, children: int, key: float) -> None:
-    """Put the children into the heap that could be better than the best set."""
-    order, total, m = problem.order, problem.scored_items.total, tree.depth[node]
-    first, levels = (total[tree.item[node]], tree.levels[1]) if m else (order.edge[0], tree.levels[0])
+def push_items(data: CatalogArrays, frontier: Frontier, work: Workspace, node: int, children: int, key: float) -> None:
+    """Push the children that could be better than the best set."""
+    order, total, m = data.order, data.scored_items.total, frontier.depth[node]
+    first, levels = (total[frontier.item[node]], frontier.levels[1]) if m else (order.edge[0], frontier.levels[0])
     for place in range(children):
         level = level_of(order, first, total[work.child[place]], levels)
-        mine = min(key, work.child_key[place] + tree.others[node, level])
-        if mine > tree.value[BEST]:
-            push(tree, mine, node, work.child[place])
+        mine = min(key, work.child_key[place] + frontier.others[node, level])
+        if mine > frontier.value[BEST]:
+            push_group(frontier, mine, node, work.child[place])
 
 
 @njit(**INNER)
-def load(problem: Problem, members: Members, a: int, i: int) -> None:
+def set_member(data: CatalogArrays, members: Members, a: int, i: int) -> None:
     """Make item i member a."""
-    members.item[a], members.base[a] = i, problem.scored_items.base[i]
-    members.reward_class[a] = problem.items.reward_class[i]
+    members.item[a], members.base[a] = i, data.scored_items.base[i]
+    members.reward_class[a] = data.items.reward_class[i]
     for h in range(members.query.shape[1]):
-        members.reach[a, h] = problem.items.reach[h, i]
-        members.score[a, h] = problem.scored_items.score[h, i]
+        members.reach[a, h] = data.items.reach[h, i]
+        members.score[a, h] = data.scored_items.score[h, i]
         for e in range(members.query.shape[2]):
-            members.query[a, h, e], members.key[a, h, e] = problem.items.query[h, e, i], problem.items.key[h, e, i]
+            members.query[a, h, e], members.key[a, h, e] = data.items.query[h, e, i], data.items.key[h, e, i]
 
 
 @njit(**INNER)
-def value_of(problem: Problem, members: Members, m: int) -> float:
-    """Sum the rows of attention of the first m members, and return their value as a set."""
+def value_of(data: CatalogArrays, members: Members, m: int) -> float:
+    """Compute the softmax sums of the first m members, and return their value as a set."""
     value, argument = np.zeros(1), np.empty(1)
     for a in range(m):
         argument[0] = members.base[a]
         for h in range(members.query.shape[1]):
             argument[0] += sum_row(members, m, a, h)
-        reward_member(problem.table, members.reward_class[a], argument, value)
-    tame(value)
+        reward_member(data.table, members.reward_class[a], argument, value)
+    clip_rewards(value)
     return float(value[0])
 
 
 @njit(**INNER)
-def complete(problem: Problem, tree: Tree, members: Members, work: Work, m: int, q: int, least: float) -> None:
-    """Try the m members and the q items of largest worth as a set, if there are so many."""
+def try_completion(
+    data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, m: int, q: int, least: float
+) -> None:
+    """Evaluate the set of the m members and the q items of largest ``worth``, if there are q."""
     if least > -np.inf:
         for place in range(q):
-            load(problem, members, m + place, work.chosen[place])
-        note_set(tree, members, m + q, value_of(problem, members, m + q))
+            set_member(data, members, m + place, work.chosen[place])
+        record_set(frontier, members, m + q, value_of(data, members, m + q))
 
 
 @njit(**INNER)
 def sum_row(members: Members, m: int, a: int, h: int) -> float:
-    """Fill top, weighted and weight of member a in head h; return its average over the members and the sink."""
-    top, weighted, weight, query = -np.inf, 0.0, 0.0, members.query[a, h]
+    """Fill ``sums`` of member a in head h; return its average over the members and the sink."""
+    query, sums = members.query[a, h], members.sums[a, h]
+    sums[TOP], sums[NUMERATOR], sums[DENOMINATOR] = -np.inf, 0.0, 0.0
     for b in range(m + len(members.sink_key)):
         key, score = (
             (members.key[b, h], members.score[b, h]) if b < m else (members.sink_key[0, h], members.sink_score[h])
@@ -308,40 +328,39 @@ def sum_row(members: Members, m: int, a: int, h: int) -> float:
         logit = 0.0
         for e in range(len(query)):
             logit += query[e] * key[e]
-        before, top = top, max(top, logit)
-        shrink, w = math.exp(before - top), math.exp(logit - top)
-        weighted, weight = weighted * shrink + w * score, weight * shrink + w
-    members.top[a, h], members.weighted[a, h], members.weight[a, h] = top, weighted, weight
-    return float(weighted / weight)
+        add_weight(sums, logit, score)
+    return float(sums[NUMERATOR] / sums[DENOMINATOR])
 
 
 @njit(**OUTER)
-def search(problem: Problem, tree: Tree, members: Members, work: Work, k: int, steps: int) -> bool:
-    """Take so many steps; true when nothing is left that could be better than the best set met."""
+def search_prefixes(
+    data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, k: int, steps: int
+) -> bool:
+    """Take ``steps`` steps; return whether no open entry could be better than the best set found."""
     for _ in range(steps):
-        if not tree.number[HEAP] or tree.key[0] <= tree.value[BEST]:
+        if not frontier.tally[HEAP] or frontier.key[0] <= frontier.value[BEST]:
             return True
-        key, node, what = pop(tree)
-        if what >= 0:  # the beginning of the node and then this item: a node of its own
-            if tree.number[NODES] == len(tree.parent):
-                tree.value[LOST] = max(tree.value[LOST], key)
+        key, node, group = pop_group(frontier)
+        if group >= 0:  # the prefix and then this item: a new node
+            if frontier.tally[NODES] == len(frontier.parent):
+                frontier.value[LOST] = max(frontier.value[LOST], key)
                 continue
-            parent, node = node, tree.number[NODES]
-            tree.number[NODES] += 1
-            tree.parent[node], tree.item[node], tree.depth[node] = parent, what, tree.depth[parent] + 1
-        m, at = tree.depth[node], node
+            parent, node = node, frontier.tally[NODES]
+            frontier.tally[NODES] += 1
+            frontier.parent[node], frontier.item[node], frontier.depth[node] = parent, group, frontier.depth[parent] + 1
+        m, at = frontier.depth[node], node
         for a in range(m - 1, -1, -1):
-            load(problem, members, a, tree.item[at])
-            at = tree.parent[at]
-        value = value_of(problem, members, m)
-        if what >= 0:
-            note_set(tree, members, m, value)
+            set_member(data, members, a, frontier.item[at])
+            at = frontier.parent[at]
+        value = value_of(data, members, m)
+        if group >= 0:
+            record_set(frontier, members, m, value)
         if m == k:
             continue
-        if what >= -1:
-            divide(problem, tree, members, work, node, k - m, key)
+        if group >= ROOT:  # a prefix: the root, or the new node
+            expand_prefix(data, frontier, members, work, node, k - m, key)
             continue
-        caps(problem, members, m, work)
-        children = open_cell(problem, tree, members, work, node, -2 - what, k - m, np.int64(0), work.best[:1])
-        push_items(problem, tree, work, node, children, key)
-    return not tree.number[HEAP] or bool(tree.key[0] <= tree.value[BEST])
+        caps_of_rest(data, members, m, work)
+        children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, np.int64(0), work.best[:1])
+        push_items(data, frontier, work, node, children, key)
+    return not frontier.tally[HEAP] or bool(frontier.key[0] <= frontier.value[BEST])

@@ -1,38 +1,39 @@
-"""Whole-catalogue certificates: a number that F(S) of no feasible set S of all n items exceeds.
+"""Whole-catalogue bounds: an upper bound on F(S) over all feasible sets S of the n items.
 
-**Order and beginnings.** Order the items by some σ, largest first: by the score s_i if there is one head; if there are
-several, by the largest of the item's standardised scores, max_h (s_i^h − mean_h) / deviation_h, so that what comes late
-scores little in every head (any order is valid). The first m members of S in this order are a *beginning* C of S; all
-others come later, so in head h they score at most M_h(C), the largest s_j^h of what comes later. Every set is found by
-beginning with one item, then a next one, and so on: a tree, searched best first.
+**Order and prefixes.** Order the items by some σ, largest first: by the score s_i if there is one head; if there are
+several, by the largest of the item's standardised scores, max_h (s_i^h − mean_h) / deviation_h, so that items late in
+the order score little in every head (any order is valid). The first m members of S in this order are a *prefix* C of S.
+All others come later, so in head h they score at most M_h(C), the largest s_j^h of the later items. The prefixes form a
+tree, which is searched best first.
 
-**An average is capped.** Let x attend to T ⊇ A = C ∪ {i}, and let D be the weight of A and the sink in its row, avg
-their average. The r other members of T score at most M_h and weigh at most W = r e^reach together, where reach is the
-largest logit of x with any item. So the average over T is a mixture of avg and of something ≤ M_h, in which the latter
-has a share of at most W / (D + W):
+**Bound on an average.** Let x attend to T ⊇ A = C ∪ {i}, and let D be the weight of A and the sink in its row, avg
+their average. The r other members of T score at most M_h and have a total weight of at most W = r e^reach, where reach
+is the largest logit of x with any item. So the average over T is a mixture of avg and of a number ≤ M_h, in which the
+latter has a share of at most W / (D + W):
 
     avg_x^h(T)  ≤  cap_x^h(A)  =  avg + W / (D + W) · max(M_h − avg, 0),       and as f does not decrease
 
-    reward_i(C)  =  f_i( base_i + Σ_h cap_i^h(C ∪ {i}) )      bounds what i earns in any S that begins with C,
-    left_ci(C)   =  f_c( base_c + Σ_h cap_c^h(C ∪ {i}) )      bounds what c ∈ C earns if i is in S.
+    reward_i(C)  =  f_i( base_i + Σ_h cap_i^h(C ∪ {i}) )      bounds the reward of i in any S with prefix C and i ∈ S,
+    left_ci(C)   =  f_c( base_c + Σ_h cap_c^h(C ∪ {i}) )      bounds the reward of c ∈ C if i ∈ S.
 
-**The bound of a beginning.** Let S consist of C and q later members R. c ∈ C earns at most the least of left_ci over
+**Bound of a prefix.** Let S consist of C and q later members R. The reward of c ∈ C is at most the least left_ci over
 i ∈ R, hence at most their mean:
 
-    F(S)  ≤  Σ_{i∈R} ( reward_i + (1/q) Σ_{c∈C} left_ci )  ≤  the q largest of these brackets, added.
+    F(S)  ≤  Σ_{i∈R} ( reward_i + (1/q) Σ_{c∈C} left_ci )  ≤  the sum of the q largest of these brackets.
 
-With fewer than q later members: the largest rewards, so many of them, and the largest Σ_c left_ci. If i is the *next*
+With fewer than q later members: the sum of that many largest rewards, plus the largest Σ_c left_ci. If i is the *next*
 member, M_h may be replaced by M_h(C ∪ {i}) in all of this, and the other members add at most the q − 1 largest positive
 rewards. The value of C alone is computed.
 
-**Cells.** For the items of a cell the same, with every logit at the worse end of its interval (cell_bounds.py) and the
-largest score of the cell: an average with weights between limits is largest when all above it weigh most and all below
-least, and D is least when all weigh least. A cell counts as often as it has items. It is opened, that is its items are
-regarded one by one, only when its bound is among the q largest, or when the search reaches it. So a step costs cells
-and opened items, not n; the one pass over all n items is that over their scores, which tells the largest of each cell.
+**Cells.** The items of a cell are bounded together, with every logit at the worse end of its interval (cells.py) and
+the largest score of the cell: an average with weights between limits is largest when all scores above it have their
+largest weight and all below their least, and D is least when all weights are least. A cell counts as often as it has
+items. It is opened, so that its items are bounded one by one, only if its bound is among the q largest or the search
+reaches it. So a step costs time for cells and opened items, not for n items. The only pass over all n items computes
+their scores and the largest of each cell.
 
-**Rounding.** F grows with every score, so the search works with scores raised by more than all rounding of logits,
-weights and averages can matter (``_pads``).
+**Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
+of logits, weights and averages (``_pads``).
 """
 
 from __future__ import annotations
@@ -47,34 +48,34 @@ from numpy.typing import ArrayLike
 from setwise._types import Floats, Mask, Rows
 from setwise._validation import real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
-from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OPENED, SIZE, Tree
-from setwise.bounds.catalog.group_bounds import HUGE, Members, Regarded
-from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, list_first, score_cells, score_items
-from setwise.bounds.catalog.search import Problem, Work, search
+from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPENED, ROOT, SIZE, Frontier
+from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
+from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, score_items, select_first
+from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefixes
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 
-_LISTED = 512  # items whose place in the order is known exactly
-_BINS = 512  # steps in which σ is told apart below
-_LEVELS = 64  # thresholds of σ at the root; below it one for a single head, else some
+_LISTED = 512  # items whose place in the order is exact
+_BINS = 512  # bins of σ for the others
+_LEVELS = 64  # thresholds of σ at the root; below it one with a single head, else _LEVELS_BELOW
 _LEVELS_BELOW = 8
 _HEAP, _NODES = 1 << 17, 1 << 13
 _WEIGHTS = 1e-10  # weights and rewards are computed to a relative 1e-11
-_UNDERFLOW = 1e-180  # products with the smallest weights may vanish below
-_STEPS = 4  # between two looks at the clock
+_UNDERFLOW = 1e-180  # smaller products with weights may underflow
+_STEPS = 4  # between two readings of the clock
 
 
 @dataclass(frozen=True, eq=False)
 class WholeBound:
-    """What was proven about all feasible sets of the catalogue.
+    """An upper bound over all feasible sets of the catalogue, and the best set known.
 
     upper_bound  F(S) ≤ this for every feasible S; at least ``value``
     value        the value of the best set known: the one passed, or that of ``better``
-    better       rows of a set that the search met and that is better than the value passed, or None
-    proven       whether no set is better than ``value``, but for rounding
-    nodes        beginnings bounded
+    better       rows of a set that the search found and that is better than the value passed, or None
+    proven       whether ``value`` is proven optimal, up to rounding
+    nodes        prefixes bounded
     opened       cells opened
     ms           time taken
     """
@@ -89,7 +90,7 @@ class WholeBound:
 
     @property
     def gap(self) -> float:
-        """The share of the bound that is not reached, (upper bound − value) / upper bound; 0 when proven."""
+        """The relative gap (upper bound − value) / upper bound; 0 if proven."""
         return 0.0 if self.proven or self.upper_bound <= 0 else 1 - self.value / self.upper_bound
 
 
@@ -104,8 +105,8 @@ def whole_catalog_bound(
 ) -> WholeBound:
     """Bound F over every set of at most k ``eligible`` items; without that argument, of any items.
 
-    ``value`` is that of the best set known; sets that cannot be better are not searched. The bound holds whenever the
-    search stops: when the time is over, or when nothing better is left.
+    ``value`` is that of the best set known; sets that cannot be better are pruned. The bound holds whenever the search
+    stops: at the end of the budget, or when no better set is left.
     """
     budget = real_number("budget_ms", budget_ms)
     search = WholeCatalogSearch(cells, user, k, value, eligible=eligible)
@@ -114,10 +115,10 @@ def whole_catalog_bound(
 
 
 class WholeCatalogSearch:
-    """The search behind ``whole_catalog_bound``, in as many goes as one likes; the arguments are the same.
+    """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
-    ``finished`` says whether nothing better is left than the best set known, ``ms`` how long it has taken so far.
-    ``scored`` is the result of ``scores`` for this user and these ``eligible`` items, if it is known already.
+    ``finished`` is whether the best set known is proven optimal, ``ms`` the time used so far. ``scored`` may pass the
+    result of ``scores`` for this user and these ``eligible`` items, to save computing it again.
     """
 
     def __init__(
@@ -133,45 +134,47 @@ class WholeCatalogSearch:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
         self._cells, self._user = cells, cells.catalog.user(user)
-        self._tree = _tree(k, _known(value), cells.catalog.heads)
+        self._frontier = _frontier(k, _known(value), cells.catalog.heads)
         items = scores(cells, [self._user], [eligible])[0] if scored is None else scored
-        problem = _problem(cells, items)
-        self._parts = problem, self._tree, _members(cells, self._user, k), _work(cells, k), k
+        data = _catalog_arrays(cells, items)
+        self._parts = data, self._frontier, _members(cells, self._user, k), _workspace(cells, k), k
         self._value, self._longest = float(value), 0.0  # seconds of a step
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
 
     def offer(self, value: float) -> None:
-        """A set of this value is known by now."""
+        """Raise the best known value to this; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
-        self._tree.value[BEST] = max(float(self._tree.value[BEST]), self._value)
+        self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
 
     def run(self, budget_ms: float) -> None:
-        """Go on for so many milliseconds; the root is bounded whatever the time."""
+        """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
         began = now = time.perf_counter()
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
-            self.finished = bool(search(*self._parts, 1 if self._longest == 0 else _STEPS))
+            self.finished = bool(search_prefixes(*self._parts, 1 if self._longest == 0 else _STEPS))
             before, now = now, time.perf_counter()
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
         self.ms += 1000 * (now - began)
 
     def found(self) -> WholeBound:
-        """What is known so far."""
-        tree, value = self._tree, self._value
-        left = max(float(tree.value[LOST]), float(tree.key[0]) if tree.number[HEAP] else -np.inf)
-        bound = max(float(tree.value[BEST]), left)
-        better: Rows | None = np.sort(self._cells.rows[tree.best[: tree.number[SIZE]]]) if tree.number[SIZE] else None
+        """The bound and the best set so far."""
+        frontier, value = self._frontier, self._value
+        left = max(float(frontier.value[LOST]), float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
+        bound = max(float(frontier.value[BEST]), left)
+        better: Rows | None = (
+            np.sort(self._cells.rows[frontier.best[: frontier.tally[SIZE]]]) if frontier.tally[SIZE] else None
+        )
         if better is not None:
             found = objective.set_value(self._cells.catalog, self._user, better)
             better, value = (better, found) if found > value else (None, value)
-        upper = max(value, bound + _WEIGHTS * (abs(bound) + abs(float(tree.others[0, 0]))))
+        upper = max(value, bound + _WEIGHTS * (abs(bound) + abs(float(frontier.others[0, 0]))))
         return WholeBound(
             upper_bound=np.inf if upper >= HUGE else upper,
             value=value,
             better=better,
-            proven=left <= float(tree.value[BEST]),
-            nodes=int(tree.number[NODES]),
-            opened=int(tree.number[OPENED]),
+            proven=left <= float(frontier.value[BEST]) and upper < HUGE,  # clipped rewards prove nothing
+            nodes=int(frontier.tally[NODES]),
+            opened=int(frontier.tally[OPENED]),
             ms=self.ms,
         )
 
@@ -196,11 +199,11 @@ def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
     return masks
 
 
-# --- what the compiled search reads and writes ------------------------------------------------------------------------
+# --- arrays of the compiled search ------------------------------------------------------------------------
 
 
 def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibility | None]) -> list[Scored]:
-    """The scores and the order of all items, for each user with the items eligible for that user: one pass for all."""
+    """Scores and σ of all items for several users, each with their eligible items, in one pass over the values."""
     catalog, n = cells.catalog, len(cells.catalog)
     pads = [_pads(cells, user) for user in users]
     shown = _masks(cells, eligible)
@@ -215,15 +218,15 @@ def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibil
     return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
 
 
-def _problem(cells: CellBounds, items: Scored) -> Problem:
-    """The catalogue with a user's scores, the order, and what each cell has at most."""
+def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
+    """The catalogue with a user's scores, the order, and the largest score of each cell."""
     heads, n_cells = len(items.score), cells.partition.n_cells
     in_cells, size = (
         Scored(np.empty((heads, n_cells)), np.empty(n_cells), np.empty(n_cells)),
         np.empty(n_cells, np.int64),
     )
     score_cells(items, cells.start, in_cells, size)
-    return Problem(
+    return CatalogArrays(
         cells.table,
         cells.cell_groups,
         cells.item_groups,
@@ -238,7 +241,7 @@ def _problem(cells: CellBounds, items: Scored) -> Problem:
 def _leading(score: Floats) -> Floats:
     """σ for several heads, from scores (H, n): the largest of an item's standardised scores, (n,)."""
     scale = np.abs(score).max(axis=1, keepdims=True)
-    small = score / np.where(scale > 0, scale, 1.0)  # so that squares neither overflow nor vanish
+    small = score / np.where(scale > 0, scale, 1.0)  # so that squares neither overflow nor underflow
     deviation = small.std(axis=1, keepdims=True)
     return np.asarray(
         ((small - small.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)).max(axis=0)
@@ -246,10 +249,10 @@ def _leading(score: Floats) -> Floats:
 
 
 def _order(items: Scored, listed: int) -> Order:
-    """The first places of the order, and the largest scores from each place on."""
+    """The order: its first places, and the largest scores from each place on."""
     total = items.total
     first = np.empty(listed, np.int64)
-    lowest = list_first(total, first, np.empty(listed))
+    lowest = select_first(total, first, np.empty(listed))
     first = first[np.lexsort((first, -total[first]))]
     rank = np.full(len(total), -1, np.int16)
     rank[first] = np.arange(listed)
@@ -260,10 +263,11 @@ def _order(items: Scored, listed: int) -> Order:
 
 
 def _pads(cells: CellBounds, user: User) -> tuple[Floats, float]:
-    """By how much scores of each head, and the base term, are raised: more than rounding can matter.
+    """The amounts by which scores of each head and the base term are raised: more than the effect of rounding.
 
-    A sum of d products errs by d 2⁻⁵³ of the product of the norms. So do logits, by ε, which changes weights by a
-    factor e^ε, and with those an average by at most 2 ε max|s|. Judge and search both err; a factor 8 is to spare.
+    A sum of d products has an error of d 2⁻⁵³ times the product of the norms. An error ε in a logit changes its weight
+    by a factor e^ε, and an average by at most 2 ε max|s|. The reference objective and the search both have these
+    errors; a factor of 8 leaves a margin.
     """
     catalog = cells.catalog
     query, key, value, base = cells.norms
@@ -273,7 +277,7 @@ def _pads(cells: CellBounds, user: User) -> tuple[Floats, float]:
         value = np.maximum(value, np.linalg.norm(catalog.sink.value.astype(np.float64), axis=1))
     d, d_v = catalog.query.shape[2], catalog.value.shape[2]
     with np.errstate(over="ignore"):
-        relative = np.minimum(8 * 2.0**-52 * (d_v + 4 * d * query * key) + _WEIGHTS, 4.0)  # 4: whatever the weights
+        relative = np.minimum(8 * 2.0**-52 * (d_v + 4 * d * query * key) + _WEIGHTS, 4.0)  # 4 covers any weights
     pad = relative * value * length + _UNDERFLOW
     if user.base is None:
         return pad, 0.0
@@ -296,25 +300,23 @@ def _members(cells: CellBounds, user: User, k: int) -> Members:
         score=np.empty(numbers),
         base=np.empty(k),
         reward_class=np.zeros(k, np.int64),
-        top=np.empty(numbers),
-        weighted=np.empty(numbers),
-        weight=np.empty(numbers),
+        sums=np.empty((k, heads, 3)),
         reach=np.empty(numbers),
         sink_key=sink_key,
         sink_score=sink_score,
     )
 
 
-def _regarded(heads: int, k: int, groups: int) -> Regarded:
-    return Regarded(np.empty((6, groups)), np.empty((3, heads, groups)), np.empty((2, k + 2, groups)))
+def _group_bounds(heads: int, k: int, groups: int) -> GroupBounds:
+    return GroupBounds(np.empty((6, groups)), np.empty((3, heads, groups)), np.empty((2, k + 2, groups)))
 
 
-def _work(cells: CellBounds, k: int) -> Work:
+def _workspace(cells: CellBounds, k: int) -> Workspace:
     n, heads, _ = cells.catalog.query.shape
     n_cells = cells.partition.n_cells
-    return Work(
-        cells=_regarded(heads, k, n_cells),
-        items=_regarded(heads, k, int(np.diff(cells.start).max())),
+    return Workspace(
+        cells=_group_bounds(heads, k, n_cells),
+        items=_group_bounds(heads, k, int(np.diff(cells.start).max())),
         limit=np.empty((heads, n_cells)),
         worth=np.empty(n_cells),
         rest=np.empty(heads),
@@ -326,21 +328,20 @@ def _work(cells: CellBounds, k: int) -> Work:
     )
 
 
-def _tree(k: int, value: float, heads: int) -> Tree:
-    """A heap with one entry, the root, still to be divided; room that is not used is never touched."""
-    tree = Tree(
-        number=np.array([1, 1, 0, 0]),
+def _frontier(k: int, value: float, heads: int) -> Frontier:
+    """A heap with one entry, the root; unused memory is never touched."""
+    frontier = Frontier(
+        tally=np.array([1, 1, 0, 0]),
         value=np.array([value, -np.inf]),
         best=np.zeros(k, np.int64),
         key=np.empty(_HEAP),
-        node=np.empty(_HEAP, np.int64),
-        what=np.empty(_HEAP, np.int64),
+        entry=np.empty(_HEAP, np.int64),
         parent=np.empty(_NODES, np.int64),
         item=np.empty(_NODES, np.int64),
         depth=np.empty(_NODES, np.int64),
         others=np.empty((_NODES, _LEVELS)),
         levels=np.array([_LEVELS, 1 if heads == 1 else _LEVELS_BELOW]),
     )
-    tree.key[0], tree.node[0], tree.what[0] = np.inf, 0, -1
-    tree.parent[0], tree.item[0], tree.depth[0] = 0, -1, 0
-    return tree
+    frontier.key[0], frontier.entry[0] = np.inf, ROOT + OFFSET  # of node 0
+    frontier.parent[0], frontier.item[0], frontier.depth[0] = 0, -1, 0
+    return frontier

@@ -1,0 +1,43 @@
+"""The compiled softmax sums and the fast exponential, against numpy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numba import njit
+
+from setwise.kernels.softmax import add_weight, fast_exp, fast_exp_32
+
+
+@njit
+def fast_exps(points):
+    """``fast_exp`` of every point; it exists only inside compiled functions."""
+    result = np.empty(len(points))
+    for at in range(len(points)):
+        result[at] = fast_exp(points[at])
+    return result
+
+
+@njit
+def fast_exps_32(points):
+    """The same in single precision."""
+    result = np.empty(len(points), np.float32)
+    for at in range(len(points)):
+        result[at] = fast_exp_32(points[at])
+    return result
+
+
+@pytest.mark.parametrize("form", [add_weight, add_weight.py_func], ids=["compiled", "interpreted"])
+def test_streaming_sums(form) -> None:
+    logits, scores = [3.0, -np.inf, 900.0, 899.0, -5.0], [1.0, 9.0, 2.0, 4.0, 8.0]
+    state = np.array([-np.inf, 0.0, 0.0])
+    for logit, score in zip(logits, scores, strict=True):
+        form(state, logit, score)
+    assert state[1] / state[2] == pytest.approx((2 + 4 / np.e) / (1 + 1 / np.e), rel=1e-12)
+
+
+def test_fast_exponentials() -> None:
+    points = np.concatenate([np.linspace(-700, 700, 20_001), np.linspace(-1, 1, 2_001)])
+    np.testing.assert_allclose(fast_exps(points), np.exp(points), rtol=1e-11)
+    few = np.linspace(-80, 80, 4_001).astype(np.float32)
+    np.testing.assert_allclose(fast_exps_32(few), np.exp(few.astype(np.float64)), rtol=1e-6)
