@@ -1,8 +1,8 @@
-"""Debian's Chromium for the tests of the page: found, or installed where that is allowed, or missed with a reason.
+"""Chromium for the tests of the page: find it, install it with apt-get as root, or skip with a reason.
 
-    python tests/service/page_browser.py      # what `make test` calls: installs it when root may, and never fails
+    python tests/service/page_browser.py      # called by `make test`; never fails
 
-Playwright's own download of a browser is not used: it needs more of the network than a package registry.
+Playwright's own download of a browser is not used, because it needs more of the network than a package registry.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ FLAGS = [
     "--disable-sync",
     "--no-first-run",
 ]
-SECONDS = 600  # that an installation may take
+SECONDS = 600  # time limit of an installation step
 
 
 def chromium() -> str | None:
-    """Where Chromium is, if it is."""
+    """The path of Chromium, or None."""
     return shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 def install() -> str:
-    """Install Chromium when it is missing and that is permitted; what came of it, in a sentence."""
+    """Install Chromium if it is missing and this process may; return the result as one sentence."""
     if chromium():
-        return "Chromium is here: the page is tested in it."
+        return "Chromium is installed: the page is tested in it."
     if os.geteuid() != 0 or not shutil.which("apt-get"):
         return "Chromium is missing and may not be installed here: the tests of the page are skipped."
     for step in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
@@ -52,7 +52,7 @@ def install() -> str:
 
 @contextmanager
 def browser() -> Iterator:
-    """A Chromium to open pages in; the test is skipped where there is none."""
+    """A running Chromium; the test is skipped if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[dev]'")
     path = chromium()
     if path is None:

@@ -1,4 +1,4 @@
-"""What an accessibility checker would ask of a page, asked of Chromium itself: names, headings, contrast, room, focus."""
+"""Accessibility checks in Chromium: names, headings, contrast, sizes and focus."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ FOCUS = """() => {
 
 
 def assert_accessible(page) -> None:
-    """Names, pictures, headings, ids and contrast of the page as it stands."""
+    """Check names, pictures, headings, ids and contrast of the current page."""
     assert nameless(page) == []
     assert page.evaluate(PICTURES) == []
     assert page.evaluate(DOUBLE_IDS) == []
@@ -80,7 +80,7 @@ def assert_accessible(page) -> None:
 
 
 def nameless(page) -> list[str]:
-    """Controls and pictures that Chromium would announce without a name."""
+    """Controls and pictures without an accessible name."""
     session = page.context.new_cdp_session(page)
     nodes = session.send("Accessibility.getFullAXTree")["nodes"]
     session.detach()
@@ -92,12 +92,12 @@ def nameless(page) -> list[str]:
 
 
 def assert_fits(page) -> None:
-    """Nothing sticks out at the side, and everything to press is large enough for a finger."""
+    """The page does not scroll sideways, and every control is large enough for touch."""
     assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth")
     assert page.evaluate(OUTSIDE) == []
     assert page.evaluate(SMALL_TARGETS) == []
 
 
 def focused(page) -> dict | None:
-    """What has the focus and whether that can be seen."""
+    """The focused element, and whether its focus is visible."""
     return page.evaluate(FOCUS)

@@ -1,4 +1,4 @@
-"""The page in a real Chromium against the real service: what a person does, sees and can reach."""
+"""The page in Chromium against the real service: use, text, keyboard, accessibility, errors."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from setwise.model import objective
 pytest.register_assert_rewrite("page_checks")
 from page_checks import assert_accessible, assert_fits, focused  # noqa: E402
 
-PAGE = Path(sw.__file__).parent / "serving" / "page"
+PAGE = Path(sw.__file__).parent / "service" / "static"
 PHONE = {"width": 360, "height": 740}
-DESK = {"width": 1280, "height": 900}
+DESKTOP = {"width": 1280, "height": 900}
 KEY = "a-key-of-sixteen-letters"
 
 
@@ -48,7 +48,7 @@ def open_page(chromium):
     opened, complaints = [], []
 
     def opener(url: str, fragment: str = "", expected: str = "", waits: bool = True, **options):
-        context = chromium.new_context(**{"viewport": DESK, **options})
+        context = chromium.new_context(**{"viewport": DESKTOP, **options})
         opened.append(context)
         page = context.new_page()
         page.on("console", lambda message: complain(f"{message.type}: {message.text}", expected))
@@ -82,7 +82,7 @@ def suggestions(page):
 
 
 def add(page, words: str, place: int = 0) -> str:
-    """Type words, take a suggestion by mouse, and say its title."""
+    """Type words, choose a suggestion by mouse, and return its title."""
     page.locator("#search").press_sequentially(words)
     option = suggestions(page).nth(place)
     option.wait_for()
@@ -109,8 +109,8 @@ def rows_of(songs: sw.Recommender, names: list[str]) -> list[int]:
     return [known.index(name) for name in names]
 
 
-def judged(songs: sw.Recommender, history: list[str], shown: list[str]) -> float:
-    """What the judge says of a slate for a history, both by title."""
+def reference_value(songs: sw.Recommender, history: list[str], shown: list[str]) -> float:
+    """The reference value of a slate for a history, both given by titles."""
     catalog = songs.index.catalog
     user = songs.recommend(history=catalog.ids[rows_of(songs, history)].tolist(), k=1, certify=False).user
     return sw.set_value(catalog, user, rows_of(songs, shown))
@@ -119,24 +119,24 @@ def judged(songs: sw.Recommender, history: list[str], shown: list[str]) -> float
 def test_from_a_title_to_a_certificate(open_page, address, songs) -> None:
     page = open_page(address)
     assert page.locator("#empty").inner_text().startswith("Add a song to begin.")
-    assert len(titles(page)) == 10  # newcomers get a slate at once
+    assert len(titles(page)) == 10  # a user without a history gets a slate at once
     history = [add(page, "velvet"), add(page, "harbour"), add(page, "quiet", place=1)]
     assert page.locator("#chips li span").all_inner_texts() == history
     assert not set(history) & set(titles(page))
-    assert worth(page) == pytest.approx(judged(songs, history, titles(page)), abs=6e-4)
+    assert worth(page) == pytest.approx(reference_value(songs, history, titles(page)), abs=6e-4)
 
     page.get_by_label("Length of the slate").fill("5")
     settled(page)
-    assert page.locator("#k-said").inner_text() == "5 songs"
+    assert page.locator("#k-text").inner_text() == "5 songs"
     assert 1 <= len(titles(page)) <= 5
-    assert worth(page) == pytest.approx(judged(songs, history, titles(page)), abs=6e-4)
+    assert worth(page) == pytest.approx(reference_value(songs, history, titles(page)), abs=6e-4)
 
     methods = {one.get_attribute("data-ranker"): one for one in page.locator(".method").all()}
     assert list(methods) == ["knn", "beam", "greedy", "swap"]
     for one in methods.values():
         shown = [words.removesuffix(" (not in the slate)") for words in one.locator("li").all_text_contents()]
         stated = float(one.locator(".worth strong").inner_text())
-        assert stated == pytest.approx(judged(songs, history, shown), abs=6e-4)
+        assert stated == pytest.approx(reference_value(songs, history, shown), abs=6e-4)
         assert stated <= worth(page) + 1e-3
         assert re.fullmatch(r"[\d.]+ m?s", one.locator(".time").inner_text())
 
@@ -149,7 +149,7 @@ def test_from_a_title_to_a_certificate(open_page, address, songs) -> None:
         assert f"{bound:.3f}" in verdict
         assert f"{100 * value / bound:.0f} %" in verdict
     else:
-        assert verdict.startswith("Proven:")
+        assert verdict.startswith("Proven optimal:")
 
 
 def test_a_limit_per_artist_holds(open_page, address) -> None:
@@ -160,20 +160,20 @@ def test_a_limit_per_artist_holds(open_page, address) -> None:
     assert len(artists) == len(set(artists)) > 1
 
 
-def test_rewards_alone_and_in_company_are_the_judges(open_page, address, songs) -> None:
+def test_rewards_in_the_slate_and_by_themselves(open_page, address, songs) -> None:
     page = open_page(address, asking(history=["song-1", "song-2"], k=6))
     catalog = songs.index.catalog
     rows = rows_of(songs, titles(page))
     user = songs.recommend(history=["song-1", "song-2"], k=1, certify=False).user
     for kind, wanted in (
-        ("company", sw.item_rewards(catalog, user, rows)),
+        ("together", sw.item_rewards(catalog, user, rows)),
         ("alone", [sw.set_value(catalog, user, [row]) for row in rows]),
     ):
         stated = [words.split()[0] for words in page.locator(f".figures .{kind}").all_text_contents()]
         assert stated == [f"{reward:.2f}" for reward in wanted]
 
 
-def test_the_graph_says_who_lends_whom(open_page, address, songs) -> None:
+def test_the_graph_shows_contributions(open_page, address, songs) -> None:
     page = open_page(address, asking(history=["song-1", "song-2"], k=6))
     names = titles(page)
     nodes = page.locator("#graph .node")
@@ -181,7 +181,7 @@ def test_the_graph_says_who_lends_whom(open_page, address, songs) -> None:
     assert page.locator("#graph .arrows path").count() > 0
     nodes.nth(1).click()
     assert nodes.nth(1).get_attribute("aria-pressed") == "true"
-    assert page.locator("#reading").inner_text().startswith(f"{names[1]} receives ")
+    assert page.locator("#summary").inner_text().startswith(f"{names[1]} receives ")
     page.get_by_text("The same as a table").click()
     heads = page.locator("#matrix tbody th").all_inner_texts()
     assert heads == [f"{place}. {name}" for place, name in enumerate(names, 1)]
@@ -192,12 +192,12 @@ def test_the_graph_says_who_lends_whom(open_page, address, songs) -> None:
     lent = (weights * objective.scores(catalog, user, np.array(rows), None)[0][:, None, :]).sum(axis=0)
     assert first_row(page) == pytest.approx(lent[0].tolist(), abs=6e-3)
     strongest = max(abs(lent[i, j]) for i in range(len(rows)) for j in range(len(rows)) if i != j)
-    assert widest(page) == {"width": 5.0, "kind": "lends" if strongest in lent else "takes"}
+    assert widest(page) == {"width": 5.0, "kind": "positive" if strongest in lent else "negative"}
 
     page.get_by_label("Show").select_option(label="Attention of head 2")
     shares = weights[1, 0].tolist()
     assert first_row(page) == pytest.approx([*shares, 1 - sum(shares)], abs=6e-3)  # the rest is the sink's
-    assert page.locator("#graph .arrows .takes").count() == 0  # attention has no sign
+    assert page.locator("#graph .arrows .negative").count() == 0  # attention is not negative
 
 
 def first_row(page) -> list[float]:
@@ -238,7 +238,7 @@ def test_by_keyboard_alone(open_page, address) -> None:
     press("Home")
     press("ArrowRight")
     settled(page)
-    assert page.locator("#k-said").inner_text() == "2 songs"
+    assert page.locator("#k-text").inner_text() == "2 songs"
     assert travelled(page, until="head")[0] == "at-most"
     press("Tab")
     assert focused(page)["what"].startswith("1. ")
@@ -275,7 +275,7 @@ def test_suggestions_close_and_the_last_song_goes_by_backspace(open_page, addres
     box.press("Escape")
     assert box.get_attribute("aria-expanded") == "false"
     box.fill("no such song anywhere")
-    page.get_by_text("Nothing is called that.").wait_for()
+    page.get_by_text("No match.").wait_for()
     box.press("Escape")
     assert box.input_value() == ""
     box.press("Backspace")
@@ -302,7 +302,7 @@ def test_on_a_phone(open_page, address) -> None:
     page.get_by_text("The same as a table").click()
     assert_fits(page)
     assert page.locator("#graph .title").count() == 0  # numbers alone: titles would not fit
-    page.set_viewport_size(DESK)
+    page.set_viewport_size(DESKTOP)
     page.locator("#graph .title").first.wait_for()
     assert_fits(page)
 
@@ -327,8 +327,8 @@ def test_hostile_titles_stay_text(open_page, address) -> None:
 
 def test_the_address_keeps_what_was_asked(open_page, address) -> None:
     page = open_page(address, asking(history=["song-9", "song-1"], k=4, at_most=1))
-    assert page.locator("#k-said").inner_text() == "4 songs"
-    assert page.locator("#at-most-said").inner_text() == "1"
+    assert page.locator("#k-text").inner_text() == "4 songs"
+    assert page.locator("#at-most-text").inner_text() == "1"
     page.locator("#items .add").nth(1).press("Enter")
     settled(page)
     assert focused(page)["what"] == f"Add {titles(page)[1]} to the history"  # the focus stays at its place
@@ -338,10 +338,10 @@ def test_the_address_keeps_what_was_asked(open_page, address) -> None:
     settled(page)
     assert page.locator("#chips li span").all_inner_texts() == chips
     assert titles(page) == shown
-    page.evaluate("location.hash = 'history=nonsense&k=1000&at_most=x'")  # what cannot be read is as if not said
+    page.evaluate("location.hash = 'history=nonsense&k=1000&at_most=x'")  # unreadable parts are ignored
     page.wait_for_selector("#chips:empty", state="attached")
     settled(page)
-    assert page.locator("#k-said").inner_text() == "20 songs"
+    assert page.locator("#k-text").inner_text() == "20 songs"
 
 
 def test_the_services_sentence_is_shown_as_it_is(open_page, address) -> None:
@@ -398,7 +398,7 @@ def test_a_key_is_asked_for_and_kept(open_page, address) -> None:
 
     page.route("**/v1/**", guarded)
     page.goto(address)
-    dialog = page.get_by_role("dialog", name="The service asks for a key")
+    dialog = page.get_by_role("dialog", name="The service requires a key")
     dialog.get_by_text("The API key must be right.").wait_for()
     assert_accessible(page)
     page.keyboard.type("wrong")
@@ -450,7 +450,7 @@ def test_the_source_makes_no_markup_of_data() -> None:
             r"innerHTML|outerHTML|insertAdjacent|document\.write|\beval\b|new Function", file.read_text()
         ), file.name
         assert not re.search(r"https?://(?!www\.w3\.org/2000/svg)", file.read_text()), file.name
-        assert file.read_text().startswith("// "), "a file says what idea it is"
+        assert file.read_text().startswith("// "), "a file states its subject"
         assert file.read_text().count("\n") <= 400
     html = (PAGE / "index.html").read_text()
     assert not re.search(r"<style|style=|\son\w+=|<script(?! type=\"module\" src=)", html)

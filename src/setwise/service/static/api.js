@@ -1,28 +1,28 @@
-// Talking to the service: asks for the key when one is needed, waits when it is busy, and passes on what it says.
+// Requests to the service: ask the user for a key after 401, wait after 503, and report other errors.
 
 import { byId } from "./dom.js";
 
 const KEY = "setwise-key";
-const PATIENCE = 10; // times that a busy service is asked again
-const LONGEST_WAIT = 30; // seconds, whatever Retry-After says
+const RETRIES = 10; // after 503
+const LONGEST_WAIT = 30; // seconds, even if Retry-After is longer
 
-/** The service said no; the message is its own sentence. */
-export class Refused extends Error {}
+/** An error response; the message is that of the service. */
+export class ServiceError extends Error {}
 
-/** The JSON answer to a GET, or to a POST where there is a body. */
+/** The JSON response to a GET request, or to a POST request if there is a body. */
 export async function ask(path, { body, signal, onBusy } = {}) {
   for (let attempt = 0; ; attempt += 1) {
     const response = await send(path, body, signal);
     if (response.ok) return response.json();
-    const sentence = await sentenceOf(response);
+    const message = await errorMessage(response);
     if (response.status === 401) {
-      if (!(await newKey(sentence))) throw new Refused(sentence);
-    } else if (response.status === 503 && attempt < PATIENCE) {
+      if (!(await newKey(message))) throw new ServiceError(message);
+    } else if (response.status === 503 && attempt < RETRIES) {
       const seconds = waitOf(response);
       onBusy?.(seconds);
       await pause(1000 * seconds, signal);
     } else {
-      throw new Refused(sentence);
+      throw new ServiceError(message);
     }
   }
 }
@@ -36,15 +36,15 @@ async function send(path, body, signal) {
     return await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused("The service cannot be reached. Is it running?");
+    throw new ServiceError("The service cannot be reached. Is it running?");
   }
 }
 
-async function sentenceOf(response) {
+async function errorMessage(response) {
   try {
     return (await response.json()).error.message;
   } catch {
-    return `The service answered ${response.status} and no more.`;
+    return `The service answered with status ${response.status} and no message.`;
   }
 }
 
@@ -60,20 +60,20 @@ function pause(milliseconds, signal) {
   });
 }
 
-let asking = null; // several requests may meet a 401 at once; one dialog serves them all
+let openDialog = null; // several requests may receive 401 at the same time; they share one dialog
 
-function newKey(sentence) {
-  asking ??= keyFromDialog(sentence).finally(() => {
-    asking = null;
+function newKey(message) {
+  openDialog ??= keyFromDialog(message).finally(() => {
+    openDialog = null;
   });
-  return asking;
+  return openDialog;
 }
 
-/** Whether a key was given. */
-function keyFromDialog(sentence) {
+/** Resolves to whether a key was entered. */
+function keyFromDialog(message) {
   const dialog = byId("key-dialog");
   const field = byId("key");
-  byId("key-words").textContent = sentence;
+  byId("key-text").textContent = message;
   field.value = "";
   dialog.returnValue = "";
   dialog.showModal();

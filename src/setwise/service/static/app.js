@@ -1,4 +1,4 @@
-// The explorer: a history, two sliders, and whatever the service says to them. The last answer wins.
+// The explorer: a history, two sliders, and the response of the service. A new request cancels the previous one.
 
 import { ask } from "./api.js";
 import { prepareAttention, showAttention } from "./attention.js";
@@ -8,32 +8,32 @@ import { showRivals } from "./rivals.js";
 import { Search } from "./search.js";
 import { showSlate, spent, valueDecimals, verdict } from "./slate.js";
 import { fromAddress, NO_LIMIT, toAddress } from "./state.js";
-import { duration, figure, many, one, speakOf } from "./words.js";
+import { duration, figure, many, one, useInfo } from "./words.js";
 
-const PAUSE = 180; // milliseconds of rest before the service is asked
-const MOST = 100; // items whose titles the service tells at once
-const LONGEST = 20; // items in a slate on this page, where four methods are to answer while one waits
+const PAUSE = 180; // milliseconds without input before a request is sent
+const MOST = 100; // items in one response of the service
+const LONGEST = 20; // items in a slate on this page, as four methods compute one while the user waits
 
 let info = null;
 let state = { history: [], k: 10, atMost: NO_LIMIT }; // the history as items
-let asked = null; // the AbortController of the request under way
+let pending = null; // the AbortController of the running request
 let timer = null;
 
 async function start() {
   try {
-    info = await ask("v1/info", { onBusy: sayBusy });
-    speakOf(info);
-    introduce();
+    info = await ask("v1/info", { onBusy: showBusy });
+    useInfo(info);
+    describeCatalog();
     await restore();
   } catch (error) {
     showTrouble(error);
   }
 }
 
-function introduce() {
+function describeCatalog() {
   byId("about").textContent = `${many(info.items)} · ${many(info.heads, "head")} · model ${info.version}`;
   byId("search-label").textContent = `Find ${one()} by ${info.title ? "title" : "id"}`;
-  byId("empty").textContent = `Add ${one()} to begin. Until then, the slate is what a newcomer would be shown.`;
+  byId("empty").textContent = `Add ${one()} to begin. Until then the slate is that of a user without a history.`;
   byId("k").max = longest();
   byId("limit").hidden = info.group === null;
   byId("at-most-label").textContent = `At most per ${info.group}`;
@@ -41,18 +41,18 @@ function introduce() {
 
 const longest = () => Math.min(LONGEST, info.limits.k);
 
-/** The state that the address asks for, with titles from the service. */
+/** Restore the state from the address, with titles from the service. */
 async function restore() {
   const { history, k, atMost } = fromAddress(longest());
-  state = { history: await known(history), k, atMost };
+  state = { history: await fetchItems(history), k, atMost };
   changed(0);
 }
 
-async function known(ids) {
+async function fetchItems(ids) {
   const found = new Map();
   for (let start = 0; start < ids.length; start += MOST) {
     const wanted = new URLSearchParams({ ids: ids.slice(start, start + MOST).join(","), limit: MOST });
-    const { items } = await ask(`v1/items?${wanted}`, { onBusy: sayBusy });
+    const { items } = await ask(`v1/items?${wanted}`, { onBusy: showBusy });
     items.forEach((item) => found.set(item.id, item));
   }
   return ids.map((id) => found.get(id) ?? { id, attributes: {} });
@@ -69,34 +69,34 @@ function remove(item) {
   changed();
 }
 
-/** The state has changed: show it, keep it in the address, and ask for its slate after a moment. */
+/** The state has changed: show it, store it in the address, and request its slate after a pause. */
 function changed(pause = PAUSE) {
   toAddress({ ...state, history: state.history.map((item) => item.id) });
   showHistory(state.history, remove);
   byId("empty").hidden = state.history.length > 0;
-  say("k", state.k, many(state.k));
-  say("at-most", state.atMost, state.atMost === NO_LIMIT ? "no limit" : String(state.atMost));
+  setSlider("k", state.k, many(state.k));
+  setSlider("at-most", state.atMost, state.atMost === NO_LIMIT ? "no limit" : String(state.atMost));
   byId("answer").setAttribute("aria-busy", "true");
   clearTimeout(timer);
   timer = setTimeout(refresh, pause);
 }
 
-function say(slider, value, words) {
+function setSlider(slider, value, words) {
   byId(slider).value = value;
   byId(slider).setAttribute("aria-valuetext", words);
-  byId(`${slider}-said`).textContent = words;
+  byId(`${slider}-text`).textContent = words;
 }
 
 async function refresh() {
-  asked?.abort();
-  asked = new AbortController();
-  const { signal } = asked;
+  pending?.abort();
+  pending = new AbortController();
+  const { signal } = pending;
   try {
-    const answer = await ask("v1/explain", { body: request(), signal, onBusy: sayBusy });
+    const answer = await ask("v1/explain", { body: request(), signal, onBusy: showBusy });
     if (!signal.aborted) show(answer);
   } catch (error) {
     if (!signal.aborted) {
-      document.querySelectorAll(".card").forEach((card) => (card.hidden = true)); // they answer another question
+      document.querySelectorAll(".card").forEach((card) => (card.hidden = true)); // the cards show the previous request
       showTrouble(error);
     }
   }
@@ -117,18 +117,18 @@ function show(answer) {
   const { slate } = answer;
   byId("status").replaceChildren(
     `${many(slate.items.length)} in ${duration(spent(slate))}`,
-    aside(`, worth ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
+    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
   );
 }
 
 function showTrouble(error) {
-  byId("trouble-words").textContent = error.message;
+  byId("trouble-text").textContent = error.message;
   byId("trouble").hidden = false;
   byId("status").textContent = "";
   byId("answer").setAttribute("aria-busy", "false");
 }
 
-function sayBusy(seconds) {
+function showBusy(seconds) {
   byId("status").textContent = `The service is busy. Trying again in ${many(seconds, "second")}.`;
 }
 

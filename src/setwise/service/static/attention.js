@@ -1,4 +1,4 @@
-// What goes with the attention graph: the choice of heads, a reading in words, and the same as a table.
+// Around the attention graph: the choice of heads, a summary in words, and the same data as a table.
 
 import { byId, make, refill } from "./dom.js";
 import { given, graph, received } from "./graph.js";
@@ -18,13 +18,13 @@ export function showAttention(explained) {
   redraw();
 }
 
-/** "All heads" is value lent; a head by itself is attention, which has no sign. */
+/** "All heads" shows contributions; a single head shows attention weights, which are not negative. */
 function offerHeads(heads) {
   const select = byId("head");
   if (select.options.length === heads + 1) return;
   const each = Array.from({ length: heads }, (_, h) => make("option", { value: h }, `Attention of head ${h + 1}`));
   select.replaceChildren(
-    make("option", { value: "lent" }, heads > 1 ? "Value lent, all heads" : "Value lent"),
+    make("option", { value: "lent" }, heads > 1 ? "Contributions, all heads" : "Contributions"),
     ...each,
   );
 }
@@ -35,10 +35,10 @@ function redraw() {
   const weights = lent ? shown.lent : shown.attention[Number(choice)];
   const sink = lent ? null : shown.sink?.[Number(choice)];
   shown.width = byId("graph").clientWidth;
-  const label = lent ? "Who lends whom value in this slate" : `Who attends to whom in head ${Number(choice) + 1}`;
+  const label = lent ? "Contributions between the items of this slate" : `Attention weights of head ${Number(choice) + 1}`;
   const pick = (i) => {
-    byId("reading").textContent =
-      i === null ? overall(shown.items, weights, lent) : reading(shown.items, weights, i, lent);
+    byId("summary").textContent =
+      i === null ? overall(shown.items, weights, lent) : itemSummary(shown.items, weights, i, lent);
   };
   pick(null);
   refill(byId("graph"), graph({ items: shown.items, weights, width: Math.max(shown.width, 240), label, pick }));
@@ -55,19 +55,18 @@ const pairsFrom = (weights, j) =>
 
 function overall(items, weights, lent) {
   const strongest = strongestOf(weights.flatMap((_, i) => pairsTo(weights, i)));
-  if (!strongest) return "Nobody lends anybody anything here.";
+  if (!strongest) return "No item contributes to another item.";
   const [from, to] = [titleOf(items[strongest.other]), titleOf(items[strongest.to])];
-  if (!lent) return `The strongest tie: ${to} gives ${figure(strongest.weight, 2)} of its attention to ${from}.`;
-  const [verb, whom] = strongest.weight > 0 ? ["lends", "to"] : ["takes", "from"];
-  return `The strongest tie: ${from} ${verb} ${figure(Math.abs(strongest.weight), 2)} ${whom} ${to}.`;
+  if (!lent) return `Strongest weight: ${to} gives ${figure(strongest.weight, 2)} of its attention to ${from}.`;
+  return `Strongest contribution: ${from} contributes ${signed(strongest.weight)} to ${to}.`;
 }
 
-function reading(items, weights, i, lent) {
+function itemSummary(items, weights, i, lent) {
   const [from, to] = [strongestOf(pairsTo(weights, i)), strongestOf(pairsFrom(weights, i))];
   const write = lent ? (value) => signed(value) : (value) => figure(value, 2);
   const most = (pair, word) => (pair ? `, most ${word} ${titleOf(items[pair.other])} (${write(pair.weight)})` : "");
-  const [gets, gives] = lent ? ["receives", "lends"] : ["pays others", "is paid"];
-  const [source, target] = lent ? ["from", "to"] : ["to", "by"];
+  const [gets, gives] = lent ? ["receives", "contributes"] : ["gives other items", "receives"];
+  const [source, target] = lent ? ["from", "to"] : ["to", "from"];
   return (
     `${titleOf(items[i])} ${gets} ${write(received(weights, i))}${lent ? "" : " of its attention"}${most(from, source)}; ` +
     `it ${gives} ${write(given(weights, i))}${most(to, target)}.`
@@ -78,24 +77,24 @@ function legend(weights, lent) {
   const kinds =
     lent && weights.flat().some((weight) => weight < 0)
       ? [
-          ["lends", "lends value"],
-          ["takes", "takes value"],
+          ["positive", "adds to the score"],
+          ["negative", "subtracts from the score"],
         ]
-      : [["lends", lent ? "lends value" : "is attended to by"]];
+      : [["positive", lent ? "adds to the score" : "receives attention from"]];
   const keys = kinds.flatMap(([kind, words]) => [make("span", { class: `key ${kind}` }), words]);
   const unit = lent
-    ? "Figures are what one item adds to another's score, before the reward function."
-    : "Figures are shares of an item's attention.";
-  return [...keys, make("span", { class: "note" }, `${unit} The faintest arrows are left out.`)];
+    ? "A number is what one item adds to the argument of another item's reward."
+    : "A number is a share of an item's attention.";
+  return [...keys, make("span", { class: "note" }, `${unit} The weakest arrows are not drawn.`)];
 }
 
 function table(items, weights, sink, lent) {
   const caption = lent
-    ? "What the item of a column lends the item of a row; on the diagonal, itself."
-    : "How much of its attention the item of a row gives the item of a column.";
+    ? "Contribution of the column's item to the row's item; on the diagonal, of the item to itself."
+    : "Share of attention that the row's item gives to the column's item.";
   const columns = items.map((item, j) => make("th", { scope: "col", title: titleOf(item) }, String(j + 1)));
-  const head = make("tr", {}, make("th", { scope: "col" }, lent ? "borrows ↓ lends →" : "attends ↓ to →"), ...columns);
-  if (sink) head.append(make("th", { scope: "col" }, "nobody"));
+  const head = make("tr", {}, make("th", { scope: "col" }, lent ? "receives ↓ from →" : "attends ↓ to →"), ...columns);
+  if (sink) head.append(make("th", { scope: "col" }, "no item (sink)"));
   const write = (value) => (lent ? signed(value) : figure(value, 2));
   const rows = items.map((item, i) => {
     const cells = [...weights[i], ...(sink ? [sink[i]] : [])].map((value) => make("td", {}, write(value)));

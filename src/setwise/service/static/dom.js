@@ -1,4 +1,4 @@
-// Elements made without markup: whatever a title says, it stays text.
+// Elements created without markup, so that a title is always text.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -12,10 +12,10 @@ export function draw(tag, attributes = {}, ...children) {
   return filled(document.createElementNS(SVG, tag), attributes, children);
 }
 
-/** Words for those who listen; the eye gets them another way. */
+/** Text for screen readers only. */
 export const aside = (words) => make("span", { class: "unseen" }, words);
 
-/** New children in place of the old; whoever had the focus hands it to whoever takes that place. */
+/** Replace the children; the focus moves to the new control at the same position. */
 export function refill(container, ...children) {
   const reachable = () => [...container.querySelectorAll("button, [tabindex='0']")];
   const place = reachable().indexOf(document.activeElement);

@@ -1,14 +1,14 @@
-// The attention graph of the slate, drawn by hand: an arrow runs from the item that lends to the item that borrows.
+// The attention graph of the slate as SVG: an arrow runs from the item that contributes to the item that receives.
 
 import { draw } from "./dom.js";
 import { signed, titleOf } from "./words.js";
 
 const FAINT = 0.05; // of the strongest: arrows below are left out
 const PER_NODE = 4; // arrows drawn for each item at most, on average
-const ROOM_FOR_TITLES = 520; // pixels; below it nodes bear numbers alone
+const ROOM_FOR_TITLES = 520; // pixels; below it nodes show numbers only
 const LETTER = 7.2; // pixels, roughly, of the labels' font
 
-/** Arrows worth drawing, weakest first so that the strong lie on top. */
+/** The arrows to draw, weakest first so that strong arrows lie on top. */
 export function arrowsOf(weights) {
   const arrows = [];
   weights.forEach((row, to) =>
@@ -19,7 +19,7 @@ export function arrowsOf(weights) {
   return arrows.slice(-PER_NODE * weights.length).filter((arrow) => Math.abs(arrow.weight) >= FAINT * strongest);
 }
 
-/** The SVG of ``weights[i][j]``, what j lends i, among ``items``; ``pick(i or null)`` tells which one is looked at. */
+/** The SVG of ``weights[i][j]``, the contribution of j to i; ``pick(i or null)`` reports the highlighted item. */
 export function graph({ items, weights, width, label, pick }) {
   const titled = width >= ROOM_FOR_TITLES;
   const height = Math.round(titled ? Math.min(width * 0.72, 520) : width * 0.94);
@@ -36,14 +36,14 @@ export function graph({ items, weights, width, label, pick }) {
     draw(
       "desc",
       { id: "graph-description" },
-      "Items as numbered circles; arrow keys move between them. The table below has every figure.",
+      "Items as numbered circles; arrow keys move between them. The table below contains every number.",
     ),
-    draw("defs", {}, head("lends"), head("takes")),
+    draw("defs", {}, head("positive"), head("negative")),
     draw("g", { class: "arrows", "aria-hidden": "true" }, ...drawn.map((arrow) => arrow.element)),
     draw("g", { class: "nodes" }, ...nodes),
   );
   svg.style.aspectRatio = `${width} / ${height}`;
-  attend(svg, nodes, drawn, pick);
+  addInteraction(svg, nodes, drawn, pick);
   return svg;
 }
 
@@ -61,7 +61,7 @@ function head(kind) {
   return draw("marker", { ...box, markerUnits: "userSpaceOnUse", orient: "auto" }, shape);
 }
 
-/** A curve bent towards the middle, and to one side, so that there and back lie apart. */
+/** A curve bent towards the centre and to one side, so that opposite arrows do not overlap. */
 function arrowOf({ from, to, weight }, places, strongest, width, height) {
   const [a, b] = [places[from], places[to]];
   const length = Math.hypot(b.x - a.x, b.y - a.y) || 1;
@@ -74,7 +74,7 @@ function arrowOf({ from, to, weight }, places, strongest, width, height) {
   const start = towards(a, bend, NODE + 2);
   const end = towards(b, bend, NODE + 4);
   const share = Math.abs(weight) / strongest;
-  const kind = weight > 0 ? "lends" : "takes";
+  const kind = weight > 0 ? "positive" : "negative";
   return draw("path", {
     class: kind,
     d: `M${point(start)} Q${point(bend)} ${point(end)}`,
@@ -104,7 +104,7 @@ function nodeOf(item, i, { x, y, angle }, room, weights) {
       role: "button",
       tabindex: i === 0 ? 0 : -1,
       "aria-pressed": "false",
-      "aria-label": sayNode(item, i, weights),
+      "aria-label": describeNode(item, i, weights),
     },
     draw("circle", { cx: x.toFixed(1), cy: y.toFixed(1), r: NODE }),
     draw("text", { x: x.toFixed(1), y: (y + 4.5).toFixed(1), "text-anchor": "middle", class: "number" }, String(i + 1)),
@@ -128,12 +128,12 @@ const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
 export const received = (weights, i) => sum(weights[i].filter((_, j) => j !== i));
 export const given = (weights, i) => sum(weights.map((row, to) => (to === i ? 0 : row[i])));
 
-function sayNode(item, i, weights) {
-  return `${i + 1}. ${titleOf(item)}: receives ${signed(received(weights, i))}, lends ${signed(given(weights, i))}`;
+function describeNode(item, i, weights) {
+  return `${i + 1}. ${titleOf(item)}: receives ${signed(received(weights, i))}, contributes ${signed(given(weights, i))}`;
 }
 
-/** Looking at a node, by pointer, focus or press, leaves only its own arrows in full colour. */
-function attend(svg, nodes, arrows, pick) {
+/** Highlight the arrows of a node on pointer, focus or press. */
+function addInteraction(svg, nodes, arrows, pick) {
   let pressed = null;
   const look = (i) => {
     svg.classList.toggle("looking", i !== null);

@@ -1,4 +1,4 @@
-// The history as chips, each with a button that removes it.
+// The history as a list of chips, each with a button to remove it.
 
 import { byId, make, refill } from "./dom.js";
 import { titleOf } from "./words.js";

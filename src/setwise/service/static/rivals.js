@@ -1,14 +1,14 @@
-// The same request under other methods, side by side: what each shows, what it is worth, how long it took.
+// The same query with other methods, side by side: the items, the value and the time of each.
 
 import { aside, byId, make } from "./dom.js";
 import { valueDecimals } from "./slate.js";
 import { duration, figure, percent, signed, titleOf } from "./words.js";
 
 const METHODS = {
-  knn: ["top-k", "the highest scores; company ignored"],
-  beam: ["beam", "several greedy drafts at once"],
-  greedy: ["greedy", "always the best next item"],
-  swap: ["setwise", "exchanges items until none helps"],
+  knn: ["top-k", "the highest scores, without interactions"],
+  beam: ["beam", "several partial slates at a time"],
+  greedy: ["greedy", "the best next item at each step"],
+  swap: ["setwise", "exchanges items as long as the value rises"],
 };
 
 export function showRivals(explained) {
@@ -26,7 +26,7 @@ function card(rival, slate, best, inSlate) {
   const decimals = valueDecimals(slate);
   const [name, way] = METHODS[rival.ranker] ?? [rival.ranker, ""];
   const own = rival.ranker === "swap";
-  const fill = make("span", { class: own ? "fill company" : "fill alone" });
+  const fill = make("span", { class: own ? "fill together" : "fill alone" });
   fill.style.width = `${best > 0 ? Math.max(0, (100 * rival.value) / best) : 0}%`;
   return make(
     "article",
@@ -56,11 +56,11 @@ function line(item, shared) {
 
 function gains({ slate, gain_over_top_k: overTopK, gain_over_greedy: overGreedy }) {
   const decimals = valueDecimals(slate);
-  const said = (gain, name) => {
-    if (same(gain, decimals)) return `as much as ${name}`;
+  const compared = (gain, name) => {
+    if (same(gain, decimals)) return `equal to ${name}`;
     const rival = slate.value - gain;
     const share = rival > 0 ? ` (${percent(gain / rival)})` : "";
-    return `${figure(Math.abs(gain), decimals)}${share} ${gain > 0 ? "more" : "less"} than ${name}`;
+    return `${figure(Math.abs(gain), decimals)}${share} ${gain > 0 ? "above" : "below"} ${name}`;
   };
-  return `The slate is worth ${said(overTopK, "top-k")}, and ${said(overGreedy, "greedy")}.`;
+  return `The value of the slate is ${compared(overTopK, "top-k")}, and ${compared(overGreedy, "greedy")}.`;
 }

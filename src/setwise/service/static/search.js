@@ -1,15 +1,15 @@
-// Find titles: a combobox with a list of suggestions (the ARIA pattern), by mouse, touch or keyboard.
+// Search for titles: a combobox with suggestions (the ARIA pattern), for mouse, touch and keyboard.
 
 import { ask } from "./api.js";
 import { byId, make } from "./dom.js";
 import { bylineOf, many, titleOf } from "./words.js";
 
-const PAUSE = 150; // milliseconds of rest before the service is asked
+const PAUSE = 150; // milliseconds without input before a request is sent
 const SHOWN = 8;
-const MOST = 100; // that the service finds at once
+const MOST = 100; // items in one response of the service
 
 export class Search {
-  /** ``choose(item)`` takes what was chosen; ``taken()`` is the set of ids not to offer again. */
+  /** ``choose(item)`` is called with the chosen item; ``taken()`` is the set of ids that are not suggested. */
   constructor({ choose, taken, undo, onTrouble }) {
     Object.assign(this, { choose, taken, undo, onTrouble });
     this.box = byId("search");
@@ -21,7 +21,7 @@ export class Search {
     this.box.addEventListener("click", () => this.later(0));
     this.box.addEventListener("keydown", (event) => this.pressed(event));
     this.box.addEventListener("blur", () => this.close());
-    this.list.addEventListener("pointerdown", (event) => event.preventDefault()); // the box keeps the focus
+    this.list.addEventListener("pointerdown", (event) => event.preventDefault()); // keep the focus in the box
   }
 
   later(pause = PAUSE) {
@@ -48,8 +48,8 @@ export class Search {
     this.list.hidden = found.length === 0;
     this.box.setAttribute("aria-expanded", String(found.length > 0));
     this.point(-1);
-    this.hint.textContent = found.length === 0 ? "Nothing is called that." : `${many(total)} found`;
-    this.hint.classList.toggle("unseen", found.length > 0); // the list itself is seen
+    this.hint.textContent = found.length === 0 ? "No match." : `${many(total)} found`;
+    this.hint.classList.toggle("unseen", found.length > 0); // the list is visible
   }
 
   option(item, place) {
@@ -82,7 +82,7 @@ export class Search {
     }
   }
 
-  /** The next place, round the list and by way of "none". */
+  /** The next position; the list is cyclic and includes "none". */
   moved(step) {
     const places = this.found.length + 1;
     return ((this.active + 1 + step + places) % places) - 1;

@@ -1,9 +1,9 @@
-// The slate: its certificate in words and as a bar, and each item's reward alone against in this company.
+// The slate: its upper bound as text and as a bar, and the reward of each item in the slate and by itself.
 
 import { aside, byId, make, refill } from "./dom.js";
 import { bylineOf, decimalsOf, duration, figure, many, noun, percent, signed, titleOf } from "./words.js";
 
-const PHASES = { queue: "waited", retrieve: "retrieved", rank: "ranked", certify: "certified" };
+const PHASES = { queue: "queued", retrieve: "retrieved", rank: "ranked", certify: "bounded" };
 
 export function showSlate(explained, catalogSize, add) {
   byId("certificate").replaceChildren(...certificate(explained.slate, catalogSize));
@@ -16,7 +16,7 @@ export function showSlate(explained, catalogSize, add) {
   byId("slate").hidden = false;
 }
 
-/** Milliseconds for the slate itself, without its rivals. */
+/** Milliseconds for the slate itself, without the other methods. */
 export const spent = ({ timings }) => Object.keys(PHASES).reduce((sum, phase) => sum + (timings[phase] ?? 0), 0);
 
 function certificate(slate, catalogSize) {
@@ -42,16 +42,16 @@ export const valueDecimals = (slate) => decimalsOf([slate.value], 3);
 
 export function verdict(slate, catalogSize) {
   const among = `of these ${many(catalogSize)}`;
-  if (slate.proven) return `Proven: no slate ${among} that you may be shown is worth more.`;
-  if (slate.upper_bound === null) return "No certificate: how much better another slate could be is not known.";
-  const bound = `Not proven best, but no slate ${among} can be worth more than ${figure(slate.upper_bound, valueDecimals(slate))}`;
+  if (slate.proven) return `Proven optimal: no feasible slate ${among} has a higher value.`;
+  if (slate.upper_bound === null) return "No upper bound was computed.";
+  const bound = `Not proven optimal. Upper bound on every feasible slate ${among}: ${figure(slate.upper_bound, valueDecimals(slate))}`;
   return slate.upper_bound > 0 && slate.value >= 0
-    ? `${bound}: this one has at least ${percent(1 - slate.gap)} of the best possible.`
+    ? `${bound}. This slate has at least ${percent(1 - slate.gap)} of the optimum.`
     : `${bound}.`;
 }
 
 function bar(value, bound, decimals) {
-  const [worth, most] = [figure(value, decimals), figure(bound, decimals)];
+  const [reached, most] = [figure(value, decimals), figure(bound, decimals)];
   const meter = make("div", {
     class: "meter",
     role: "meter",
@@ -59,7 +59,7 @@ function bar(value, bound, decimals) {
     "aria-valuemin": 0,
     "aria-valuemax": bound,
     "aria-valuenow": value,
-    "aria-valuetext": `${worth} of at most ${most}`,
+    "aria-valuetext": `${reached} of at most ${most}`,
   });
   const fill = make("span", { class: "fill" });
   fill.style.width = `${(100 * value) / bound}%`;
@@ -69,14 +69,14 @@ function bar(value, bound, decimals) {
   return make("div", {}, meter, ends);
 }
 
-/** From figures to places on a bar, zero included. */
+/** A linear map from rewards to percentages of a bar that includes zero. */
 function scaleOf(figures) {
   const low = Math.min(0, ...figures);
   const high = Math.max(0, ...figures);
   return (value) => (high > low ? (100 * (value - low)) / (high - low) : 0);
 }
 
-function row(item, alone, company, { scale, decimals }, add) {
+function row(item, alone, together, { scale, decimals }, add) {
   const title = titleOf(item);
   const byline = bylineOf(item);
   const button = make("button", { type: "button", class: "add", "aria-label": `Add ${title} to the history` }, "+");
@@ -91,17 +91,17 @@ function row(item, alone, company, { scale, decimals }, add) {
       make("span", { class: "name" }, title),
       byline && make("span", { class: "byline" }, byline),
     ),
-    make("div", { class: "bars" }, stripe("company", company, scale), stripe("alone", alone, scale)),
+    make("div", { class: "bars" }, stripe("together", together, scale), stripe("alone", alone, scale)),
     make(
       "p",
       { class: "figures" },
-      make("span", { class: "company" }, figure(company, decimals), aside(" in company, ")),
-      make("span", { class: "alone" }, figure(alone, decimals), aside(" alone, ")),
+      make("span", { class: "together" }, figure(together, decimals), aside(" in the slate, ")),
+      make("span", { class: "alone" }, figure(alone, decimals), aside(" by itself, ")),
       make(
         "span",
-        { class: company < alone ? "delta less" : "delta" },
-        signed(company - alone, decimals),
-        aside(" through company"),
+        { class: together < alone ? "delta less" : "delta" },
+        signed(together - alone, decimals),
+        aside(" difference"),
       ),
     ),
     button,

@@ -1,6 +1,6 @@
-// What is asked for, as the page's address keeps it: #history=["a",7]&k=8&at_most=2, to be passed on as a link.
+// The state in the address, so that it can be shared as a link: #history=["a",7]&k=8&at_most=2.
 
-export const NO_LIMIT = 6; // the slider's last place
+export const NO_LIMIT = 6; // the last position of the slider
 
 const DEFAULT_K = 10;
 
@@ -14,14 +14,14 @@ export function fromAddress(longest) {
 }
 
 export function toAddress({ history, k, atMost }) {
-  const said = new URLSearchParams();
-  if (history.length) said.set("history", JSON.stringify(history));
-  said.set("k", k);
-  if (atMost !== NO_LIMIT) said.set("at_most", atMost);
-  window.history.replaceState(null, "", `#${said}`);
+  const fields = new URLSearchParams();
+  if (history.length) fields.set("history", JSON.stringify(history));
+  fields.set("k", k);
+  if (atMost !== NO_LIMIT) fields.set("at_most", atMost);
+  window.history.replaceState(null, "", `#${fields}`);
 }
 
-/** Ids, as JSON because 7 and "7" are different ids; nothing from what is not a list of them. */
+/** Ids as JSON, because 7 and "7" are different ids; an empty list if the text is not a list of ids. */
 function idsIn(written) {
   try {
     const read = JSON.parse(written ?? "[]");

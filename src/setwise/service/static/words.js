@@ -1,8 +1,8 @@
-// How things are called and figures written: items by title where there is one, by id otherwise.
+// Names and numbers as text: an item by its title if it has one, otherwise by its id.
 
 let info = { title: null, group: null, attributes: [] };
 
-export function speakOf(newInfo) {
+export function useInfo(newInfo) {
   info = newInfo;
 }
 
@@ -10,7 +10,7 @@ const text = (value) => (value === null || value === undefined || value === "" ?
 
 export const titleOf = (item) => text(info.title && item.attributes?.[info.title]) ?? String(item.id);
 
-/** Whose it is: the artist, or whatever a limit may be set on. */
+/** The artist, or the attribute that a limit can be set on. */
 export function bylineOf(item) {
   const name = info.attributes.some((one) => one.name === "artist") ? "artist" : info.group;
   return name && name !== info.title ? text(item.attributes?.[name]) : null;
@@ -22,7 +22,7 @@ export const one = () => (noun() === "item" ? "an item" : `a ${noun()}`);
 
 export const many = (n, word = noun()) => `${n.toLocaleString("en-GB")} ${word}${n === 1 ? "" : "s"}`;
 
-/** How many decimals figures of this size need: enough to tell them apart, and no more. */
+/** The number of decimals that keeps figures of this size distinct. */
 export function decimalsOf(figures, least = 2) {
   const largest = Math.max(...figures.map(Math.abs), Number.MIN_VALUE);
   if (largest >= 1000) return 0;
