@@ -5,7 +5,7 @@ recommender = setwise.Recommender(setwise.Index.build(catalog))
 slate = recommender.recommend(user, k=10)                         the best set found, its value, a bound on all others
 
 setwise.rerank(scores, k=10, embeddings=x)                        for a list that is there already
-setwise.set_value(catalog, user, rows)                            F(S), by the judge
+setwise.set_value(catalog, user, rows)                            F(S), by the reference objective
 setwise.rank(setwise.Instance.from_catalog(catalog, user, rows), k=10)   Phase Two alone
 """
 

@@ -1,4 +1,4 @@
-"""A progress bar on standard error for long work; silent where nobody watches."""
+"""A progress bar on standard error for long operations; shown on a terminal only, unless requested."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ class Progress:
             self._task = self._bar.add_task(self._title, total=self._total)
         return self
 
-    def advance(self, done: int, news: str | None = None) -> None:
-        """``done`` more items are finished; ``news`` is shown beside the title."""
+    def advance(self, done: int, note: str | None = None) -> None:
+        """Count ``done`` more items as finished; ``note`` is shown beside the title."""
         if self._bar is not None:
-            self._bar.update(self._task, advance=done, description=f"{self._title}: {news}" if news else self._title)
+            self._bar.update(self._task, advance=done, description=f"{self._title}: {note}" if note else self._title)
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -1,6 +1,6 @@
-"""The border: arguments are checked once, here, and everything inside may trust them.
+"""Checks of arguments: public functions call these once, and internal code trusts the result.
 
-The compiled kernels assume that no NaN or infinity reaches them, so every array that enters is scanned.
+Compiled kernels assume that no NaN or infinity reaches them, so every array that enters is scanned.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ FloatType = TypeVar("FloatType", np.float32, np.float64)
 ScalarType = TypeVar("ScalarType", bound=np.generic)
 Shape = Sequence[int | str]  # an int is required, a str names a free dimension
 
-LARGEST = 1e100  # sums of products of such numbers are still finite, so no NaN can come out of finite input
+LARGEST = 1e100  # sums of products of such numbers are finite, so finite input gives no NaN
 
-_SCAN = 1 << 20  # values looked at in one go, so that scanning a mapped file allocates one megabyte, not the file
+_SCAN = 1 << 20  # values per step: scanning a mapped file allocates one megabyte, not the file
 
 
 def available_cores() -> int:
@@ -61,7 +61,7 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
 
 
 def listed(parameter: str, many: object, of: str) -> list[Any]:
-    """``many`` as a list of things to be answered one by one; a text or a mapping is no such list."""
+    """``many`` as a list with one entry per request; a text or a mapping is refused."""
     try:
         if isinstance(many, (str, bytes, Mapping)):
             raise TypeError
@@ -71,7 +71,7 @@ def listed(parameter: str, many: object, of: str) -> list[Any]:
 
 
 def milliseconds(budget_ms: object) -> float | None:
-    """A budget in milliseconds, above 0; None when there is none."""
+    """``budget_ms`` as a number above 0, or None for no budget."""
     if budget_ms is None:
         return None
     value = real_number("budget_ms", budget_ms)
@@ -110,7 +110,7 @@ def require_shape(parameter: str, array: NDArray[Any], shape: Shape) -> None:
 def require_finite(parameter: str, array: NDArray[Any]) -> None:
     """Refuse NaN, infinity and numbers beyond ``LARGEST``, naming the first place, without copying ``array``."""
     if array.dtype.kind != "f":
-        return  # whole numbers are finite and small
+        return  # integers are finite
     flat, limit = array.reshape(-1), min(LARGEST, float(np.finfo(array.dtype).max))
     for start in range(0, flat.size, _SCAN):
         good = np.abs(flat[start : start + _SCAN]) <= array.dtype.type(limit)
@@ -122,7 +122,7 @@ def require_finite(parameter: str, array: NDArray[Any]) -> None:
 
 
 def is_frozen(array: NDArray[Any]) -> bool:
-    """Whether nobody can write to the memory of ``array`` through it or through what it is a view of."""
+    """Whether neither ``array`` nor any array that it is a view of is writeable."""
     root: Any = array
     while isinstance(root, np.ndarray):
         if root.flags.writeable:
@@ -132,13 +132,13 @@ def is_frozen(array: NDArray[Any]) -> bool:
 
 
 def frozen(array: NDArray[ScalarType]) -> NDArray[ScalarType]:
-    """``array``, made here and owned by nobody else, closed to writing: it need not be copied again."""
+    """``array``, made read-only in place. Only for arrays that the caller created: others may hold references."""
     array.flags.writeable = False
     return array
 
 
 def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[FloatType]) -> NDArray[FloatType]:
-    """``array`` as a finite, C-ordered array of ``dtype`` that nobody can change: copied unless it already is one."""
+    """``array`` as a finite, C-ordered, read-only array of ``dtype``; copied unless it already is one."""
     given = numbers(parameter, array)
     require_shape(parameter, given, shape)
     with np.errstate(over="ignore"):
@@ -147,7 +147,7 @@ def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[Float
         else:
             result = np.array(given, dtype=dtype, order="C")
     if result.dtype != given.dtype and given.dtype.kind == "f":
-        require_finite(parameter, given)  # report the caller's own NaN before an overflow of the conversion
+        require_finite(parameter, given)  # report a NaN of the input rather than an overflow of the conversion
     require_finite(parameter, result)
     result.flags.writeable = False
     return result

@@ -1,4 +1,4 @@
-"""Every error that setwise raises on purpose.
+"""The exceptions that setwise raises.
 
 ::
 
@@ -6,9 +6,9 @@
     ├── InvalidInput        (ValueError)   an argument is not what it must be
     │   ├── UnknownId       (KeyError)     an id that the catalogue does not have
     │   └── Infeasible                     the constraints leave no set at all
-    ├── TooLarge                           the method would need more work than it allows itself
+    ├── TooLarge                           the method would exceed its own limit of work
     ├── MalformedFile       (ValueError)   a data file that does not follow its format, with the line
-    ├── DamagedArtifact     (OSError)      a saved object that is incomplete, altered or not ours
+    ├── DamagedArtifact     (OSError)      a saved object that is incomplete, altered or foreign
     └── MissingDependency   (ImportError)  an optional library is not installed
 
 Each message is one sentence: what was expected, what came, what to do next.
@@ -20,10 +20,10 @@ from pathlib import Path
 
 
 class SetwiseError(Exception):
-    """The root: ``except SetwiseError`` catches everything below and nothing else."""
+    """The base class: ``except SetwiseError`` catches all of these errors and no others."""
 
     def __str__(self) -> str:
-        # KeyError prints the repr of its argument; a sentence should stay a sentence.
+        # KeyError would print the repr of the message.
         return str(self.args[0]) if self.args else ""
 
 
@@ -44,11 +44,11 @@ class Infeasible(InvalidInput):
 
 
 class TooLarge(SetwiseError):
-    """The work asked for exceeds the limit that the method sets itself."""
+    """The requested work exceeds the limit of the method."""
 
 
 class MalformedFile(SetwiseError, ValueError):
-    """A file breaks its format: where, and why."""
+    """A file does not follow its format: path, line and reason."""
 
     def __init__(self, path: str | Path, line: int, reason: str) -> None:
         self.path, self.line, self.reason = Path(path), line, reason
@@ -56,7 +56,7 @@ class MalformedFile(SetwiseError, ValueError):
 
 
 class DamagedArtifact(SetwiseError, OSError):
-    """A saved object cannot be trusted: nothing of it was used."""
+    """A saved object failed a check; none of it was used."""
 
     def __init__(self, path: str | Path, reason: str, todo: str = "restore it or save it again") -> None:
         self.path, self.reason, self.todo = Path(path), reason, todo
@@ -64,7 +64,7 @@ class DamagedArtifact(SetwiseError, OSError):
 
 
 class MissingDependency(SetwiseError, ImportError):
-    """An optional library is needed here."""
+    """An optional library is missing."""
 
     def __init__(self, library: str, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs {library}, which is not installed; run: pip install 'setwise[{extra}]'.")

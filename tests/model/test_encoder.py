@@ -91,7 +91,7 @@ def test_more_histories_than_are_read_together() -> None:
         ({"heads_bias": np.zeros((HEADS + 1, D))}, "encoder's heads_bias must be"),
         ({"base_weight": np.zeros((3, DIM))}, "encoder's base_weight must be"),
         ({"base_bias": np.zeros(3)}, "encoder's base_bias must be"),
-        ({"base_bias": None}, "encoder's base_bias must be given just when the catalogue has a base"),
+        ({"base_bias": None}, "encoder's base_bias must be given if and only if the catalogue has a base"),
         ({"attend": np.zeros(DIM + 1)}, "encoder's attend must be"),
         ({"project": np.zeros((DIM, DIM))}, "encoder's project must be"),
         ({"items": [["a"] * DIM] * N}, "encoder's items must be an array of real numbers"),
@@ -104,7 +104,7 @@ def test_arrays_are_checked_against_the_catalogue(changes, sentence: str) -> Non
 
 def test_a_base_without_one_in_the_catalogue() -> None:
     catalog, _ = random_catalog(0, n=N, heads=HEADS, d=D, base=False)
-    with pytest.raises(InvalidInput, match="given just when the catalogue has a base"):
+    with pytest.raises(InvalidInput, match="given if and only if the catalogue has a base"):
         encoder(base=True).fitted_to(catalog)
 
 

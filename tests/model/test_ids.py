@@ -38,7 +38,7 @@ def test_hashes_that_collide_cost_a_second_look(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_cannot_be_ids() -> None:
-    with pytest.raises(InvalidInput, match="ids must be a list of int or str, got int; pass one id an item"):
+    with pytest.raises(InvalidInput, match="ids must be a list of int or str, got int; pass one id per item"):
         Ids.of(5, 1)
     with pytest.raises(InvalidInput, match="ids must be all str or all int of 64 bits, got 9223372036854775808"):
         Ids.of([2**63], 1)
@@ -47,7 +47,7 @@ def test_what_cannot_be_ids() -> None:
     for wrong in ("a1", 3, None):
         with pytest.raises(InvalidInput, match="ids must be a list of ids, got "):
             Ids.of([1], 1).rows_of(wrong)
-    with pytest.raises(InvalidInput, match="ids must be 2 ids, one an item, got 1"):
+    with pytest.raises(InvalidInput, match="ids must be 2 ids, one per item, got 1"):
         Ids.of(Ids.of([1], 1), 2)
     with pytest.raises(
         UnknownId, match="id must be one of the known ids, got 18446744073709551616; check its spelling"

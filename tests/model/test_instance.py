@@ -115,11 +115,11 @@ def test_size_and_name() -> None:
             {"candidates": [7, 7, 7], "positions": [0, 1, 0]},
             "(candidate, position) pairs must be distinct, got 7 more than once; remove the repetition.",
         ),
-        ({"groups": {"a": [1]}}, "attribute 'a' must be 3 values, one an item, got 1; align it with the items."),
-        ({"groups": 5}, "groups must be a mapping {name: one value a candidate}, got 5; write groups={...}."),
+        ({"groups": {"a": [1]}}, "attribute 'a' must be 3 values, one per item, got 1; align it with the items."),
+        ({"groups": 5}, "groups must be a mapping {name: one value per candidate}, got 5; write groups={...}."),
         (
             {"candidates": [0.5, 1, 2]},
-            "candidates must be whole numbers, one a candidate, got dtype float64; pass row numbers.",
+            "candidates must be whole numbers, one per candidate, got dtype float64; pass row numbers.",
         ),
         (
             {"score": np.zeros((1, 0)), "logit": np.zeros((0, 0))},

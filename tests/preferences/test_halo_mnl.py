@@ -320,7 +320,7 @@ def test_saved_models_come_back(model: MNL, tmp_path) -> None:
         (lambda: MNL([[1.0]]), r"utility must be an array of shape \(n,\), got shape \(1, 1\)"),
         (lambda: HaloMNL([1.0], [[1.0]]), "halo must be zero on its diagonal, because no item affects itself"),
         (lambda: HaloMNL([1.0], [[0.0, 1.0]]), r"halo must be an array of shape \(1, 1\)"),
-        (lambda: MNL([1.0], ids=["a", "b"]), "ids must be 1 ids, one an item, got 2"),
+        (lambda: MNL([1.0], ids=["a", "b"]), "ids must be 1 ids, one per item, got 2"),
         (lambda: MNL([1.0]).expected_revenue([0], [1.0, 2.0]), r"price must be an array of shape \(1,\)"),
         (lambda: MNL([1.0]).instance([np.inf]), "margin must be finite everywhere"),
         (lambda: MNL([1.0], outside_option=False).sample([], 1, 0), "items must be a set of at least one item"),

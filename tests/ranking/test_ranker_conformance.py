@@ -208,7 +208,7 @@ REFUSED = [
     ({"k": True}, InvalidInput, "k must be a whole number of at least 1, got True; pass an int."),
     ({"at_most": {"genre": 1}}, InvalidInput, "at_most must be about attributes the items have (artist, year), got 'genre'; use one of those."),
     ({"at_most": {"artist": 0}}, InvalidInput, "at_most['artist'] must be a whole number of at least 1, got 0; pass 1 or more."),
-    ({"include": [1], "exclude": [1]}, Infeasible, "include must be free of excluded candidates, got 1 in both; take it out of one."),
+    ({"include": [1], "exclude": [1]}, Infeasible, "include must be free of excluded candidates, got 1 in both; drop it from one of them."),
     ({"include": [0, 1, 2, 3]}, Infeasible, "include must be at most k = 3 candidates, got 4; raise k or pin fewer."),
     ({"include": [0, 4], "at_most": {"artist": 1}}, Infeasible, "include must be at most 1 of one group, got more; pin fewer or raise at_most."),
     ({"exclude": np.arange(12)}, Infeasible, "candidates must be at least one that is not excluded, got none; exclude fewer."),

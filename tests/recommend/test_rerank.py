@@ -160,7 +160,7 @@ ONES = np.ones((3, 2))
         ({"embeddings": ONES, "strength": -1}, "strength must be at least 0, got -1; pass 0 for none of it."),
         ({"embeddings": ONES, "sharpness": "much"}, "sharpness must be a finite number"),
         ({"embeddings": ONES, "at_most": 1}, "groups and at_most must be given together, got one alone; pass both or neither."),
-        ({"embeddings": ONES, "groups": ["a"], "at_most": 1}, "attribute 'groups' must be 3 values, one an item, got 1"),
+        ({"embeddings": ONES, "groups": ["a"], "at_most": 1}, "attribute 'groups' must be 3 values, one per item, got 1"),
         ({"embeddings": ONES, "k": 0}, "k must be a whole number of at least 1"),
         ({"query": ONES, "key": np.ones((3, 3))}, "key must be an array of shape (3, 1, 2)"),
         ({"query": np.ones((3, 2, 2)), "key": np.ones((3, 2, 2))}, "query must be an array of shape (3, 1, d)"),

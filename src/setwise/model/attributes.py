@@ -1,8 +1,8 @@
-"""Columns that describe items: packed strings, and a table of numeric and categorical attributes.
+"""Attributes of items: packed strings, and a table of numeric and categorical columns.
 
-Everything is a plain array underneath, so that a saved catalogue opens by mapping its file: strings are one block of
-UTF-8 bytes with offsets, a categorical column is one code an item and its distinct values. Nothing is decoded before
-somebody asks for it. A missing value (None, or NaN in a numeric column) has the label −1: it belongs to no group.
+Everything is stored as plain arrays, so that a saved catalogue opens by mapping its file: strings are one block of
+UTF-8 bytes with offsets, a categorical column is one code per item and its distinct values. Strings are decoded on
+access. A missing value (None, or NaN in a numeric column) has the label −1: it belongs to no group.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Strings:
     @overload
     def __getitem__(self, at: slice | NDArray[Any]) -> NDArray[np.str_]: ...
     def __getitem__(self, at: Any) -> Any:
-        """One string for a number, an array of strings for a slice or an array of numbers; others are not touched."""
+        """One string for an int, an array of strings for a slice or an index array; only these are decoded."""
         places = range(len(self))
         if isinstance(at, (int, np.integer)):
             return self._one(places[int(at)])
@@ -66,7 +66,7 @@ class Strings:
 
 @dataclass(frozen=True)
 class Categorical:
-    """A column with repeated values: item i has ``values[codes[i]]``, or nothing when the code is −1."""
+    """A column with repeated values: item i has ``values[codes[i]]``, or no value when the code is −1."""
 
     codes: NDArray[np.int32]
     values: Strings
@@ -76,14 +76,14 @@ class Categorical:
 
     @cached_property
     def code_of(self) -> dict[str, int]:
-        """The code of each value; made when a filter first asks."""
+        """The code of each value; computed at the first filter."""
         return {value: code for code, value in enumerate(self.values)}
 
     def joined(self, others: Categorical) -> Categorical:
         """The cells of this column, then those of the other."""
         number = dict(self.code_of)
         renamed = [number.setdefault(value, len(number)) for value in others.values]
-        codes = np.array([*renamed, -1], np.int32)[others.codes]  # −1, a missing value, stays what it is
+        codes = np.array([*renamed, -1], np.int32)[others.codes]  # −1, a missing value, stays −1
         return Categorical(np.concatenate([self.codes, codes]), Strings.pack(number))
 
     def __getitem__(self, at: Any) -> Any:
@@ -99,7 +99,7 @@ Column = NDArray[Any] | Categorical
 
 def _encoded(string: str) -> bytes:
     try:
-        if "\0" not in string:  # numpy drops trailing NULs of strings, so that two texts could become one
+        if "\0" not in string:  # numpy drops trailing NULs, so that two texts could become equal
             return string.encode()
     except UnicodeEncodeError:
         pass
@@ -107,7 +107,7 @@ def _encoded(string: str) -> bytes:
 
 
 def _is_missing(cell: Any) -> bool:
-    """None, NaN, a masked entry, or a data frame's own mark."""
+    """Whether the cell is None, NaN, masked, or a data frame's NA."""
     return (
         cell is None
         or cell is np.ma.masked
@@ -117,7 +117,7 @@ def _is_missing(cell: Any) -> bool:
 
 
 def _column(name: str, given: Any, size: int) -> Column:
-    """``given`` as a column that nobody else can change: bool, int64 or float64, or categorical for text."""
+    """``given`` as a column of our own: bool, int64 or float64, or categorical for text."""
     if (
         isinstance(given, np.ndarray)
         and given.shape == (size,)
@@ -127,17 +127,17 @@ def _column(name: str, given: Any, size: int) -> Column:
         kind: type[Any] = {"b": np.bool_, "i": np.int64, "f": np.float64}[given.dtype.kind]
         return given.astype(kind)
     try:
-        cells = list(given)  # the cells one by one: every library's missing values become visible
+        cells = list(given)  # cell by cell: missing values of every library are recognised
     except TypeError:
-        raise InvalidInput(f"attribute '{name}'", f"{size} values, one an item", repr(given), "pass a list") from None
+        raise InvalidInput(f"attribute '{name}'", f"{size} values, one per item", repr(given), "pass a list") from None
     if len(cells) != size:
         raise InvalidInput(
-            f"attribute '{name}'", f"{size} values, one an item", f"{len(cells)}", "align it with the items"
+            f"attribute '{name}'", f"{size} values, one per item", f"{len(cells)}", "align it with the items"
         )
     missing = [_is_missing(cell) for cell in cells]
     present = [cell for cell, gone in zip(cells, missing, strict=True) if not gone]
     if any(np.ndim(cell) for cell in present):
-        raise InvalidInput(f"attribute '{name}'", "one value an item", "several", "pass one column a name")
+        raise InvalidInput(f"attribute '{name}'", "one value per item", "several", "pass one column per name")
     if present and all(isinstance(cell, str) for cell in present):
         return _categorical([str(cell) if not gone else "" for cell, gone in zip(cells, missing, strict=True)], missing)
     if all(isinstance(cell, (bool, np.bool_)) for cell in present) and not any(missing):
@@ -175,7 +175,7 @@ def _categorical(cells: list[str], missing: list[bool]) -> Categorical:
 
 
 class Attributes(Mapping[str, Column]):
-    """A table: one column a name, one row an item."""
+    """A table: one column per name, one row per item."""
 
     def __init__(self, columns: Mapping[str, Column], size: int) -> None:
         self._columns, self.size = dict(columns), size
@@ -232,7 +232,7 @@ class Attributes(Mapping[str, Column]):
         return Attributes(columns, self.size + others.size)
 
     def matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
-        """Which items meet every condition.
+        """(n,) whether each item meets every condition.
 
         A condition is a value, a list or set of values, or, for numbers, a range (low, high) with None for no end. An
         item whose value is missing meets none.
@@ -258,7 +258,7 @@ class Attributes(Mapping[str, Column]):
         return {name: _plain(column[row]) for name, column in self._columns.items()}
 
     def labels(self, name: str, rows: NDArray[np.intp]) -> Ints:
-        """A number for each of ``rows`` such that equal values, and only those, share it; −1 for a missing value."""
+        """Labels of ``rows``: equal if and only if the values are; −1 for a missing value."""
         column = self[name]
         if isinstance(column, Categorical):
             return column.codes[rows].astype(np.int64)

@@ -1,9 +1,9 @@
-"""Many slates of one catalogue at once, each with a user of its own: what ``objective.py`` says of one, vectorised.
+"""Arguments a_i(S) of many slates at once, each with its own user: ``objective.py``, vectorised.
 
     a_i(S) = base_i · u⁰ + Σ_h Σ_{j∈S} w_ij^h s_j^h / (Σ_{j∈S} w_ij^h + z_i^h)
 
-Slates are rows of a rectangle (B, L) with a mask for the places that are filled. Learning needs this: promises for a
-hundred thousand logged slates, and the truth of a simulated world. The judge stays ``objective.py``.
+Slates are rows of a rectangle (B, L) with a mask of the filled places. Training uses it to value a hundred thousand
+logged slates and to simulate users. ``objective.py`` remains the reference.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ def many_arguments(
     result = np.zeros(shown.shape)
     for start in range(0, len(shown), _TOGETHER):
         part = slice(start, start + _TOGETHER)
-        argument = _company(catalog, user_heads[part], shown[part], filled[part])
+        argument = _attention_terms(catalog, user_heads[part], shown[part], filled[part])
         if user_base is not None and catalog.base is not None:
             argument += np.einsum("bld,bd->bl", catalog.base[shown[part]], user_base[part], dtype=np.float64)
         result[part] = np.where(filled[part], argument, 0.0)
     return result
 
 
-def _company(
+def _attention_terms(
     catalog: Catalog, heads: NDArray[np.floating], shown: NDArray[np.integer], filled: NDArray[np.bool_]
 ) -> Floats:
-    """Σ_h of what each slate lends its items."""
+    """Σ_h of the attention averages of each slate: (B, L)."""
     total = np.zeros(shown.shape)
     for h in range(catalog.heads):
         query = catalog.query[shown, h].astype(np.float64)
@@ -51,9 +51,9 @@ def _company(
             weight = np.exp(logit - largest[..., None])
             total += (weight @ score[..., None])[..., 0] / weight.sum(axis=2)
             continue
-        silent = query @ catalog.sink.key[h].astype(np.float64)
-        largest = np.maximum(largest, silent)
-        weight, sink = np.exp(logit - largest[..., None]), np.exp(silent - largest)
-        lent = (weight @ score[..., None])[..., 0] + sink * (heads[:, h] @ catalog.sink.value[h])[:, None]
-        total += lent / (weight.sum(axis=2) + sink)
+        sink_logit = query @ catalog.sink.key[h].astype(np.float64)
+        largest = np.maximum(largest, sink_logit)
+        weight, sink = np.exp(logit - largest[..., None]), np.exp(sink_logit - largest)
+        numerator = (weight @ score[..., None])[..., 0] + sink * (heads[:, h] @ catalog.sink.value[h])[:, None]
+        total += numerator / (weight.sum(axis=2) + sink)
     return total

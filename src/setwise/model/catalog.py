@@ -1,14 +1,14 @@
 """Catalog: the items, as a simple transformer sees them.
 
-    query, key   (n, H, d_kq)   whom item i attends to in head h, and who attends to it
-    value        (n, H, d_v)    what it lends to those who do; its score for a user is s_i^h = v_i^h · u^h
-    base         (n, d_0)       the self term (residual connection): base_i · u⁰, whatever the company
-    sink         per head       an item that everyone attends to and nobody sees (the paper's dummy row)
+    query, key   (n, H, d_kq)   attention of item i to item j in head h: exp(q_i^h · k_j^h)
+    value        (n, H, d_v)    what an item contributes where it is attended to; its score is s_i^h = v_i^h · u^h
+    base         (n, d_0)       the self term (residual connection): base_i · u⁰, independent of the set
+    sink         per head       attended to by every item, never shown (the paper's dummy row)
     positions    per place      encodings added to query, key and value in an ordered slate
     reward       f_i            one function, or τ functions and the class of each item
 
-Arrays are held in float32 unless ``dtype=numpy.float64`` asks otherwise (constructions that must be exact do). What the
-caller could still change is copied; read-only arrays, such as those mapped from a file by ``Catalog.load``, are not.
+Arrays are stored in float32, or in float64 with ``dtype=numpy.float64`` (for constructions that must be exact).
+Writeable arrays are copied; read-only ones, such as those mapped from a file by ``Catalog.load``, are not.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from setwise.storage import artifact
 
 @dataclass(frozen=True, eq=False)
 class Sink:
-    """An item that everyone attends to and nobody sees: key (H, d_kq), value (H, d_v)."""
+    """The sink, attended to by every item and never shown: key (H, d_kq), value (H, d_v)."""
 
     key: Array
     value: Array
@@ -57,12 +57,12 @@ class Catalog:
 
     query, key   (n, d) or (n, heads, d)          value       (n, d_v) or (n, heads, d_v)
     reward       one reward function, or a pair ([functions], number of each item's function)
-    base         (n, d_0): what an item is worth whatever its company; users then come as ``User(heads, base)``
-    sink         a ``Sink``: what items attend to when nobody fits
+    base         (n, d_0): the self term; users are then given as ``User(heads, base)``
+    sink         a ``Sink``: what items attend to when no item of the set fits
     ids          n distinct int or str; row numbers unless given
-    attributes   {name: column} or a data frame: what ``where`` and ``at_most`` are about
+    attributes   {name: column} or a data frame, used by ``where`` and ``at_most``
     positions    ``Positions``: encodings of places, for ordered slates
-    dtype        numpy.float32, or numpy.float64 where every digit counts
+    dtype        numpy.float32, or numpy.float64 where float32 is not exact enough
     """
 
     def __init__(
@@ -167,7 +167,7 @@ class Catalog:
     # --- other catalogues ---
 
     def taken(self, rows: ArrayLike) -> Catalog:
-        """The catalogue of these rows alone, in their order."""
+        """The catalogue of these rows only, in their order."""
         chosen = self.items(rows)
         return Catalog(
             frozen(self.query[chosen]),
@@ -213,7 +213,7 @@ class Catalog:
     # --- files ---
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the catalogue to the folder ``path``; an older one there is replaced in one step, or not at all."""
+        """Write the catalogue to the folder ``path``; an older one is replaced atomically."""
         artifact.write(path, "catalog", *self.packed())
 
     @classmethod
@@ -224,9 +224,9 @@ class Catalog:
 
     @cached_property
     def digest(self) -> str:
-        """A sha256 of all that values, ids and filters depend on: certificates name the catalogue by it.
+        """A sha256 of everything that values, ids and filters depend on; slate files identify the catalogue by it.
 
-        The copy that was saved and loaded has the same; what only speeds up the search for ids does not count.
+        Saving and loading does not change it. The sorted keys that speed up the search for ids are left out.
         """
         arrays, meta = self.packed()
         arrays = {name: array for name, array in arrays.items() if not name.startswith("ids.")}
@@ -260,7 +260,7 @@ class Catalog:
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Catalog:
-        """What ``packed`` took apart; nothing is copied."""
+        """The inverse of ``packed``; nothing is copied."""
         catalog = cls.__new__(cls)
         catalog._fill_arrays(
             arrays["query"],
@@ -283,7 +283,7 @@ class Catalog:
         return catalog
 
 
-# --- what a catalogue is made of -----------------------------------------------------------------------------------
+# --- parts of a catalogue -----------------------------------------------------------------------------------
 
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...], dtype: type[Any]) -> Array:
@@ -320,7 +320,7 @@ def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array
 
 
 def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
-    """What ``_packed`` took apart."""
+    """The inverse of ``_packed``."""
     if f"{name}.codes" in arrays:
         return Categorical(arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays))
     if f"{name}.bytes" in arrays:

@@ -1,8 +1,8 @@
-"""Which sets are feasible: at most k items, some pinned, some excluded, no more than so many of a group.
+"""Feasible sets: at most k items, some pinned, some excluded, a limited number per group.
 
 exclude    candidates that must not be chosen
 include    candidates that must be (pinned)
-at_most    {attribute: n}: no more than n items with one value of the attribute; a missing value is not limited
+at_most    {attribute: n}: at most n items with the same value of the attribute; missing values are not limited
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Constraints:
         include: ArrayLike = (),
         at_most: Mapping[str, int] | None = None,
     ) -> Constraints:
-        """Check the wishes against the instance; refuse the ones that no set can meet."""
+        """Check the constraints against the instance; refuse those that no set satisfies."""
         k = whole_number("k", k)
         pinned = index_array("include", include, instance.m, "the instance")
         excluded = index_array("exclude", exclude, instance.m, "the instance")
@@ -46,7 +46,7 @@ class Constraints:
         available[excluded] = False
         if not available[pinned].all():
             both = int(pinned[~available[pinned]][0])
-            raise Infeasible("include", "free of excluded candidates", f"{both} in both", "take it out of one")
+            raise Infeasible("include", "free of excluded candidates", f"{both} in both", "drop it from one of them")
         if len(pinned) > k:
             raise Infeasible("include", f"at most k = {k} candidates", f"{len(pinned)}", "raise k or pin fewer")
         if not available.any():
@@ -63,7 +63,7 @@ class Constraints:
                 raise Infeasible("include", f"at most {limit} of one group", "more", "pin fewer or raise at_most")
 
     def joinable(self, chosen: ArrayLike) -> NDArray[np.bool_]:
-        """The candidates that may join ``chosen`` without breaking a constraint (size aside): (m,)."""
+        """The candidates that can be added to ``chosen`` without violating a constraint other than k: (m,)."""
         members = np.asarray(chosen, np.intp)
         result = self.open.copy()
         result[members] = False
@@ -89,7 +89,7 @@ class Constraints:
 
 
 def _dense(labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The same groups numbered 0, 1, 2, …: labels are counted in arrays of that size. −1 stays −1."""
+    """The same groups numbered 0, 1, 2, …, so that counts fit small arrays; −1 stays −1."""
     numbered = np.unique(labels, return_inverse=True)[1].astype(np.int64)
     none = labels < 0
     return np.where(none, -1, numbered - (1 if none.any() else 0))

@@ -1,4 +1,4 @@
-"""Encoder: from what somebody has heard to a user in the space of values, in plain numpy.
+"""Encoder: computes a user from a history of items, in plain numpy.
 
 x̄ = Σ_j w_j x_j        over the history: w_j = 1/T, or the softmax of g · x_j
 x̄ ← P (x̄, 1) / ‖·‖     where there is a P: only its direction counts
@@ -11,15 +11,14 @@ from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setwise._types import Array, Floats
+from setwise._types import Array, Floats, Ints, Mask
 from setwise._validation import real_array
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
 
-HISTORY = 100  # at most so many of the latest items of a history are read
+HISTORY = 100  # the latest items of a history that are used, at most
 _TOGETHER = 4096  # histories
 
 
@@ -36,7 +35,7 @@ class Encoder:
     project: Array | None = None  # (dim, dim + 1): P, whose last column is added
 
     def fitted_to(self, catalog: Catalog) -> Encoder:
-        """The encoder with its arrays checked against the catalogue that its users are for."""
+        """The encoder, its arrays checked against the shapes of the catalogue."""
         n, heads, d_v = catalog.value.shape
         dim = np.shape(self.items)[-1] if np.ndim(self.items) == 2 else "dim"
         shapes: dict[str, tuple[int | str, ...]] = {
@@ -52,7 +51,7 @@ class Encoder:
         for name, shape in shapes.items():
             given = getattr(self, name)
             if name.startswith("base") and (given is None) != (catalog.base is None):
-                must = "given just when the catalogue has a base"
+                must = "given if and only if the catalogue has a base"
                 raise InvalidInput(f"encoder's {name}", must, "one without the other", "give both or neither")
             arrays[name] = None if given is None else real_array(f"encoder's {name}", given, shape, np.float32)
         return Encoder(**arrays)
@@ -60,30 +59,30 @@ class Encoder:
     def users(self, history: Ragged) -> tuple[Floats, Floats | None]:
         """Heads (B, H, d_v) and base (B, d_0) of the users of these histories (rows)."""
         width = min(HISTORY, max(1, int(history.lengths.max(initial=0))))
-        rows, heard = history.padded(width)
-        read = np.zeros((len(rows), self.items.shape[1]))
+        rows, filled = history.padded(width)
+        mean = np.zeros((len(rows), self.items.shape[1]))
         for start in range(0, len(rows), _TOGETHER):  # the x of a hundred thousand histories would not fit in memory
             some = slice(start, start + _TOGETHER)
-            read[some] = self._read(rows[some], heard[some])
-        heads = np.einsum("bd,hvd->bhv", read, self.heads_weight, dtype=np.float64) + self.heads_bias
+            mean[some] = self._mean(rows[some], filled[some])
+        heads = np.einsum("bd,hvd->bhv", mean, self.heads_weight, dtype=np.float64) + self.heads_bias
         if self.base_weight is None or self.base_bias is None:
             return heads, None
-        return heads, read @ self.base_weight.T.astype(np.float64) + self.base_bias
+        return heads, mean @ self.base_weight.T.astype(np.float64) + self.base_bias
 
-    def _read(self, rows: NDArray[np.int64], heard: NDArray[np.bool_]) -> Floats:
+    def _mean(self, rows: Ints, filled: Mask) -> Floats:
         x = self.items[rows].astype(np.float64)
         logit = np.zeros(rows.shape) if self.attend is None else x @ self.attend
-        logit = np.where(heard, logit, -np.inf)
+        logit = np.where(filled, logit, -np.inf)
         top = np.max(logit, axis=1, keepdims=True, initial=-1e300)
         weight = np.exp(logit - top)
         weight /= np.maximum(weight.sum(axis=1, keepdims=True), 1e-300)
         mean: Floats = np.einsum("bt,btd->bd", weight, x)
         if self.project is None:
             return mean
-        turned = mean @ self.project[:, :-1].T.astype(np.float64) + self.project[:, -1]
-        return np.asarray(turned / (np.linalg.norm(turned, axis=1, keepdims=True) + 1e-6))
+        projected = mean @ self.project[:, :-1].T.astype(np.float64) + self.project[:, -1]
+        return np.asarray(projected / (np.linalg.norm(projected, axis=1, keepdims=True) + 1e-6))
 
     def packed(self) -> dict[str, Array]:
-        """The arrays by name, for a file."""
+        """The arrays by name, to be saved."""
         parts = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: array for name, array in parts.items() if array is not None}

@@ -1,7 +1,7 @@
-"""From an id back to its row, without a dictionary of a million entries.
+"""Ids of items, and the search for an id's row without a dictionary of a million entries.
 
-Every id has a 64-bit key: an int is its own, a string's is a hash of its bytes. Sorted keys are searched by bisection
-and the id found is compared, so that a collision of two hashes costs a second look and never a wrong answer. The
+Every id has a 64-bit key: an int is its own key, a string's key is a hash of its bytes. Sorted keys are searched by
+bisection, and the id found is compared: a collision of two hashes costs one more comparison, never a wrong row. The
 sorted keys are arrays, saved and mapped with the catalogue.
 """
 
@@ -29,12 +29,12 @@ class Ids:
 
     @classmethod
     def of(cls, given: IdChoice | Ids | None, n: int) -> Ids:
-        """Check ``given``; None means 0 … n − 1."""
+        """Check ``given``; None means the ids 0 … n − 1."""
         if given is None:
             return cls.numbered(n)
         if isinstance(given, Ids):
             if len(given) != n:
-                raise InvalidInput("ids", f"{n} ids, one an item", f"{len(given)}", "align ids with the items")
+                raise InvalidInput("ids", f"{n} ids, one per item", f"{len(given)}", "align ids with the items")
             return given
         values = _checked(given, n)
         return cls._sorted(values, _keys(values) if isinstance(values, Strings) else values)
@@ -53,7 +53,7 @@ class Ids:
         return cls(rows, rows, rows)
 
     def joined(self, others: Ids) -> Ids:
-        """These ids, then the others, all of them distinct; row numbers go on counting from the largest number."""
+        """These ids, then the others, all distinct; default ids of ``others`` continue after the largest int."""
         if self.are_row_numbers and others.are_row_numbers:
             return Ids.numbered(len(self) + len(others))
         if others.are_row_numbers and not isinstance(self.values, Strings):
@@ -142,12 +142,12 @@ def _checked(given: IdChoice, n: int) -> Strings | NDArray[np.int64]:
         return given.astype(np.int64)
     try:
         if isinstance(given, (str, bytes, set, frozenset)) or (isinstance(given, np.ndarray) and given.ndim != 1):
-            raise TypeError  # letters, an order that varies, or no list at all
+            raise TypeError  # iterates over letters, in varying order, or over rows
         listed: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
     except TypeError:
-        raise InvalidInput("ids", "a list of int or str", type(given).__name__, "pass one id an item") from None
+        raise InvalidInput("ids", "a list of int or str", type(given).__name__, "pass one id per item") from None
     if len(listed) != n:
-        raise InvalidInput("ids", f"{n} ids, one an item", f"{len(listed)}", "align ids with the items")
+        raise InvalidInput("ids", f"{n} ids, one per item", f"{len(listed)}", "align ids with the items")
     if all(isinstance(one, str) for one in listed):
         return Strings.pack(listed)
     limits = np.iinfo(np.int64)

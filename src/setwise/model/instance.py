@@ -1,15 +1,15 @@
-"""Instance: the dense sub-problem on m candidates that every ranker takes.
+"""Instance: the dense sub-problem on m candidates, the input of every ranker.
 
     logit       (H, m, m)   log of the attention weight w_ij^h; −∞ where there is none
     score       (H, m)      s_j^h
     base        (m,)        the self term
     sink_logit  (H, m)      log of the sink's weight z_i^h, or None      sink_score  (H,)  s_0^h
-    rewards, reward_class   the τ functions, and which one each candidate has
+    rewards, reward_class   the τ functions, and the number of each candidate's
     groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
-    exclusive   label arrays of which no value may be chosen twice (an ordered slate's items and places)
+    exclusive   label arrays; no value may be chosen twice (items and places of an ordered slate)
 
-Logits are kept, not weights, so that any subset can be judged exactly: weights shifted by the row's maximum
-(``weight``, what rankers compute with) underflow for sets that leave the largest ones out.
+Logits are stored, not weights, so that any subset can be valued exactly: weights divided by the row's maximum
+(``weight``, which rankers use) underflow for sets without the row's largest ones.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one
 
 
 class Instance:
-    """m candidates, one user: everything F needs. ``from_catalog`` makes one; ``setwise.instance`` tells the shapes."""
+    """m candidates, one user: all that F depends on. The module's docstring has the shapes."""
 
     def __init__(
         self,
@@ -73,8 +73,8 @@ class Instance:
     def from_catalog(cls, catalog: Catalog, user: ArrayLike | User, candidates: ArrayLike) -> Instance:
         """The sub-problem on the rows ``candidates`` of a catalogue.
 
-        For a catalogue with positional encodings every (candidate, position) pair is a candidate of its own, of which
-        each item and each position may be chosen once; ``instance.positions`` tells the position of each pair.
+        For a catalogue with positional encodings every (item, position) pair is a candidate, and each item and each
+        position may be chosen once; ``instance.positions`` holds the position of each pair.
         """
         rows = index_array("candidates", candidates, catalog.n_items, "the catalogue")
         if not len(rows):
@@ -105,14 +105,14 @@ class Instance:
 
     @classmethod
     def from_weights(cls, weight: ArrayLike, score: ArrayLike, **others: Any) -> Instance:
-        """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given themselves."""
+        """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given."""
         given = numbers("weight", weight).astype(np.float64, copy=False)
         if not (np.isfinite(given).all() and (given >= 0).all()):
             raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
         with np.errstate(divide="ignore"):
             return cls(frozen(np.log(given)), score, **others)
 
-    # --- what rankers compute with ---
+    # --- inputs of rankers ---
 
     @property
     def m(self) -> int:
@@ -149,10 +149,10 @@ class Instance:
 
     @cached_property
     def total_score(self) -> Floats:
-        """base_i + Σ_h s_i^h: what a recommender that ignores the set ranks by."""
+        """base_i + Σ_h s_i^h: the order of a recommender that ignores the set."""
         return np.asarray(self.base + self.score.sum(axis=0))
 
-    # --- the judge ---
+    # --- reference values ---
 
     def rewards_of(self, indices: ArrayLike) -> Floats:
         """f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
@@ -188,7 +188,7 @@ class Instance:
 
 
 def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tuple[Floats, Floats | None]:
-    """The logits among ``rows``, computed in catalogue order: matrix products round differently place by place."""
+    """The logits among ``rows``, computed in catalogue order: rounding in matrix products depends on the place."""
     order = np.lexsort((rows,) if places is None else (places, rows))
     if (order == np.arange(len(rows))).all():
         return objective.logits(catalog, rows, places)
@@ -198,7 +198,7 @@ def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tu
 
 
 class _Groups(Mapping[str, Ints]):
-    """Labels by name, made only when a constraint asks for them."""
+    """Labels by name, computed when a constraint first uses them."""
 
     def __init__(self, names: Collection[str], labels: Callable[[str], Ints]) -> None:
         self._names, self._labels = names, labels
@@ -226,7 +226,7 @@ def _vector(name: str, given: ArrayLike, size: int) -> Floats:
 
 
 def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
-    """Logits may be −∞ (no attention at all), but not NaN, +∞ or beyond ``LARGEST``; nobody can change them."""
+    """Logits may be −∞ (no attention at all), but not NaN, +∞ or beyond ``LARGEST``; the result is read-only."""
     array = numbers("logit", given)
     array = array[None] if array.ndim == 2 else array
     require_shape("logit", array, (heads, m, m))
@@ -237,11 +237,11 @@ def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
 
 
 def _whole(name: str, given: ArrayLike, m: int) -> Rows:
-    """One whole number a candidate."""
+    """One integer per candidate."""
     array = np.asarray(given)
     require_shape(name, array, (m,))
     if array.dtype.kind not in "iu":
-        raise InvalidInput(name, "whole numbers, one a candidate", f"dtype {array.dtype}", "pass row numbers")
+        raise InvalidInput(name, "whole numbers, one per candidate", f"dtype {array.dtype}", "pass row numbers")
     return array.astype(np.intp)
 
 
@@ -256,12 +256,12 @@ def _refuse_repetition(candidates: Rows, positions: Rows | None) -> None:
 
 
 def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
-    """Groups given as columns, one value a candidate: text or numbers, None or NaN where there is none.
+    """Groups given as columns, one value per candidate: text or numbers; None or NaN means no group.
 
-    Whole numbers are labels themselves, −1 meaning no group.
+    Integers are used as labels; −1 means no group.
     """
     if groups is not None and not isinstance(groups, Mapping):
-        raise InvalidInput("groups", "a mapping {name: one value a candidate}", repr(groups), "write groups={...}")
+        raise InvalidInput("groups", "a mapping {name: one value per candidate}", repr(groups), "write groups={...}")
     table = Attributes.of(groups, m)
 
     def labels(name: str) -> Ints:

@@ -1,16 +1,16 @@
-"""The judge: the value of a set, straight from the definition, in float64.
+"""The reference objective: the value of a set, computed from the definition in float64.
 
     a_i(S) = base_i · u⁰ + Σ_h  ( z_i^h s_0^h + Σ_{j∈S} w_ij^h s_j^h ) / ( z_i^h + Σ_{j∈S} w_ij^h )
     F(S)   = Σ_{i∈S} f_i(a_i(S))
 
 with w_ij^h = exp(q_i^h · k_j^h), scores s_j^h = v_j^h · u^h and, when the catalogue has a sink,
 z_i^h = exp(q_i^h · k_0^h). Attention runs over S alone, i itself included. Scaling a row of w changes nothing, so the
-row's maximum is taken off before ``exp``: logits of any size are safe.
+row's maximum is subtracted before ``exp``: logits of any size are safe.
 
-An ordered slate is a list of items with a place each (0, 1, 2, … unless ``positions`` says otherwise); the encodings of
-the place are added to the item's query, key and value.
+In an ordered slate every item has a place (0, 1, 2, … unless ``positions`` is given); the encodings of the place are
+added to the item's query, key and value.
 
-Every fast path, ranker, bound and backend is tested against this file. No cleverness here.
+Every kernel, ranker, bound and backend is tested against this file; it is written for clarity, not speed.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def item_rewards(
 
 
 def attention(catalog: Catalog, items: ArrayLike, positions: ArrayLike | None = None) -> Floats:
-    """Who attends to whom: shape (H, len, len). Rows sum to 1, or to less by what the sink takes."""
+    """Attention weights among ``items``: (H, len, len). Rows sum to 1 minus the weight of the sink."""
     rows, places = _slate(catalog, items, positions)
     return softmax(*logits(catalog, rows, places))[0]
 
@@ -103,7 +103,7 @@ def base_scores(catalog: Catalog, user: User, rows: Rows) -> Floats:
 
 
 def _encoded(catalog: Catalog, name: Literal["query", "key", "value"], rows: Rows, places: Rows | None) -> Floats:
-    """The rows' own vectors, plus those of their places in an ordered slate."""
+    """The vectors of the rows, plus those of their places in an ordered slate."""
     own: Floats = getattr(catalog, name)[rows].astype(np.float64)
     return own if places is None else own + getattr(catalog.positions, name)[places].astype(np.float64)
 

@@ -1,4 +1,4 @@
-"""Lists of row numbers of different lengths, held as one array and the offsets where each list begins."""
+"""Lists of integers of different lengths, stored as one array and the offset of each list."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from setwise.errors import InvalidInput
 
 @dataclass(frozen=True, eq=False)
 class Ragged:
-    """Lists of row numbers of different lengths: list r is values[offsets[r] : offsets[r + 1]]."""
+    """Lists of integers of different lengths: list r is values[offsets[r] : offsets[r + 1]]."""
 
     values: Ints
     offsets: Ints
 
     @classmethod
     def of(cls, lists: Iterable[ArrayLike]) -> Ragged:
-        """From any lists of whole numbers."""
+        """From any iterable of integer lists."""
         arrays = [np.asarray(one).ravel() for one in lists]
         if any(len(one) and one.dtype.kind not in "iu" for one in arrays):
             raise InvalidInput("lists", "of whole numbers", "other values", "number the items, or use Sessions.of(ids)")
@@ -30,7 +30,7 @@ class Ragged:
 
     @classmethod
     def cut(cls, values: ArrayLike, lengths: ArrayLike) -> Ragged:
-        """From one array and the lengths of the lists it holds, one after another."""
+        """From the concatenated lists and their lengths."""
         offsets = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
         return cls(frozen(np.array(values, np.int64)), frozen(offsets))
 
@@ -46,7 +46,7 @@ class Ragged:
 
     @property
     def lengths(self) -> Ints:
-        """How long each list is."""
+        """The length of each list."""
         return np.diff(self.offsets)
 
     @property
@@ -55,34 +55,34 @@ class Ragged:
         return np.repeat(np.arange(len(self)), self.lengths)
 
     def places(self, lists: ArrayLike) -> Ints:
-        """Where in ``values`` the entries of these lists are, list after list."""
+        """The positions in ``values`` of the entries of these lists, list after list."""
         chosen = np.asarray(lists, np.int64)
         lengths = self.lengths[chosen]
         within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         return np.asarray(np.repeat(self.offsets[chosen], lengths) + within)
 
     def taken(self, lists: ArrayLike) -> Ragged:
-        """These lists alone, in this order."""
+        """The lists with these numbers, in this order."""
         chosen = np.asarray(lists, np.int64)
         return Ragged.cut(self.values[self.places(chosen)], self.lengths[chosen])
 
     def kept(self, mask: NDArray[np.bool_]) -> Ragged:
-        """The entries where ``mask`` (aligned with values) is true; lists may come out empty."""
+        """The entries where ``mask`` (aligned with ``values``) is true; lists may become empty."""
         return Ragged.cut(self.values[mask], np.bincount(self.owner[mask], minlength=len(self)))
 
     def holds(self, lists: Ints, values: Ints) -> NDArray[np.bool_]:
-        """Whether each of these lists holds the value beside it."""
+        """Whether list ``lists[i]`` contains ``values[i]``, for each i."""
         n = 1 + max(self.values.max(initial=0), values.max(initial=0))
         held, asked = np.sort(self.owner * n + self.values), lists * n + values
-        place = np.searchsorted(held, asked)  # np.isin hashes, and such regular keys collide: it took 20 times as long
+        place = np.searchsorted(held, asked)  # np.isin hashes; such regular keys collide, and it took 20 times as long
         return np.asarray(np.append(held, -1)[place] == asked)
 
     def joined(self, others: Ragged) -> Ragged:
-        """These lists, then the others."""
+        """The lists of both, these first."""
         return Ragged.cut(np.concatenate([self.values, others.values]), np.concatenate([self.lengths, others.lengths]))
 
     def padded(self, width: int) -> tuple[Ints, NDArray[np.bool_]]:
-        """The last ``width`` entries of every list as a rectangle, and which of its places are filled (the first)."""
+        """The last ``width`` entries of every list as a rectangle, and a mask of its filled places (the first)."""
         lengths = np.minimum(self.lengths, width)
         filled = np.arange(width) < lengths[:, None]
         places = self.offsets[1:, None] - lengths[:, None] + np.arange(width)

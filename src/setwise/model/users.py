@@ -1,4 +1,4 @@
-"""Who is asking: a user in the space of values."""
+"""User: the vectors that turn values into scores."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from setwise._validation import numbers, real_array
 
 @dataclass(frozen=True, eq=False)
 class User:
-    """A user: one vector a head, and one for the base term when the catalogue has it.
+    """A user: one vector per head, and one for the base term if the catalogue has one.
 
     heads (H, d_v) gives the scores s_i^h = v_i^h · u^h; base (d_0,) the self term base_i · u⁰.
     """

@@ -19,6 +19,7 @@ import numpy as np
 
 from setwise._types import Floats, Rows
 from setwise.model.instance import FLOOR, Instance
+from setwise.retrieval.kmeans import farthest_first, lloyd
 
 _LEAST_LOG = -30.0  # comparisons of rows treat weights below e^−30 of the row's largest as equal
 _ROUNDS = 10  # of k-means
@@ -42,7 +43,7 @@ class QueryClusters:
             own = np.arange(instance.m)
             return cls(own, instance.weight, instance.sink_weight, instance.score, sink_score)
         row, sink = _logs(instance.weight), _logs(instance.sink_weight)
-        cluster_of = _nearest_centres(np.concatenate(list(row), axis=1), clusters)
+        cluster_of = _cluster(np.concatenate(list(row), axis=1), clusters)
         mean = _averaging(cluster_of)
         none = instance.sink_logit is None
         sink_weight = np.zeros((instance.heads, len(mean))) if none else np.exp(sink @ mean.T)
@@ -64,31 +65,11 @@ def _logs(weight: Floats) -> Floats:
     return np.log(np.maximum(weight, np.exp(FLOOR)))
 
 
-def _nearest_centres(rows: Floats, clusters: int) -> Rows:
+def _cluster(rows: Floats, clusters: int) -> Rows:
     """k-means of the rows, started from rows far from each other; clusters are numbered without gaps: (m,)."""
     points = np.maximum(rows, _LEAST_LOG)
     points = points - points.mean(axis=1, keepdims=True)  # rows scale freely
-    centre = points[_far_apart(points, clusters)]
-    label = np.zeros(len(points), np.intp)
-    for _ in range(_ROUNDS):
-        label = np.unique(_distances(points, centre).argmin(axis=1), return_inverse=True)[1]
-        centre = _averaging(label) @ points
-    return label
-
-
-def _far_apart(points: Floats, count: int) -> list[int]:
-    """The point nearest the mean, then repeatedly the one farthest from those selected."""
-    selected = [int(_distances(points, points.mean(axis=0)[None])[:, 0].argmin())]
-    distance = _distances(points, points[selected])[:, 0]
-    for _ in range(count - 1):
-        selected.append(int(distance.argmax()))
-        distance = np.minimum(distance, _distances(points, points[selected[-1:]])[:, 0])
-    return selected
-
-
-def _distances(points: Floats, centre: Floats) -> Floats:
-    """Squared distances: (m, centres)."""
-    return np.asarray((points**2).sum(axis=1)[:, None] - 2 * points @ centre.T + (centre**2).sum(axis=1))
+    return lloyd(points, farthest_first(points, clusters), _ROUNDS, keep_empty=False)[1]
 
 
 def _averaging(label: Rows) -> Floats:

@@ -1,0 +1,48 @@
+"""k-means: centres are means of their points, and centres without points are moved or dropped."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from setwise.retrieval import kmeans
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_lloyd_finds_separate_groups(dtype) -> None:
+    rng = np.random.default_rng(0)
+    middle = np.array([[0, 0], [10, 0], [0, 10]])
+    points = (middle[np.arange(90) % 3] + rng.normal(size=(90, 2))).astype(dtype)
+    for first in (kmeans.farthest_first(points, 3), kmeans.draw_spread(points, 3, rng)):
+        centres, label = kmeans.lloyd(points, first, 5)
+        assert centres.dtype == dtype
+        for each in range(3):
+            np.testing.assert_allclose(centres[each], points[label == each].mean(axis=0), rtol=1e-5, atol=1e-5)
+        assert len({tuple(label[start::3]) for start in range(3)}) == 3
+
+
+def test_an_empty_centre_moves_or_is_dropped() -> None:
+    points = np.array([[0.0], [1.0], [9.0]])
+    first = np.array([[0.0], [0.0], [8.0]])
+    centres, label = kmeans.lloyd(points, first, 1)
+    assert centres.ravel().tolist() == [0.5, 1.0, 9.0], "the empty one is at a point farthest from its centre"
+    assert label.tolist() == [0, 0, 2]
+    centres, label = kmeans.lloyd(points, first, 1, keep_empty=False)
+    assert centres.ravel().tolist() == [0.5, 9.0]
+    assert label.tolist() == [0, 0, 1]
+
+
+def test_distances_are_computed_in_pieces_and_never_negative(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(1)
+    points = np.repeat(rng.normal(size=(20, 3)), 2, axis=0)
+    whole = kmeans.lloyd(points, points[:4], 3)
+    monkeypatch.setattr(kmeans, "_DISTANCES", 8)
+    pieces = kmeans.lloyd(points, points[:4], 3)
+    np.testing.assert_array_equal(whole[0], pieces[0])
+    np.testing.assert_array_equal(whole[1], pieces[1])
+    assert (kmeans.squared_distances(points, points) >= 0).all()
+
+
+def test_equal_points_can_be_drawn() -> None:
+    points = np.ones((5, 2))
+    assert kmeans.draw_spread(points, 3, np.random.default_rng(0)).shape == (3, 2)
