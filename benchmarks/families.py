@@ -50,7 +50,7 @@ def gaussian(seed: int, large: bool = False, heads: int = 1, sharpness: float = 
 
 
 def variety(seed: int, large: bool = False, beta: float = -0.5) -> list[Problem]:
-    """Ordered slates: the paper's Model 1, every (item, place) pair a candidate; β < 0 is bored by what it just heard."""
+    """Ordered slates: the paper's Model 1, every (item, place) pair a candidate; β < 0 is bored by the previous item."""
     rng, d, problems = np.random.default_rng(seed), 3, []
     for n, k in ((20, 5), (40, 8)) + (((100, 10), (50, 20)) if large else ()):
         x = rng.normal(size=(n, d))

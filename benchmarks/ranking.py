@@ -9,7 +9,7 @@
 Every ranker of the registry takes part: one with ``solutions`` at 1, 10 and 100 candidate solutions, one with ``evaluations`` at
 its default and at 10^3, 10^4 and 10^5 of them, any other once. "Best known" is the largest value that any of these, or a swap search
 of 10^7 / k evaluations, found for the instance; so shares do not compare across runs with different rankers. What a ranker refuses,
-or what would take too long, is left out with a note. Values are the judge's. Times are medians of three calls (one when it
+or what would take too long, is left out with a note. Values are those of the reference objective. Times are medians of three calls (one when it
 takes long), each on a fresh instance, so that nothing prepared by another ranker helps. A value below 0 counts as a share of 0.
 
 Raw rows go to benchmarks/rows/ranking.csv, those about real users to report/ranking.csv, which is not committed.
@@ -142,7 +142,7 @@ def warm_up(problem: Problem, contenders: list[Method]) -> None:
     """Compile, or load, what each ranker needs for instances of this kind: one call with its first options."""
     first = {method.ranker: method for method in reversed(contenders) if not too_long(method, problem)}
     for method in first.values():
-        with contextlib.suppress(sw.SetwiseError):  # refusals are told where they matter
+        with contextlib.suppress(sw.SetwiseError):  # errors are reported by the caller
             sw.rank(problem.instance, problem.k, method.ranker, include=problem.pinned, **method.options)
 
 

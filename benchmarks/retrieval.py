@@ -6,7 +6,7 @@
 
 Two kinds of vectors: ``trained``, as a trained model has them (few directions matter, queries, keys and values come from one
 latent vector, so that cells hold similar values), and ``isotropic``, where nothing can be pruned. Times are medians over users,
-the backends taking turns, duckdb held to one thread too; ``of oracle`` is the ratio to the numpy oracle serving one user in
+the backends taking turns, duckdb held to one thread too; ``of numpy`` is the ratio to the numpy backend serving one user in
 the same run. ``matrix`` is what numpy needs for each of 32 users at once in one matrix product, the best of every cell not
 yet sought: compare it with ``ms of 32``. The probe is the bandwidth that memory has: one dot product of all vectors with
 themselves. Raw rows go to benchmarks/rows/retrieval.csv; the tables are derived from them.
@@ -46,8 +46,8 @@ FIELDS = (
     "recall",
     "ms_1",
     "ms_32",
-    "of_oracle_1",
-    "of_oracle_32",
+    "of_numpy_1",
+    "of_numpy_32",
     "matrix_ms_32",
     "probe_ms",
 )
@@ -128,8 +128,8 @@ def measure(kind: Callable, n: int, cells: int, names: list[str], repeats: int) 
     for name, row in rows.items():
         row["ms_1"], row["probe_ms"], row["matrix_ms_32"] = statistics.median(alone[name]), probe, matrix
         row["ms_32"] = statistics.median(together[name]) if together[name] else float("nan")
-        row["of_oracle_1"] = row["ms_1"] / statistics.median(alone["numpy"])
-        row["of_oracle_32"] = row["ms_32"] / statistics.median(alone["numpy"])
+        row["of_numpy_1"] = row["ms_1"] / statistics.median(alone["numpy"])
+        row["of_numpy_32"] = row["ms_32"] / statistics.median(alone["numpy"])
     return list(rows.values())
 
 
@@ -145,11 +145,11 @@ def index_of_a_million() -> None:
 
 
 def table(rows: list[dict]) -> None:
-    print(f"\n{'data':>10} {'n':>10} {'cells':>6} {'backend':>9} {'build s':>8} {'MB':>7} {'recall':>7} {'ms':>8} {'of oracle':>9} {'ms of 32':>9} {'of oracle':>9} {'matrix':>7} {'probe':>6}")  # fmt: skip
+    print(f"\n{'data':>10} {'n':>10} {'cells':>6} {'backend':>9} {'build s':>8} {'MB':>7} {'recall':>7} {'ms':>8} {'of numpy':>9} {'ms of 32':>9} {'of numpy':>9} {'matrix':>7} {'probe':>6}")  # fmt: skip
     for row in rows:
         print(
             f"{row['data']:>10} {row['n']:>10,} {row['cells']:>6} {row['backend']:>9} {row['build_s']:8.1f} {row['megabytes']:7.0f} {row['recall']:7.4f} "
-            f"{row['ms_1']:8.2f} {row['of_oracle_1']:9.3f} {row['ms_32']:9.2f} {row['of_oracle_32']:9.3f} {row['matrix_ms_32']:7.2f} {row['probe_ms']:6.1f}"
+            f"{row['ms_1']:8.2f} {row['of_numpy_1']:9.3f} {row['ms_32']:9.2f} {row['of_numpy_32']:9.3f} {row['matrix_ms_32']:7.2f} {row['probe_ms']:6.1f}"
         )
 
 

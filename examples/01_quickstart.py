@@ -11,7 +11,7 @@ def main() -> None:
     history = world.histories[0]
     user = world.user(history)
 
-    # Forty songs the listener has not heard, the best by score alone.
+    # Forty songs outside the history, the best by score.
     unheard = np.setdiff1d(np.arange(len(world.catalog)), history)
     instance = sw.Instance.from_catalog(world.catalog, user, unheard)
     instance = sw.Instance.from_catalog(world.catalog, user, unheard[np.argsort(-instance.total_score)[:40]])

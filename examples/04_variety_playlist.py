@@ -1,4 +1,4 @@
-"""A playlist with variety: what was just heard dulls what is like it, so the order matters (the paper's Model 1)."""
+"""A playlist with variety: a song lowers the reward of similar later songs, so order matters (the paper's Model 1)."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Bring your own embeddings: a model trained elsewhere, made of plain arrays, with histories, wishes and reasons."""
+"""Bring your own embeddings: a model of your own as plain arrays, with histories, constraints and explanations."""
 
 import tempfile
 from pathlib import Path

@@ -1,9 +1,9 @@
-"""The best set known over a whole catalogue: a search that takes the time that no request has.
+"""The best known set of a whole catalogue: a long search, with more time than a request has.
 
-Candidates are Phase One's and the best by score; a swap search with a large budget ranks them; then exchanges of one
-member for ANY item of the catalogue are tried until none helps, the most promising newcomers join the candidates, and
-the search is repeated until a round brings nothing. What comes out is judged by ``sw.set_value`` and bounded by a
-whole-catalogue certificate. It is the best *known*: only a proof says that it is the best.
+The candidates are those of Phase One and the best by score. A swap search with a large budget ranks them. Then single
+members are exchanged for any item of the catalogue until no exchange helps, the most promising items are added to the
+candidates, and the search is repeated until a round finds nothing better. Its value is that of ``sw.set_value``; it is
+bounded by a whole-catalogue certificate. It is the best *known*: only a proof says that it is the best.
 """
 
 from __future__ import annotations
@@ -27,23 +27,23 @@ Rows = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Heaviness:
-    """How much is spent on one user."""
+    """The effort for one user."""
 
     by_score: int = 500  # candidates beside Phase One's
-    newcomers: int = 200  # that join after each round
+    added: int = 200  # candidates added after each round
     rounds: int = 4  # at most
     evaluations_a_pair: int = 400  # of the swap search: so many times k m
     certificate_ms: float = 500.0
 
     @classmethod
     def quick(cls) -> Heaviness:
-        """Next to nothing."""
+        """The smallest effort, for tests."""
         return cls(50, 20, 2, 20, 20.0)
 
 
 @dataclass(frozen=True, eq=False)
 class BestKnown:
-    """A set of catalogue rows, its value by the judge, and a bound on every set's."""
+    """A set of catalogue rows, its reference value, and an upper bound on the value of every set."""
 
     items: Rows
     value: float
@@ -61,37 +61,37 @@ class HeavySearch:
 
     def __call__(self, number: int, k: int) -> BestKnown:
         """The best set known for user ``number``."""
-        user, heard = self.trained.users[number], self.trained.histories[number]
-        found = self._searched(user, heard, k)
+        user, seen = self.trained.users[number], self.trained.histories[number]
+        found = self._searched(user, seen, k)
         value = sw.set_value(self.catalog, user, found)
         budget = self.heaviness.certificate_ms
         bound = whole_catalog_bound(
-            self.cells, user, k, value, eligible=Eligibility.of(self.cells.catalog, exclude=heard), budget_ms=budget
+            self.cells, user, k, value, eligible=Eligibility.of(self.cells.catalog, exclude=seen), budget_ms=budget
         )
         better = found if bound.better is None else bound.better
         return BestKnown(better, sw.set_value(self.catalog, user, better), bound.upper_bound)
 
-    def _searched(self, user: sw.User, heard: Rows, k: int) -> Rows:
+    def _searched(self, user: sw.User, seen: Rows, k: int) -> Rows:
         it = self.heaviness
         pool = np.union1d(
-            self.index.candidates(user, k, heard, per_head=self.trained.per_head),
-            self.nearest.candidates(user, it.by_score, heard),
+            self.index.candidates(user, k, seen, per_head=self.trained.per_head),
+            self.nearest.candidates(user, it.by_score, seen),
         )
         best, value = pool[:1], -np.inf
         for round_ in range(it.rounds):
             instance = sw.Instance.from_catalog(self.catalog, user, pool)
             evaluations = it.evaluations_a_pair * k * len(pool)
             ranking = sw.rank(instance, k, "swap", evaluations=evaluations, seed=round_)
-            found, newcomers = climbed(self.catalog, user, instance.candidates[ranking.indices], heard, it.newcomers)
+            found, added = climbed(self.catalog, user, instance.candidates[ranking.indices], seen, it.added)
             reached = sw.set_value(self.catalog, user, found)
             if reached <= value * (1 + 1e-12):
                 break
-            best, value, pool = found, reached, np.union1d(np.union1d(pool, found), newcomers)
+            best, value, pool = found, reached, np.union1d(np.union1d(pool, found), added)
         return best
 
 
 def climbed(catalog: sw.Catalog, user: sw.User, chosen: Rows, barred: Rows, most: int) -> tuple[Rows, Rows]:
-    """The set after the best exchanges with the whole catalogue, while they help; and ``most`` that nearly did."""
+    """The set after the best exchanges with the whole catalogue, and ``most`` items that were nearly exchanged."""
     value = sw.set_value(catalog, user, chosen)
     while True:
         values = exchanged(catalog, user, chosen)
@@ -119,7 +119,7 @@ def exchanged(catalog: sw.Catalog, user: sw.User, chosen: Rows) -> Floats:
     for h in range(catalog.heads):
         query, key = catalog.query[:, h].astype(np.float64), catalog.key[:, h].astype(np.float64)
         none = np.full(n, -np.inf) if catalog.sink is None else query @ catalog.sink.key[h].astype(np.float64)
-        # Members' rows: themselves, the newcomer, the sink; then the newcomer's row: members, itself, the sink.
+        # Rows of the members: members, added item, sink. Row of the added item: members, itself, sink.
         lent = query[chosen] @ key.T
         top = np.maximum(lent.max(axis=1), own[h].max(axis=1))
         top = top if sink is None else np.maximum(top, sink[h])
@@ -140,7 +140,7 @@ def exchanged(catalog: sw.Catalog, user: sw.User, chosen: Rows) -> Floats:
             total = borrowed[:, stays].sum(axis=1) + kept + left
             joiner[o] += (borrowed[:, stays] @ s[stays] + kept * score[h] + left * silent[h]) / total
     rewards = np.stack([_evaluated(catalog, member[:, i], chosen[i]) for i in range(k)], axis=1)  # (o, i, c)
-    rewards[np.arange(k), np.arange(k)] = 0.0  # who left earns nothing
+    rewards[np.arange(k), np.arange(k)] = 0.0  # the replaced item earns nothing
     gained = np.stack([evaluate(catalog.rewards, catalog.reward_class, joiner[o]) for o in range(k)])
     return np.asarray(rewards.sum(axis=1) + gained)
 

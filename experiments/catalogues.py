@@ -8,7 +8,7 @@
   hotels of a list are the user, the next five what belongs there. What can be learned from that is which hotels
   are listed together, not which are booked.
 
-**The recipe.** Vectors by word2vec from the training sessions, whose lengths tell popularity. Slates of five true
+**The recipe.** Vectors by word2vec from the training sessions, whose lengths express popularity. Slates of five true
 continuations and ten others, three quarters of these from the model's own top items and the rest from sessions that
 share an item with the history (negatives.py), drawn anew every epoch, and a logistic loss item by item. Trained on
 random others, as the paper describes it, F saturates: every method reaches k of k, and there is nothing to optimise
@@ -75,13 +75,13 @@ class Recipe:
 
     @classmethod
     def quick(cls, seed: int = 0) -> Recipe:
-        """Next to nothing: shows that everything runs."""
+        """The smallest effort, to show that everything runs."""
         return cls(seed, users=3, least=2, most=4000, dim=8, d_kq=4, word_epochs=1, epochs=1)
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """A catalogue, its held-out users, and what each has heard (rows, not to be shown again)."""
+    """A catalogue, its held-out users, and the history of each (rows that are not shown again)."""
 
     name: str
     catalog: sw.Catalog
@@ -96,8 +96,8 @@ class Trained:
     def cut(self, items: int, users: int) -> Trained:
         """The first items and users alone."""
         kept = min(items, len(self.catalog))
-        heard = [rows[rows < kept] for rows in self.histories[:users]]
-        return Trained(self.name, self.catalog.taken(np.arange(kept)), self.users[:users], heard)
+        seen = [rows[rows < kept] for rows in self.histories[:users]]
+        return Trained(self.name, self.catalog.taken(np.arange(kept)), self.users[:users], seen)
 
 
 def opened(name: str, data: Path, cache: Path | None = None, recipe: Recipe = Recipe()) -> Trained:  # noqa: B008
@@ -170,7 +170,7 @@ def _lists(path: Path) -> list[list[str]]:
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
-    """The paper's model of one head, taught by slates that are hard to tell; users are sessions that it never saw."""
+    """The paper's model of one head, trained on slates with hard negatives; users are held-out sessions."""
     long = everything.taken(np.arange(len(everything))[: recipe.most]).distinct().trimmed(recipe.least, HISTORY + SIZE)
     held = np.random.default_rng([recipe.seed, 1]).permutation(len(long))[: recipe.users]
     training = long.taken(np.setdiff1d(np.arange(len(long)), held))
@@ -191,13 +191,13 @@ def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
     return Trained(name, model.catalog(), users, [np.unique(rows) for rows in cuts.history])
 
 
-def _mixed(network: SimpleNetwork, taught: Sessions, recipe: Recipe, epoch: int) -> Slates:
+def _mixed(network: SimpleNetwork, training: Sessions, recipe: Recipe, epoch: int) -> Slates:
     """Five true continuations and ten others of every session, as the network stands now."""
     seed = 10_000 * recipe.seed + epoch
     rng = np.random.default_rng([recipe.seed, 2, epoch])
-    true = continuations(taught, HISTORY, SIZE, offset_seed=seed)
-    hard = negative_slates(taught, "hard", HISTORY, SIZE, seed, offset_seed=seed).shown.values.reshape(-1, SIZE)
-    others = _from_the_top(network, true, taught, recipe.top, rng)
+    true = continuations(training, HISTORY, SIZE, offset_seed=seed)
+    hard = negative_slates(training, "hard", HISTORY, SIZE, seed, offset_seed=seed).shown.values.reshape(-1, SIZE)
+    others = _from_the_top(network, true, training, recipe.top, rng)
     others[:, :SIZE] = np.where(rng.random(hard.shape) < 0.5, others[:, :SIZE], hard)
     shown = np.hstack([true.shown.values.reshape(-1, SIZE), others])
     outcome = np.tile(np.repeat(np.array([1, 0], np.float32), [SIZE, OTHERS]), (len(true), 1))
@@ -207,11 +207,11 @@ def _mixed(network: SimpleNetwork, taught: Sessions, recipe: Recipe, epoch: int)
     return Slates(true.history, Ragged.cut(shown[new], new.sum(axis=1)), outcome[new], true.ids)
 
 
-def _from_the_top(network: SimpleNetwork, true: Slates, taught: Sessions, top: int, rng: np.random.Generator) -> Rows:
+def _from_the_top(network: SimpleNetwork, true: Slates, training: Sessions, top: int, rng: np.random.Generator) -> Rows:
     """(B, OTHERS) of each user's best items by score, none that the session holds."""
     network.eval()
     model = export_model(network, true.ids, {})
-    value, distinct = model.catalog().value[:, 0], taught.distinct()
+    value, distinct = model.catalog().value[:, 0], training.distinct()
     held = distinct.items.taken(np.flatnonzero(distinct.items.lengths >= HISTORY + SIZE))
     heads = np.stack([user.heads[0] for user in model.users(true.history)]).astype(np.float32)
     wanted, result = min(top, len(value)), np.empty((len(true), OTHERS), np.int64)

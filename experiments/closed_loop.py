@@ -1,14 +1,14 @@
-"""The closed loop: learn from what a simulated world logged, recommend, and let the world tell what it was worth.
+"""The closed loop: learn from the log of a simulated world, recommend, and measure the true value of the slates.
 
     python experiments/closed_loop.py --out rows.csv        (about ten minutes a world and seed on one core)
 
 In each world a logging policy shows slates of ten to new users; a learner sees histories, slates and outcomes, no
-features of items. It learns from nine tenths of the slates; then its own are shown, it learns once more from all, and
-is calibrated on a last few of its own. Then new users are recommended to, and the truth tells the expected number of
-hits of every slate:
+features of items. It is trained on nine tenths of the slates; then its own slates are shown, it is trained again on all
+of them, and it is calibrated on the last of its own slates. Then it recommends to new users, and the true model gives
+the expected number of hits of every slate:
 
-* best: a search with the truth itself;
-* setwise: the simple transformer, with index, swap search and calibration (and what it was from the log alone);
+* best: a search with the true model;
+* setwise: the simple transformer, with index, swap search and calibration (and the same trained on the log only);
 * k-NN + greedy: the same model, its best 100 items by score, greedily;
 * pure embedding: the same network without attention, its ten best items.
 
@@ -53,10 +53,10 @@ def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedu
         network = PointwiseNetwork(log.n_items, DIM, unit(vectors))
     kept, held = random_split(len(log), (0.95, 0.05))
     train(network, log.taken(kept), log.taken(held), "item", schedule)
-    rows, heard = torch.from_numpy(history), torch.ones(history.shape, dtype=torch.bool)
+    rows, seen = torch.from_numpy(history), torch.ones(history.shape, dtype=torch.bool)
     shown = torch.arange(log.n_items).expand(len(history), -1)
     with torch.no_grad():
-        score = network(rows, heard, shown, torch.ones_like(shown, dtype=torch.bool)).scatter(1, rows, -torch.inf)
+        score = network(rows, seen, shown, torch.ones_like(shown, dtype=torch.bool)).scatter(1, rows, -torch.inf)
     return score.topk(K).indices.numpy()
 
 
@@ -104,19 +104,19 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
     for _ in range(CALIBRATIONS):
         model = model.calibrated(shown_by(model, world, calibrating, rng))
     history = world.histories
-    heard, before = model.users(Ragged.of(history)), offline.users(Ragged.of(history))
+    seen, before = model.users(Ragged.of(history)), offline.users(Ragged.of(history))
     answers = {
         "best": optimised(world.catalog, [world.user(known) for known in history], history, seed),
-        "setwise": optimised(model.catalog(), heard, history, seed),
+        "setwise": optimised(model.catalog(), seen, history, seed),
         "setwise, log alone": optimised(offline.catalog(), before, history, seed),
-        "k-NN + greedy": greedy_of_nearest(model, heard, history),
+        "k-NN + greedy": greedy_of_nearest(model, seen, history),
         "pure embedding": pure_embedding(log, options["embeddings"], history, Schedule(epochs=epochs, seed=seed)),
     }
     return {
         "world": kind,
         "seed": seed,
         **{name: float(world.expected(history, shown).sum(axis=1).mean()) for name, shown in answers.items()},
-        "promised": promise(model, heard, answers["setwise"]),
+        "promised": promise(model, seen, answers["setwise"]),
         "promised, log alone": promise(offline, before, answers["setwise, log alone"]),
         "validation_loss": min(model.summary["stages"]["interaction"]["validation"]),
         "seconds": time.perf_counter() - began,
@@ -124,7 +124,7 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
 
 
 def promise(model: SimpleTransformer, users: list[sw.User], slates: np.ndarray) -> float:
-    """The mean F of these slates, by the judge."""
+    """The mean F of these slates by the reference objective."""
     return float(np.mean([sw.set_value(model.catalog(), user, one) for user, one in zip(users, slates, strict=True)]))
 
 

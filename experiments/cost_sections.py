@@ -41,8 +41,8 @@ def certificates(section: Section, rows: list[Row]) -> None:
         mine = [row for row in rows if (row["catalogue"], row["budget_ms"]) == (catalogue, largest)]
         ks = sorted({row["k"] for row in mine})
         gaps = [f"{100 * np.mean([row['gap'] for row in mine if row['k'] == k]):.2f} %" for k in ks]
-        told = f"gap of the certificate over the whole catalogue after {largest:g} ms: {catalogue}"
-        section.headlines.append((f"{told}, k = {', '.join(map(str, ks))}", "", ", ".join(gaps)))
+        label = f"gap of the certificate over the whole catalogue after {largest:g} ms: {catalogue}"
+        section.headlines.append((f"{label}, k = {', '.join(map(str, ks))}", "", ", ".join(gaps)))
 
 
 # --- scaling ---
@@ -75,8 +75,8 @@ def _exponents(section: Section, rows: list[Row], least: int) -> Grid:
             slopes = [f"{one[0]:.2f}" for one in found]  # type: ignore[index]
             first, last = found[0][1:]  # type: ignore[index]
             lines.append([source, backend, f"{first:,}", f"{last:,}", *slopes])
-            told = f"growth of a whole request with n, {first:,} to {last:,} items: {backend}, {source}"
-            section.headlines.append((told, "", f"n^{slopes[0]}"))
+            label = f"growth of a whole request with n, {first:,} to {last:,} items: {backend}, {source}"
+            section.headlines.append((label, "", f"n^{slopes[0]}"))
     return Grid(("catalogue", "backend", "from n", "to n", "whole request ~ n^x", "retrieval ~ n^x"), lines)
 
 
@@ -125,7 +125,7 @@ def backends(section: Section, rows: list[Row]) -> None:
     lines = [
         [
             row["data"], f"{row['n']:,}", row["backend"], f"{row['recall']:.4f}", f"{row['ms_1']:.2f}",
-            f"{row['of_oracle_1']:.3f}", _number(row["ms_32"], 2), _number(row["of_oracle_32"], 3),
+            f"{row['of_numpy_1']:.3f}", _number(row["ms_32"], 2), _number(row["of_numpy_32"], 3),
             f"{row['build_s']:.1f}", f"{row['megabytes']:.0f}",
         ]
         for row in rows

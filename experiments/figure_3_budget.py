@@ -2,17 +2,17 @@
 
     python experiments/figure_3_budget.py --data ../shared/data --cache report/catalogues --out report/figure_3.csv
 
-For 100 held-out users of each trained catalogue (catalogues.py), k of all items but those the user has heard:
+For 100 held-out users of each trained catalogue (catalogues.py), k of all items outside the user's history:
 
 * retrieval: ``phase one``, the k best of every cell by total score (``--per-head 2`` adds the two best of each head, as
   the recommender does), or ``k-nn``, as many items by total score alone. There are as many cells as make
   ``--candidates`` items: the paper calls their number a hyperparameter to tune;
 * ranking: ``paper`` (Phase Two as the paper's experiments run it), ``thresholds``, ``swap``, ``beam`` (the paper's).
 
-**One candidate solution** is one complete set handed to the judge: for ``paper`` and ``thresholds`` what one auxiliary
+**One candidate solution** is one complete set that is evaluated: for ``paper`` and ``thresholds`` what one auxiliary
 problem led to, for ``beam`` one tuple (b_1, …, b_k). ``swap`` looks at many sets and has no such unit; it is charged
 one for every k m sets valued, m the number of candidates: all exchanges of one member, or one greedy growth, which is
-what a tuple of ``beam`` costs at most. The value is that of the best so far, by the judge.
+what a tuple of ``beam`` costs at most. The value is that of the best so far, by the reference objective.
 
 **The paper's summary.** Margins are those of the curves as drawn, that is of means over users: the mean over budgets 1
 to 100 of (one curve / the other − 1). Its +20.86 % is Phase One over k-NN, the ranker fixed, averaged over ``paper``
@@ -44,6 +44,7 @@ from rich.table import Table
 
 import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
+from setwise.ranking import RANKERS as REGISTRY
 from setwise.ranking import warm_up
 
 Floats = NDArray[np.float64]
@@ -115,9 +116,9 @@ class Experiment:
 
     def retrieved(self, number: int, k: int) -> dict[str, tuple[NDArray[np.intp], float]]:
         """Candidates of both retrievals, equally many, with milliseconds."""
-        user, heard = self.trained.users[number], self.trained.histories[number]
-        cells, took = clocked(lambda: self.index.candidates(user, k, heard, per_head=self.per_head))
-        nearest, took_nearest = clocked(lambda: self.nearest.candidates(user, len(cells), heard))
+        user, seen = self.trained.users[number], self.trained.histories[number]
+        cells, took = clocked(lambda: self.index.candidates(user, k, seen, per_head=self.per_head))
+        nearest, took_nearest = clocked(lambda: self.nearest.candidates(user, len(cells), seen))
         return {"phase one": (cells, took), "k-nn": (nearest, took_nearest)}
 
     def ranked(self, number: int, k: int, candidates: NDArray[np.intp], ranker: str) -> list[Row]:
@@ -127,10 +128,10 @@ class Experiment:
             instance = sw.Instance.from_catalog(self.trained.catalog, self.trained.users[number], candidates)
             return sw.rank(instance, k, ranker, **budget(ranker, solutions, k, len(candidates)))
 
-        asked = {*(SWAP_ASKED if ranker == "swap" else TIMED), self.solutions}
+        asked = {*(SWAP_ASKED if REGISTRY[ranker].takes_evaluations else TIMED), self.solutions}
         answers = {b: clocked(lambda: solved(b)) for b in sorted(asked) if b <= self.solutions}  # noqa: B023
         values = {b: ranking.value for b, (ranking, _) in answers.items()}
-        if ranker != "swap":
+        if not REGISTRY[ranker].takes_evaluations:
             values = dict(enumerate(padded(answers[self.solutions][0].trace, self.solutions).tolist(), 1))
         result, before = [], -math.inf
         for b, value in values.items():
@@ -143,7 +144,9 @@ class Experiment:
 
 def budget(ranker: str, solutions: int, k: int, m: int) -> dict[str, int]:
     """So many candidate solutions, as the ranker takes them."""
-    return {"evaluations": solutions * min(k, m) * m} if ranker == "swap" else {"solutions": solutions}
+    return (
+        {"evaluations": solutions * min(k, m) * m} if REGISTRY[ranker].takes_evaluations else {"solutions": solutions}
+    )
 
 
 def clocked(work: Callable[[], Any]) -> tuple[Any, float]:

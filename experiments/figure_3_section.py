@@ -26,7 +26,7 @@ NAMED = {"phase one": "Phase One", "k-nn": "k-NN"}
 
 
 def budget_curves(section: Section, steps: dict[str, list[Row]]) -> None:
-    """Everything of Figure 3; catalogues are told apart by how many candidates were retrieved, too."""
+    """Everything of Figure 3; the number of retrieved candidates is part of a catalogue's label."""
     rows = [row for each in steps.values() for row in _named_by_candidates(each)]
     solutions = max(row["solutions"] for row in rows if row["ranker"] == "beam")
     known, best = curves(rows, solutions), best_known(rows)
@@ -80,8 +80,8 @@ def _margins_of_retrieval(section: Section, known: dict[Key, Floats]) -> Grid:
         mean = _mean(margins, ("paper", "beam"), k)
         what = f"mean of paper and beam, as the paper averages (the paper: {percent(PAPER['retrieval'])})"
         lines.append([what, str(k), percent(mean), *[""] * (len(RANKERS) - 1)])
-        told = f"Figure 3, k = {k}: Phase One over k-NN retrieval"
-        section.headlines.append((told, percent(PAPER["retrieval"]), percent(mean)))
+        label = f"Figure 3, k = {k}: Phase One over k-NN retrieval"
+        section.headlines.append((label, percent(PAPER["retrieval"]), percent(mean)))
     return Grid(("Phase One over k-NN, ranker:", "k", *RANKERS), lines)
 
 
@@ -97,8 +97,8 @@ def _margins_of_ranking(section: Section, known: dict[Key, Floats]) -> Grid:
         means = {"paper": percent(mean), "swap": percent(swap)}
         what = f"mean over both retrievals (the paper, of paper: {percent(PAPER['ranking'])})"
         lines.append([what, str(k), *(means.get(ranker, "") for ranker in rivals), *[""] * len(rivals)])
-        told = f"Figure 3, k = {k}: Phase Two over beam search"
-        section.headlines.append((told, percent(PAPER["ranking"]), percent(mean)))
+        label = f"Figure 3, k = {k}: Phase Two over beam search"
+        section.headlines.append((label, percent(PAPER["ranking"]), percent(mean)))
         section.headlines.append((f"Figure 3, k = {k}: swap search over beam search", "", percent(swap)))
     named = [f"{NAMED[retrieval]}: {ranker}" for retrieval in RETRIEVALS for ranker in rivals]
     return Grid(("over beam search", "k", *named), lines)

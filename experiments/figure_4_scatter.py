@@ -12,9 +12,9 @@ solution"), so two readings are shown, the same for both methods:
 * ``best so far``: the best of the first j of ours against the best of the first j of beam search.
 
 The paper counts a win where its solution is better (90.92 %), and averages the improvement over all pairs (29.01 %).
-Both methods begin with greedy, and three free places leave room for ties at the optimum: wins, ties and losses are told
-apart here. ``thresholds`` stands beside ``paper``; so does ``swap`` in the second reading, charged a candidate solution
-for every (k − 2) m sets valued, all exchanges of one free member.
+Both methods begin with greedy, and three free places leave room for ties at the optimum, so wins, ties and losses are
+counted separately here. ``thresholds`` stands beside ``paper``; so does ``swap`` in the second reading, charged a
+candidate solution for every (k − 2) m sets valued, all exchanges of one free member.
 """
 
 from __future__ import annotations
@@ -33,13 +33,14 @@ from rich.console import Console
 from rich.table import Table
 
 import setwise as sw
+from setwise.ranking import RANKERS as REGISTRY
 
 Floats = NDArray[np.float64]
 
 RANKERS = ("paper", "thresholds", "swap")
 FIXED = 2
 POINTS = 25
-TIE = 1e-9  # relative: the judge adds in another order
+TIE = 1e-9  # relative: the reference objective adds in another order
 PAPER = {"wins": 90.92, "improvement": 29.01}
 FIELDS = ("catalogue", "k", "user", "reading", "ranker", "solution", "ours", "beam")
 
@@ -53,7 +54,7 @@ def pinned(instance: sw.Instance) -> NDArray[np.intp]:
 def made(instance: sw.Instance, k: int, points: int, ranker: str) -> dict[str, Floats]:
     """By reading, the values of the first ``points`` candidate solutions; fewer where the ranker ends early."""
     top = pinned(instance)
-    if ranker == "swap":
+    if REGISTRY[ranker].takes_evaluations:
         step = max(1, min(k, instance.m) - FIXED) * instance.m
         budgets = step * np.arange(1, points + 1)
         values = [sw.rank(instance, k, ranker, include=top, evaluations=int(each)).value for each in budgets]
@@ -64,8 +65,8 @@ def made(instance: sw.Instance, k: int, points: int, ranker: str) -> dict[str, F
 
 def user_rows(trained: Trained, index: sw.Index, number: int, k: int, points: int) -> list[Row]:
     """All pairs of one user."""
-    user, heard = trained.users[number], trained.histories[number]
-    instance = sw.Instance.from_catalog(trained.catalog, user, index.candidates(user, k, heard))
+    user, seen = trained.users[number], trained.histories[number]
+    instance = sw.Instance.from_catalog(trained.catalog, user, index.candidates(user, k, seen))
     beam = made(instance, k, points, "beam")
     result = []
     for ranker in RANKERS:

@@ -84,7 +84,7 @@ def _rows(name: str, found: np.ndarray, promised: np.ndarray | None = None) -> l
 
 
 def run(sessions: Sessions, users: int, seed: int, **options: Any) -> list[Row]:
-    """Fit and judge once."""
+    """Fit and evaluate once."""
     share = users / len(sessions)
     kept, held = (sessions.taken(part) for part in random_split(len(sessions), (1 - share, share), seed))
     began = time.perf_counter()
@@ -119,7 +119,7 @@ def shown(rows: list[Row]) -> Table:
 
 
 def main() -> None:
-    """Read, fit, judge and print."""
+    """Read, fit, evaluate and print."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--users", type=int, default=500)

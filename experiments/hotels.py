@@ -46,8 +46,8 @@ def read_lists(path: Path) -> Slates:
         cells.append(np.minimum(np.arange(len(price)), PLACES - 1) * DECILES + decile)
         outcome.append(np.arange(len(price)) == row["impressions"].split("|").index(row["reference"]))
     ids = [(number // DECILES, number % DECILES) for number in range(PLACES * DECILES)]
-    nobody = Ragged.cut([], np.zeros(len(clicks), np.int64))
-    return Slates(nobody, Ragged.of(cells), np.concatenate(outcome).astype(np.float32), ids)
+    no_history = Ragged.cut([], np.zeros(len(clicks), np.int64))
+    return Slates(no_history, Ragged.of(cells), np.concatenate(outcome).astype(np.float32), ids)
 
 
 def _clickouts(path: Path) -> Iterator[dict[str, str]]:
@@ -95,8 +95,8 @@ def _cut(lists: Slates, shown: NDArray[np.int64], history: NDArray[np.int64]) ->
 def network_scorer(make: Callable[[], Network], training: Slates, validation: Slates, schedule: Schedule) -> Scorer:
     """What a network thinks of the hotels shown, once it has learned which of five was clicked."""
     torch.manual_seed(schedule.seed)
-    network, judged = make(), fives(validation, schedule.seed)
-    train(network, lambda epoch: fives(training, epoch), judged, "choice", schedule, progress=False)
+    network, held_out = make(), fives(validation, schedule.seed)
+    train(network, lambda epoch: fives(training, epoch), held_out, "choice", schedule, progress=False)
     return lambda slates: arguments(network, slates)
 
 

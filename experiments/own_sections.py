@@ -16,7 +16,7 @@ from page import Chart, Grid, Section
 from paper_sections import chosen
 
 TENTHS = 10
-ENOUGH = 0.995  # of the best known
+REQUIRED = 0.995  # of the best known
 
 
 def reached(section: Section, rows: list[Row]) -> None:
@@ -26,29 +26,29 @@ def reached(section: Section, rows: list[Row]) -> None:
         about = [catalogue, str(k), method, *("" if one is None else f"{one:,}" for one in (candidates, solutions))]
         lines.append([*about, f"{mean:.4f}", f"{least:.4f}", f"{ms:.1f}"])
         if method == "recommender":
-            told = (
+            label = (
                 f"`Recommender.recommend`, share of the best known value of the whole catalogue: {catalogue}, k = {k}"
             )
-            section.headlines.append((told, "", f"{mean:.4f}"))
+            section.headlines.append((label, "", f"{mean:.4f}"))
     headings = ("catalogue", "k", "method", "candidates", "candidate solutions", "mean share", "least share")
-    section.blocks += [Grid((*headings, "median ms"), lines), _reached_enough(rows, found)]
+    section.blocks += [Grid((*headings, "median ms"), lines), _required_share(rows, found)]
 
 
-def _reached_enough(rows: list[Row], found: dict[Any, tuple[float, float, float]]) -> str:
+def _required_share(rows: list[Row], found: dict[Any, tuple[float, float, float]]) -> str:
     gaps = {(key[0], key[1]): reach.certified_gap(rows, key[0], key[1]) for key in found}
-    told = ", ".join(f"{100 * gap:.2f} % ({catalogue}, k = {k})" for (catalogue, k), gap in gaps.items())
+    gaps_text = ", ".join(f"{100 * gap:.2f} % ({catalogue}, k = {k})" for (catalogue, k), gap in gaps.items())
     shares = {f"{key[0]}, k = {key[1]}": share for key, (share, *_) in found.items() if key[2] == "recommender"}
-    short = [where for where, share in shares.items() if share < ENOUGH]
+    short = [where for where, share in shares.items() if share < REQUIRED]
     said = f"is not reached on {', '.join(short)}" if short else "is reached everywhere"
     return (
         "The best known value is the best of a long search over the whole catalogue and of all methods in the table; "
-        f"its upper bound is at most {told} above it on average. The required share of {ENOUGH} {said} by "
+        f"its upper bound is at most {gaps_text} above it on average. The required share of {REQUIRED} {said} by "
         "`Recommender.recommend` with its defaults. The paper has no figure of this kind."
     )
 
 
 def closed_loop(section: Section, rows: list[Row]) -> None:
-    """What is learned from a log is worth, by the world's own word."""
+    """The true value of slates of a model trained on a log."""
     lines, points = [], []
     for row in rows:
         ratios = [row["setwise"] / row["best"], row["setwise, log alone"] / row["best"]]
@@ -57,8 +57,8 @@ def closed_loop(section: Section, rows: list[Row]) -> None:
         lines.append([row["world"], str(row["seed"]), *values])
         for name in ("best", "setwise", "setwise, log alone", "k-NN + greedy", "pure embedding"):
             points.append({"method": name, f"true hits of {K}": round(row[name], 4), "world": row["world"]})
-        told = f"closed loop, world with {row['world']}: share of the best possible hits"
-        section.headlines.append((told, "", f"{ratios[0]:.3f}"))
+        label = f"closed loop, world with {row['world']}: share of the best possible hits"
+        section.headlines.append((label, "", f"{ratios[0]:.3f}"))
     headings = ("world", "seed", "best", "setwise", "of best", "from the log alone, of best")
     section.blocks.append(Grid((*headings, "over pure embedding's top ten", "over k-NN + greedy, same model"), lines))
     section.blocks.append(
@@ -74,8 +74,8 @@ def calibration(section: Section, loop: list[Row], held: list[Row]) -> None:
     """Promised against true."""
     lines = []
     for row in loop:
-        told = [row["promised"], row["setwise"], row["promised"] / row["setwise"]]
-        lines.append([f"closed loop, {row['world']}", *(f"{one:.3f}" for one in told)])
+        values = [row["promised"], row["setwise"], row["promised"] / row["setwise"]]
+        lines.append([f"closed loop, {row['world']}", *(f"{one:.3f}" for one in values)])
     mine = chosen(held, method="setwise")
     if mine:
         promised, hits = (np.array([row[name] for row in mine]) for name in ("promised", "hits"))
@@ -86,8 +86,8 @@ def calibration(section: Section, loop: list[Row], held: list[Row]) -> None:
     if mine:
         points = _tenths(promised, hits)
         headings = ("users, by what they were promised", "promised", "hits")
-        told = [[str(one["users"]), f"{one['promised']:.3f}", f"{one['hits']:.3f}"] for one in points]
-        section.blocks.append(Grid(headings, told))
+        cells = [[str(one["users"]), f"{one['promised']:.3f}", f"{one['hits']:.3f}"] for one in points]
+        section.blocks.append(Grid(headings, cells))
         both = [{"promised": one["promised"], "hits": one[kind], "what": what} for one in points
                 for kind, what in (("hits", "what came"), ("promised", "if promises were exact"))]  # fmt: skip
         chart = charts.lines(both, "promised", "hits", "what")
@@ -116,10 +116,10 @@ def held_out(section: Section, rows: list[Row]) -> None:
             section.headlines.append((f"held-out playlists, hits of {K}: {name}", "", f"{hits.mean():.3f}"))
     users = len(chosen(rows, method="setwise"))
     section.blocks.append(Grid((f"{users} playlists", f"hits of {K}", "standard error", "promised"), lines))
-    section.blocks.append(_of_company(rows))
+    section.blocks.append(_interaction_text(rows))
 
 
-def _of_company(rows: list[Row]) -> str:
+def _interaction_text(rows: list[Row]) -> str:
     ours, top = (np.mean([row["hits"] for row in chosen(rows, method=name)]) for name in ("setwise", "top-k by score"))
     text = (
         "A hit is a song that the rest of the playlist contains. That does not depend on the songs shown beside it, so "

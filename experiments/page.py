@@ -1,7 +1,7 @@
-"""What a report is made of: sections of paragraphs, tables and charts; written as Markdown and as one HTML page.
+"""The parts of a report: sections of paragraphs, tables and charts, written as Markdown and as one HTML page.
 
-The page needs no network: the script that draws the charts is in it, once. Text knows four marks of
-Markdown: `code`, **bold**, *stress* and links, which lead nowhere from the page and are told by their names there.
+The page needs no network: it contains the script that draws the charts. Text may use four elements of Markdown:
+`code`, **bold**, *emphasis* and links, which become plain text on the page.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ nav a { display: inline-block; margin-right: .8rem; }
 
 @dataclass(frozen=True)
 class Grid:
-    """A table of ready texts."""
+    """A table of texts."""
 
     headings: Sequence[str]
     rows: Sequence[Sequence[str]]
@@ -50,7 +50,7 @@ class Chart:
     spec: dict[str, Any]
 
     def png(self) -> bytes:
-        """Drawn without a browser."""
+        """The chart as a PNG image, drawn without a browser."""
         return bytes(vl_convert.vegalite_to_png(self.spec, vl_version=VEGA_LITE, scale=PNG_SCALE))
 
 
@@ -59,7 +59,7 @@ Block = str | Grid | Chart
 
 @dataclass
 class Section:
-    """A title, what it is made from, its content, and the few figures of it that a reader sees first."""
+    """A title, its sources, its content, and its most important figures."""
 
     name: str
     title: str
@@ -75,7 +75,7 @@ class Section:
 
 
 def number(value: float, digits: int = 2, sign: str = "") -> str:
-    """With so many digits, and never a minus before nothing; ``sign`` is "+" where a gain is told."""
+    """The value with this many digits, without a minus before zero; ``sign`` is "+" for a gain."""
     rounded = round(float(value), digits) + 0.0
     return f"{rounded:{sign if rounded else ''}.{digits}f}"
 
@@ -117,12 +117,12 @@ def table(grid: Grid) -> str:
 
 
 def page(title: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
-    """All sections as one page that needs nothing else."""
+    """All sections as one page without external resources."""
     links = "".join(f'<a href="#{each.name}">{html.escape(each.title)}</a> ' for each in sections)
     body = "".join(f"<p>{_marked(text)}</p>" for text in opening) + f"<nav>{links}</nav>"
     body += "".join(_section(section) for section in sections)
     specs = {chart.name: chart.spec for section in sections for chart in section.charts}
-    # A script ends at the first "</", wherever it stands.
+    # A browser ends a script at the first "</", even inside a string.
     inlined = json.dumps(specs, allow_nan=False).replace("</", "<\\/")
     bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE).replace("</script", "<\\/script")
     return f"""<!doctype html>

@@ -17,7 +17,7 @@ SQUARES = 24  # of the grid that pairs are counted in, a side
 
 
 def chosen(rows: list[Row], **wanted: object) -> list[Row]:
-    """The rows that say so."""
+    """The rows with these values."""
     return [row for row in rows if all(row[name] == value for name, value in wanted.items())]
 
 
@@ -25,28 +25,28 @@ def chosen(rows: list[Row], **wanted: object) -> list[Row]:
 
 
 def accuracy_table(section: Section, rows: list[Row]) -> None:
-    """Who can tell what people chose."""
-    conditions = list(dict.fromkeys((row["task"], row["fakes"]) for row in rows))
+    """Accuracy of each model at separating true slates from negatives."""
+    conditions = list(dict.fromkeys((row["task"], row["negatives"]) for row in rows))
     section.blocks += [_distances(rows, conditions), _why_table_1(rows), _all_models(rows, conditions)]
     section.blocks.append(Chart("table_1", "Accuracy of every model with its best features.", _dots(rows, conditions)))
-    for task, fakes in conditions:
-        paper = _paper_of(task, fakes)
-        ours = means(chosen(rows, task=task, fakes=fakes), "model")["simple transformer",][0]
+    for task, negatives in conditions:
+        paper = _paper_of(task, negatives)
+        ours = means(chosen(rows, task=task, negatives=negatives), "model")["simple transformer",][0]
         if paper:
-            what = f"accuracy of the simple transformer: {task}, {fakes}"
+            what = f"accuracy of the simple transformer: {task}, {negatives}"
             section.headlines.append((what, f"{paper['simple transformer']:.3f}", f"{ours:.3f}"))
 
 
-def _paper_of(task: str, fakes: str) -> dict[str, float]:
+def _paper_of(task: str, negatives: str) -> dict[str, float]:
     """The paper's accuracies where its task is ours."""
-    if fakes not in ("uniform", "five of the list"):
+    if negatives not in ("uniform", "five of the list"):
         return {}
     return {model: figure for (kind, model), figure in table_1.PAPER.items() if kind == task.split(",")[0]}
 
 
 def _distances(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> Grid:
-    """The two distances that the paper speaks of, ours and the paper's."""
-    lines = [_our_distances(chosen(rows, task=task, fakes=fakes)) for task, fakes in conditions]
+    """The two differences that the paper reports, here and in the paper."""
+    lines = [_our_distances(chosen(rows, task=task, negatives=negatives)) for task, negatives in conditions]
     lines += [_their_distances(task) for task in dict.fromkeys(kind for kind, _ in table_1.PAPER)]
     headings = ("task", "test slates", "simple transformer", "best without attention", "simple less it")
     return Grid((*headings, "best general transformer", "simple less it"), lines)
@@ -54,7 +54,7 @@ def _distances(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> Grid:
 
 def _our_distances(mine: list[Row]) -> list[str]:
     ours = np.mean(means(mine, "model")["simple transformer",])
-    cells = [f"{mine[0]['task']}, {mine[0]['fakes']}", str(mine[0]["slates"]), number(ours, 3)]
+    cells = [f"{mine[0]['task']}, {mine[0]['negatives']}", str(mine[0]["slates"]), number(ours, 3)]
     found = table_1.distances(mine)
     for rival in ("the best model without attention", "the best general transformer"):
         name, differences = found[rival]
@@ -72,7 +72,7 @@ def _their_distances(task: str) -> list[str]:
 
 
 def _why_table_1(rows: list[Row]) -> str:
-    easy = [row["accuracy"] for row in rows if row["fakes"] == "uniform" and "company" in row["task"]]
+    easy = [row["accuracy"] for row in rows if row["negatives"] == "uniform" and "company" in row["task"]]
     text = (
         "Why they differ: the paper trains on the Million Playlist Dataset and about 900,000 hotel sessions, and does "
         "not say which song vectors it uses. The samples here are a few thousand playlists, and lists of hotels with "
@@ -87,14 +87,14 @@ def _why_table_1(rows: list[Row]) -> str:
 
 
 def _all_models(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> Grid:
-    found = means(rows, "task", "fakes", "model", "features")
+    found = means(rows, "task", "negatives", "model", "features")
     lines, before = [], None
     for model, features in dict.fromkeys((row["model"], row["features"]) for row in rows):
         cells = [found.get((*condition, model, features)) for condition in conditions]
         theirs = ["" if model == before else _paper_cell(task, model) for task in ("playlists", "hotels")]
         lines.append([model, features, *("" if one is None else f"{np.mean(one):.3f}" for one in cells), *theirs])
         before = model
-    labels = [f"{task}, {fakes}" for task, fakes in conditions]
+    labels = [f"{task}, {negatives}" for task, negatives in conditions]
     return Grid(("model", "features", *labels, "the paper, playlists", "the paper, hotels"), lines)
 
 
@@ -105,11 +105,11 @@ def _paper_cell(task: str, model: str) -> str:
 
 def _dots(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> charts.Spec:
     points = []
-    for task, fakes in conditions:
-        panel = f"{task}, {fakes}"
-        for (model,), shares in means(chosen(rows, task=task, fakes=fakes), "model").items():
+    for task, negatives in conditions:
+        panel = f"{task}, {negatives}"
+        for (model,), shares in means(chosen(rows, task=task, negatives=negatives), "model").items():
             points.append({"model": model, "accuracy": max(shares), "whose": "ours", "panel": panel})
-        theirs = _paper_of(task, fakes)
+        theirs = _paper_of(task, negatives)
         points += [
             {"model": model, "accuracy": theirs[model], "whose": "the paper's", "panel": panel} for model in theirs
         ]
@@ -120,14 +120,16 @@ def _dots(rows: list[Row], conditions: Sequence[tuple[str, str]]) -> charts.Spec
 
 
 def depth_table(section: Section, rows: list[Row]) -> None:
-    """What more layers are worth."""
+    """Accuracy by the number of layers."""
     points = []
-    for task, fakes in dict.fromkeys((row["task"], row["fakes"]) for row in rows):
-        mine = chosen(rows, task=task, fakes=fakes)
+    for task, negatives in dict.fromkeys((row["task"], row["negatives"]) for row in rows):
+        mine = chosen(rows, task=task, negatives=negatives)
         found = {features: float(np.mean(one)) for (features,), one in means(mine, "features").items()}
-        section.blocks.append(f"**{task}, {fakes}**, {mine[0]['slates']} slates; the paper's figures are on Trivago.")
+        section.blocks.append(
+            f"**{task}, {negatives}**, {mine[0]['slates']} slates; the paper's figures are on Trivago."
+        )
         section.blocks += [_depths(found), _beside_simple(found)]
-        points += _depth_points(found, f"{task}, {fakes}")
+        points += _depth_points(found, f"{task}, {negatives}")
     points += [{"decoder layers": d, "accuracy": share, "encoder layers": f"{e}", "panel": "the paper, Trivago"}
                for (e, d), share in table_2.PAPER.items()]  # fmt: skip
     section.blocks.append(
@@ -184,11 +186,11 @@ def matched_pairs(section: Section, rows: list[Row]) -> None:
             )
             if (catalogue, ranker) == ("all", "paper"):
                 for what in ("wins", "improvement"):
-                    told = (
+                    label = (
                         f"Figure 4, Phase Two against beam search, {reading}: {what}",
                         f"{figure_4.PAPER[what]:.2f} %",
                     )
-                    section.headlines.append((*told, number(numbers[what]) + " %"))
+                    section.headlines.append((*label, number(numbers[what]) + " %"))
     theirs = figure_4.PAPER
     lines.append(["the paper", "", "paper", "", f"{theirs['wins']:.2f} %", "", "", f"{theirs['improvement']:.2f} %"])
     headings = ("catalogue", "reading", "ranker", "pairs", "wins", "ties", "losses", "mean improvement")

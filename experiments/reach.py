@@ -10,7 +10,7 @@ For 100 held-out users of the playlist catalogues, k = 5 and 10, the share of th
   both ranked by swap search with the budget of 100 candidate solutions, as Figure 3 counts them, the longest list with
   1,000 as well;
 * ``recommender``: ``Recommender.recommend`` as it comes, 64 cells, without certificate: at most 400 candidates, a
-  quarter of them the leader's followers (``setwise/request.py``), ranked by swap search at its own budget;
+  quarter of them best partners of the anchor item, ranked by swap search with its default budget;
 * ``greedy`` and ``top-k`` on the recommender's candidates, to see what there is to lose.
 
 The best known is the best of a heavy search and of everything above: nothing here can have more than all of it.
@@ -67,10 +67,10 @@ class Reach:
         ]
 
     def _lists(self, number: int, k: int) -> Iterator[Row]:
-        user, heard = self.trained.users[number], self.trained.histories[number]
+        user, seen = self.trained.users[number], self.trained.histories[number]
         for wanted in self.candidates:
-            cells = self.index(max(1, wanted // k)).candidates(user, k, heard, per_head=self.trained.per_head)
-            for method, rows in (("phase one", cells), ("k-nn", self.nearest.candidates(user, len(cells), heard))):
+            cells = self.index(max(1, wanted // k)).candidates(user, k, seen, per_head=self.trained.per_head)
+            for method, rows in (("phase one", cells), ("k-nn", self.nearest.candidates(user, len(cells), seen))):
                 instance = sw.Instance.from_catalog(self.trained.catalog, user, rows)
                 for solutions in SOLUTIONS if wanted == max(self.candidates) else SOLUTIONS[:1]:
                     limit = budget("swap", solutions, k, len(rows))
@@ -79,9 +79,9 @@ class Reach:
                     yield about | {"value": ranking.value, "ms": ms}
 
     def _recommended(self, number: int, k: int) -> Iterator[Row]:
-        user, heard = self.trained.users[number], self.trained.histories[number]
+        user, seen = self.trained.users[number], self.trained.histories[number]
         for ranker, method in {"swap": "recommender", **RIVALS}.items():
-            slate, ms = clocked(lambda: self.recommender.recommend(user, k=k, exclude=heard, ranker=ranker))  # noqa: B023
+            slate, ms = clocked(lambda: self.recommender.recommend(user, k=k, exclude=seen, ranker=ranker))  # noqa: B023
             yield {"method": method, "value": slate.value, "ms": ms}
 
 

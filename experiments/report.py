@@ -166,8 +166,8 @@ def _typed(rows: list[Row]) -> list[Row]:
 
 def headlines(sections: Sequence[Section], kinds: tuple[str, ...] = ("",)) -> Grid:
     """What a reader sees first; of some kinds alone in the README."""
-    told = [list(one) for section in sections for one in section.headlines if one[0].startswith(kinds)]
-    return Grid(("what", "the paper", "here"), told)
+    lines = [list(one) for section in sections for one in section.headlines if one[0].startswith(kinds)]
+    return Grid(("what", "the paper", "here"), lines)
 
 
 def to_docs(out: Path, docs: Path, sections: Sequence[Section], readme: Path) -> None:

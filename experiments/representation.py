@@ -1,11 +1,11 @@
-"""What Tables 1 and 2 share: the playlists parted without leaks, the networks with their schedules, and the scoring.
+"""Shared by Tables 1 and 2: a split of the playlists without leaks, the networks, their schedules and the scoring.
 
-Playlists are parted four ways, by playlist: a *corpus* that word2vec reads and fakes come from, and training,
+Playlists are split four ways, by playlist: a *corpus* that word2vec reads and negatives come from, and training,
 validation and test playlists that neither has seen. With one part for both, the classifier would learn from playlists
-whose company the vectors remember, and be tested on playlists whose company they never met.
+whose co-occurrences the vectors contain, and be tested on playlists whose co-occurrences they do not contain.
 
-A track's vector says what company it keeps (word2vec of the corpus), or only what its title says (``titles.py``): the
-paper does not tell which "word2vec embedding of the song" it took.
+A track's vector is its word2vec vector in the corpus, or the mean word vector of its title (``titles.py``): the
+paper does not say which "word2vec embedding of the song" it took.
 
 The catalogue is the tracks of at least ``LEAST`` corpus playlists; other tracks are taken out of all playlists (nothing
 is known of them), and playlists with fewer than 20 tracks left are not cut.
@@ -42,7 +42,7 @@ SHAPE = Shape(dim=64, heads=4, d_kq=16, d_v=16)
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
 HOTELS = "trivago/trivago_train_random_rows.csv.gz"
 ATTENTION = ("simple transformer", "general transformer")
-FIELDS = ("task", "fakes", "group", "model", "features", "seed", "slates", "accuracy", "seconds")
+FIELDS = ("task", "negatives", "group", "model", "features", "seed", "slates", "accuracy", "seconds")
 
 Network = torch.nn.Module
 Row = dict[str, Any]
@@ -54,7 +54,7 @@ class Effort:
     """How much is spent on a model; ``quick`` only shows that everything runs."""
 
     epochs: int = 25
-    draws: int = 4  # cuts and fakes drawn anew for every epoch
+    draws: int = 4  # cuts and negatives drawn anew for every epoch
     flat_draws: int = 4  # for models that see their data once: the beginning of each playlist and three random places
     word_epochs: int = 10
     most: int | None = None  # playlists, or lists of hotels
@@ -72,27 +72,29 @@ class Effort:
 
 @dataclass(frozen=True)
 class Parts:
-    """Playlists over one catalogue: what is known, what is learned from, and what is judged by; and track vectors."""
+    """Playlists over one catalogue: the corpus, the training, validation and test parts, and track vectors."""
 
     corpus: Sessions
     training: Sessions
     validation: Sessions
     test: Sessions
-    words: NDArray[np.float32]  # as word2vec gives them: their lengths tell popularity
+    words: NDArray[np.float32]  # as word2vec gives them: their lengths express popularity
     vectors: NDArray[np.float32]  # of one length, as networks take them
     seed: int
 
-    def slates(self, part: str, fakes: str, number: int = 0, anywhere: bool = False) -> Slates:
-        """True and fake slates of a part; ``number`` counts independent draws."""
+    def slates(self, part: str, negatives: str, number: int = 0, anywhere: bool = False) -> Slates:
+        """True and negative slates of a part; ``number`` counts independent draws."""
         seed = 1_000_000 * self.seed + 10_000 * ("training", "validation", "test").index(part) + number
         place = seed if anywhere else None
-        return positive_and_negative_slates(getattr(self, part), fakes, seed=seed, pool=self.corpus, offset_seed=place)
+        return positive_and_negative_slates(
+            getattr(self, part), negatives, seed=seed, pool=self.corpus, offset_seed=place
+        )
 
-    def drawn(self, fakes: str, first: int, count: int, anywhere: bool = True) -> Slates:
+    def drawn(self, negatives: str, first: int, count: int, anywhere: bool = True) -> Slates:
         """Training slates of several draws; without ``anywhere`` the first draw cuts at the beginnings."""
-        slates = self.slates("training", fakes, first, anywhere)
+        slates = self.slates("training", negatives, first, anywhere)
         for number in range(first + 1, first + count):
-            slates = slates.joined(self.slates("training", fakes, number, True))
+            slates = slates.joined(self.slates("training", negatives, number, True))
         return slates
 
 
@@ -134,16 +136,18 @@ def general(n_items: int, vectors: NDArray[np.float32], encoder: int, decoder: i
     return GeneralTransformer(n_items, Depth(encoder, decoder, dim=SHAPE.dim, heads=SHAPE.heads), vectors)
 
 
-def taught(make: Callable[[], Network], parts: Parts, fakes: str, effort: Effort, rate: float = 3e-3) -> Network:
-    """A network that has learned to tell true slates from fakes."""
+def trained_network(
+    make: Callable[[], Network], parts: Parts, negatives: str, effort: Effort, rate: float = 3e-3
+) -> Network:
+    """A network trained to separate true slates from negatives."""
     torch.manual_seed(parts.seed)
     network = make()
-    validation = parts.slates("validation", fakes)
+    validation = parts.slates("validation", negatives)
     for number in range(1, effort.draws):
-        validation = validation.joined(parts.slates("validation", fakes, number, anywhere=True))
+        validation = validation.joined(parts.slates("validation", negatives, number, anywhere=True))
     train(
         network,
-        lambda epoch: parts.drawn(fakes, epoch * effort.draws, effort.draws),
+        lambda epoch: parts.drawn(negatives, epoch * effort.draws, effort.draws),
         validation,
         "set",
         effort.schedule(parts.seed, rate),
@@ -168,7 +172,7 @@ def belief(network: Network, slates: Slates) -> NDArray[np.float64]:
 
 
 def accuracy(probability: NDArray[np.float64], slates: Slates) -> float:
-    """Share of slates called by their right name, true or fake."""
+    """Share of slates classified correctly as true or negative."""
     true = slates.outcome[slates.shown.offsets[:-1]] > 0.5
     return float(((probability > 0.5) == true).mean())
 
@@ -186,10 +190,14 @@ class Clock:
         return round(passed, 1)
 
 
-def row_of(task: str, fakes: str, model: str, features: str, seed: int, slates: int, share: float, clock: Clock) -> Row:
+def row_of(
+    task: str, negatives: str, model: str, features: str, seed: int, slates: int, share: float, clock: Clock
+) -> Row:
     """A raw row, as it goes to the CSV."""
     group = "attention" if model in ATTENTION else "no attention"
-    return dict(zip(FIELDS, (task, fakes, group, model, features, seed, slates, share, clock.seconds()), strict=True))
+    return dict(
+        zip(FIELDS, (task, negatives, group, model, features, seed, slates, share, clock.seconds()), strict=True)
+    )
 
 
 def spread(values: Sequence[float]) -> str:
@@ -205,16 +213,16 @@ def means(rows: list[Row], *by: str) -> dict[tuple[Any, ...], list[float]]:
     return groups
 
 
-def parser_of(what: str, seeds: list[int], fakes: list[str], epochs: int) -> argparse.ArgumentParser:
+def parser_of(what: str, seeds: list[int], negatives: list[str], epochs: int) -> argparse.ArgumentParser:
     """The command line that both tables share."""
     parser = argparse.ArgumentParser(description=what)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--playlists", type=Path, help=f"default: {PLAYLISTS} under --data; the MPD itself will do")
     parser.add_argument("--tasks", nargs="+", choices=("playlists", "hotels"), default=["playlists", "hotels"])
-    parser.add_argument("--fakes", nargs="+", choices=KINDS, default=fakes)
-    parser.add_argument("--seeds", type=int, nargs="+", default=seeds, help="partings")
+    parser.add_argument("--negatives", nargs="+", choices=KINDS, default=negatives)
+    parser.add_argument("--seeds", type=int, nargs="+", default=seeds, help="splits")
     parser.add_argument("--epochs", type=int, default=epochs, help="of every network")
-    parser.add_argument("--draws", type=int, default=Effort.draws, help="cuts and fakes of every training playlist")
+    parser.add_argument("--draws", type=int, default=Effort.draws, help="cuts and negatives of every training playlist")
     parser.add_argument("--folds", type=int, default=Effort.folds, help="of cross-validation on the hotels")
     parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")

@@ -1,11 +1,11 @@
-"""Runs the plan and makes the report: two experiments at a time, each where the last run left it.
+"""Run the plan and write the report: two experiments at a time, each resumed where the last run stopped.
 
     python experiments/reproduce.py --data ../shared/data --out report          (or: setwise reproduce)
 
-Of every step a marker in OUT/steps says with which command it was begun, and when it was done. A step that was done
-with the same command by the same version is not run again; one that was interrupted goes on from the rows it kept; one
-that was begun otherwise starts anew. A step that fails is told at the end, the others go on, and the report says what
-is missing. Rows are in OUT/rows, logs in OUT/logs.
+A marker in OUT/steps records the command, the version and the state of each step. A step that was done with the same
+command and version is not run again; an interrupted step resumes from its rows; a step with another command or version
+starts from the beginning. A step that fails is reported at the end, the others continue, and the report names what is
+missing. Rows are in OUT/rows, logs in OUT/logs.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ ROOT = Path(__file__).resolve().parents[1]
 AT_ONCE = 2
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
 LIBRARIES = ("altair", "vl_convert", "pyarrow", "torch", "gensim", "sklearn")
-TAIL = 15  # lines of a log that are told of a failure
-PATIENCE = 10.0  # seconds that a step has to end when it is told to
+TAIL = 15  # lines of a log that are shown for a failure
+PATIENCE = 10.0  # seconds between SIGTERM and SIGKILL
 
 
-# --- what is known of a step ---
+# --- the state of a step ---
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Marker:
 
     @classmethod
     def of(cls, out: Path, name: str) -> Marker:
-        """What the file says; nothing where there is none."""
+        """Read the marker of a step; empty if there is none."""
         path = out / "steps" / f"{name}.json"
         return cls(path, json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
 
@@ -68,7 +68,7 @@ class Marker:
         return self.known.get("state") == "done"
 
     def write(self, **news: Any) -> None:
-        """Atomically."""
+        """Update the file atomically."""
         self.known |= news
         self.path.parent.mkdir(parents=True, exist_ok=True)
         draft = self.path.with_suffix(".draft")
@@ -88,7 +88,7 @@ def commit() -> str:
     return head.stdout.strip() + (", with changes" if changed else "")
 
 
-# --- one step that runs ---
+# --- a running step ---
 
 
 @dataclass
@@ -103,7 +103,7 @@ class Running:
 
     @classmethod
     def start(cls, step: Step, out: Path, command: list[str], lock: IO[str]) -> Running:
-        """Begun anew, or where it was interrupted."""
+        """Start the step from the beginning, or resume it."""
         marker, rows = Marker.of(out, step.name), rows_of(out, step.name)
         goes_on = marker.begun_as(command)
         if not goes_on:
@@ -113,7 +113,7 @@ class Running:
             marker.known = {"command": command, **about}
         marker.write(state="running", date=datetime.now(UTC).date().isoformat())
         log = (out / "logs" / f"{step.name}.log").open("ab" if goes_on else "wb")
-        # The lock goes with the process: as long as one of them lives, nobody else writes to these rows.
+        # The lock goes with the process: while one of them runs, no other run writes to these rows.
         process = subprocess.Popen(
             [sys.executable, str(ROOT / step.script), *command[2:]],
             stdout=log,
@@ -144,7 +144,7 @@ class Running:
         return True
 
     def stop(self) -> None:
-        """Ended, gently if it listens."""
+        """Terminate the process, and kill it if it does not end."""
         self.process.terminate()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(PATIENCE)
@@ -164,7 +164,7 @@ def tail(path: Path, count: int) -> list[str]:
     return path.read_text(encoding="utf-8", errors="replace").splitlines()[-count:] if path.exists() else []
 
 
-# --- all of them ---
+# --- all steps ---
 
 
 class Reproduction:
@@ -228,15 +228,15 @@ class Reproduction:
         """The steps without all their rows."""
         return [step.name for step in self.plan if not self._is_done(step)]
 
-    def tell(self) -> None:
-        """What failed, with the end of its log."""
+    def print_failures(self) -> None:
+        """Print the failed steps, each with the end of its log."""
         for name in self.failed:
             path = self.out / "logs" / f"{name}.log"
             self.console.print(f"\nStep {name} failed; the end of {path}:", style="red", highlight=False)
             self.console.print("\n".join(tail(path, TAIL)), markup=False, highlight=False)
 
     def summary(self) -> dict[str, Any]:
-        """For a machine to read."""
+        """The result as JSON data."""
         steps = {step.name: Marker.of(self.out, step.name).known for step in self.plan}
         return {
             "report": str(self.out / "index.html"),
@@ -251,7 +251,7 @@ class Reproduction:
 
 
 def check(data: Path, plan: Sequence[Step] = PLAN) -> None:
-    """Everything that can be known to be missing before the first step."""
+    """Check libraries and data before the first step."""
     for library in LIBRARIES:
         if importlib.util.find_spec(library) is None:
             raise MissingDependency(library, "setwise reproduce", "report,train")
@@ -263,33 +263,33 @@ def check(data: Path, plan: Sequence[Step] = PLAN) -> None:
 
 
 @contextlib.contextmanager
-def alone(out: Path) -> Iterator[IO[str]]:
-    """The folder is ours until this process and all it started have ended."""
+def locked(out: Path) -> Iterator[IO[str]]:
+    """Lock the folder until this process and all processes that it started have ended."""
     with (out / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             todo = "wait for it, end it, or name another folder"
             raise InvalidInput(
-                "--out", "a folder that nobody writes to", f"{out}, which a run is using", todo
+                "--out", "a folder that no other run uses", f"{out}, which a run is using", todo
             ) from None
         yield lock
 
 
 def reproduce(options: argparse.Namespace) -> int:
-    """Run, report, tell."""
+    """Run the plan, write the report, print the failures."""
     check(options.data)
     for folder in ("rows", "logs", "steps"):
         (options.out / folder).mkdir(parents=True, exist_ok=True)
     console = Console(stderr=options.as_json)
-    with alone(options.out) as lock:
+    with locked(options.out) as lock:
         run = Reproduction(options.data, options.out, options.quick, console)
         console.print(f"{len(run.plan)} steps, {run.found} of them done before; logs are in {options.out / 'logs'}")
         run.run(lock)
         from report import make
 
         make(options.out)
-    run.tell()
+    run.print_failures()
     if options.as_json:
         print(json.dumps(run.summary()))
     else:
@@ -302,13 +302,13 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("report"))
-    parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
+    parser.add_argument("--quick", action="store_true", help="small sizes: the figures are not meaningful")
     parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object at the end")
     return parser.parse_args(arguments)
 
 
 def main() -> int:
-    """Ended from outside like by Ctrl-C: children first."""
+    """The entry point; SIGTERM is handled like Ctrl-C, so that the steps end first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         return reproduce(parsed())
@@ -316,7 +316,7 @@ def main() -> int:
         print(f"setwise: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("setwise: interrupted; the same command goes on from here.", file=sys.stderr)
+        print("setwise: interrupted; the same command resumes from here.", file=sys.stderr)
         return 130
 
 

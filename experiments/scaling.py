@@ -3,10 +3,10 @@
     OMP_NUM_THREADS=1 python experiments/scaling.py --data ../shared/data --out report/scaling.csv
 
 A request is ``Recommender.recommend`` without a certificate: the best of every cell, at most 400 of them, ranked by
-swap search, judged. (The certificate takes the budget it is given, and reads all n scores once.)
+swap search, evaluated. (The certificate takes the budget it is given, and reads all n scores once.)
 Requests are warm, one at a time, each three times, of which the fastest counts; figures are medians over users, values
-are the judge's. Milliseconds are given by the wall's clock and by the processor's, which other work on the machine
-disturbs less.
+are those of the reference objective. Times are wall time and processor time; other work on the machine disturbs the
+latter less.
 
 Two sources. ``simulated``: the world of datasets/synthetic.py, two heads. ``bootstrapped``: rows of the trained
 playlist catalogues (one head; four heads too where heads vary) drawn with replacement, each coordinate jittered by a

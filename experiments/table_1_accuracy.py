@@ -1,15 +1,15 @@
-"""Table 1, who can tell what people chose: models without attention, the simple transformer, general transformers.
+"""Table 1, accuracy at recognising what people chose: flat models, the simple transformer, general transformers.
 
     python experiments/table_1_accuracy.py --out report/table_1.csv        (about an hour on one core)
 
-*Playlists*: the first 15 tracks of a playlist and the next 5, or 5 others: true or fake? With the paper's uniform fakes
-and with hard ones (``negatives.py``). Parts, rare tracks and vectors are as ``representation.py`` says;
-tracks are known by their company or by their titles alone.
+*Playlists*: the first 15 tracks of a playlist and the next 5, or 5 others: true or negative? With uniform
+negatives as in the paper and with hard ones (``negatives.py``). ``representation.py`` describes parts, rare tracks and
+vectors, which come from co-occurrence or from titles.
 *Hotels*: which of five was clicked? On a small sample, by five-fold cross-validation (``hotels.py``).
 
-Flat models come with several sets of features, so that they are judged by the best of them. Sizes and rates were chosen
+Flat models come with several sets of features, and the best of them counts. Sizes and rates were chosen
 on the validation playlists of seed 0. The rows are made from real people's playlists: --out is not committed. An
-interrupted run goes on with the next model.
+interrupted run resumes with the next model.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from representation import (
     row_of,
     simple,
     spread,
-    taught,
+    trained_network,
 )
 from rich.console import Console
 from rich.table import Table
@@ -85,12 +85,17 @@ COMPARED = [*FLAT, *networks(0, np.empty(0))]  # model and features, or kind
 
 
 class PlaylistTask:
-    """One parting with one kind of fakes: what is learned from, and the test slates."""
+    """One split with one kind of negatives: training and test slates."""
 
-    def __init__(self, vectors_of: str, parts: Parts, fakes: str, effort: Effort) -> None:
-        self.name, self.parts, self.fakes, self.effort = f"playlists, vectors of {vectors_of}", parts, fakes, effort
-        self.test = parts.slates("test", fakes)
-        self.learned = parts.drawn(fakes, 0, effort.flat_draws, False)
+    def __init__(self, vectors_of: str, parts: Parts, negatives: str, effort: Effort) -> None:
+        self.name, self.parts, self.negatives, self.effort = (
+            f"playlists, vectors of {vectors_of}",
+            parts,
+            negatives,
+            effort,
+        )
+        self.test = parts.slates("test", negatives)
+        self.learned = parts.drawn(negatives, 0, effort.flat_draws, False)
 
     def row(self, model: str, features: str) -> Row:
         """How often one model is right."""
@@ -100,9 +105,9 @@ class PlaylistTask:
             found = FlatModel(model, x, features, seed=parts.seed).fit(self.learned).predict(self.test)
         else:
             make, rate = networks(parts.corpus.n_items, parts.vectors)[model, features]
-            found = belief(taught(make, parts, self.fakes, self.effort, rate), self.test)
+            found = belief(trained_network(make, parts, self.negatives, self.effort, rate), self.test)
         share = accuracy(found, self.test)
-        return row_of(self.name, self.fakes, model, features, parts.seed, len(self.test), share, clock)
+        return row_of(self.name, self.negatives, model, features, parts.seed, len(self.test), share, clock)
 
 
 def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
@@ -138,15 +143,15 @@ def flat_scorers(training: Slates, x: np.ndarray, seed: int) -> Scorers:
 
 def shown(rows: list[Row], console: Console) -> None:
     """The table, ours beside the paper's, and the two distances that the paper speaks of."""
-    for task, fakes in dict.fromkeys((one["task"], one["fakes"]) for one in rows):
-        mine = [one for one in rows if (one["task"], one["fakes"]) == (task, fakes)]
+    for task, negatives in dict.fromkeys((one["task"], one["negatives"]) for one in rows):
+        mine = [one for one in rows if (one["task"], one["negatives"]) == (task, negatives)]
         sizes = sorted({one["slates"] for one in mine})
         seeds = len({one["seed"] for one in mine})
-        table = Table(title=f"{task}, {fakes}: accuracy on {'/'.join(map(str, sizes))} slates, {seeds} seeds")
+        table = Table(title=f"{task}, {negatives}: accuracy on {'/'.join(map(str, sizes))} slates, {seeds} seeds")
         for name in ("group", "model", "features", "accuracy", "paper"):
             table.add_column(name)
         for (group, model, features), found in means(mine, "group", "model", "features").items():
-            paper = PAPER.get((task.split(",")[0], model)) if fakes in ("uniform", "five of the list") else None
+            paper = PAPER.get((task.split(",")[0], model)) if negatives in ("uniform", "five of the list") else None
             table.add_row(group, model, features, spread(found), "" if paper is None else f"{paper:.3f}")
         console.print(table)
         for name, (best, differences) in distances(mine).items():
@@ -171,19 +176,19 @@ def distances(rows: list[Row]) -> dict[str, tuple[tuple[str, str], list[float]]]
 
 
 def sizes(parts: Parts) -> str:
-    """How much there is to learn from and to judge by."""
+    """The sizes of the parts."""
     cut = [int((part.items.lengths >= 20).sum()) for part in (parts.training, parts.validation, parts.test)]
     known = f"{len(parts.corpus)} corpus playlists, {parts.corpus.n_items} tracks"
     return "{}; {} training, {} validation, {} test playlists".format(known, *cut)
 
 
 def units(options: argparse.Namespace) -> Iterator[str]:
-    """One a model and parting of the playlists, one a parting of the hotels."""
+    """One a model and split of the playlists, one a split of the hotels."""
     if "playlists" in options.tasks:
         for vectors_of in options.vectors:
             for seed in options.seeds:
-                for fakes in options.fakes:
-                    yield from ("/".join((vectors_of, str(seed), fakes, *each)) for each in COMPARED)
+                for negatives in options.negatives:
+                    yield from ("/".join((vectors_of, str(seed), negatives, *each)) for each in COMPARED)
     if "hotels" in options.tasks:
         yield from (f"hotels/{seed}" for seed in options.seeds)
 
@@ -201,22 +206,22 @@ def run(options: argparse.Namespace) -> list[Row]:
         return divided
 
     @cache
-    def task(vectors_of: str, seed: int, fakes: str) -> PlaylistTask:
-        return PlaylistTask(vectors_of, parts(vectors_of, seed), fakes, effort)
+    def task(vectors_of: str, seed: int, negatives: str) -> PlaylistTask:
+        return PlaylistTask(vectors_of, parts(vectors_of, seed), negatives, effort)
 
     for unit in kept.missing(units(options), "Table 1"):
         what, seed, *which = unit.split("/")
         if what == "hotels":
             kept.add(unit, hotel_rows(options.data / HOTELS, int(seed), effort))
         else:
-            fakes, model, features = which
-            kept.add(unit, [task(what, int(seed), fakes).row(model, features)])
+            negatives, model, features = which
+            kept.add(unit, [task(what, int(seed), negatives).row(model, features)])
     return kept.rows
 
 
 def main() -> None:
     """Measure and show."""
-    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1, 2], fakes=["uniform", "hard"], epochs=25)
+    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1, 2], negatives=["uniform", "hard"], epochs=25)
     parser.add_argument("--vectors", nargs="+", choices=("company", "titles"), default=["company", "titles"])
     shown(run(parser.parse_args()), Console())
 

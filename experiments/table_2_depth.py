@@ -1,9 +1,9 @@
-"""Table 2: what more layers are worth, on the playlists with hard fakes and on the sample of hotels.
+"""Table 2: what more layers are worth, on the playlists with hard negatives and on the sample of hotels.
 
     python experiments/table_2_depth.py --out report/table_2.csv        (about half an hour on one core)
 
 General transformers of 1, 2 or 4 encoder layers over the history and 1, 2 or 4 decoder layers over the slate, beside
-the simple transformer, all taught alike, and less long than in Table 1. Against uniform fakes nearly everything is
+the simple transformer, all trained alike, and less long than in Table 1. Against uniform negatives nearly everything is
 right nearly always, so depth is asked of the hard ones. The paper's table is on Trivago with all its sessions; ours
 (``hotels.py``) is a small sample. An interrupted run goes on with the next depth.
 """
@@ -38,7 +38,7 @@ from representation import (
     row_of,
     simple,
     spread,
-    taught,
+    trained_network,
 )
 from rich.console import Console
 from rich.table import Table
@@ -67,12 +67,12 @@ def named(encoder: int, decoder: int) -> str:
     return f"encoder {encoder}, decoder {decoder}"
 
 
-def playlist_row(parts: Parts, fakes: str, model: str, kind: str, effort: Effort) -> Row:
-    """One depth on the test playlists of one parting."""
-    test, clock = parts.slates("test", fakes), Clock()
+def playlist_row(parts: Parts, negatives: str, model: str, kind: str, effort: Effort) -> Row:
+    """One depth on the test playlists of one split."""
+    test, clock = parts.slates("test", negatives), Clock()
     make, rate = networks(parts.corpus.n_items, parts.vectors)[model, kind]
-    share = accuracy(belief(taught(make, parts, fakes, effort, rate), test), test)
-    return row_of("playlists", fakes, model, kind, parts.seed, len(test), share, clock)
+    share = accuracy(belief(trained_network(make, parts, negatives, effort, rate), test), test)
+    return row_of("playlists", negatives, model, kind, parts.seed, len(test), share, clock)
 
 
 def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
@@ -96,11 +96,11 @@ def hotel_rows(path: Path, seed: int, effort: Effort) -> list[Row]:
 
 def shown(rows: list[Row], console: Console) -> None:
     """The grid of depths, the paper's in brackets, and how far the simple transformer is from the best of them."""
-    for task, fakes in dict.fromkeys((one["task"], one["fakes"]) for one in rows):
-        mine = [one for one in rows if (one["task"], one["fakes"]) == (task, fakes)]
+    for task, negatives in dict.fromkeys((one["task"], one["negatives"]) for one in rows):
+        mine = [one for one in rows if (one["task"], one["negatives"]) == (task, negatives)]
         groups = {key[1]: found for key, found in means(mine, "model", "features").items()}
         table = Table(
-            title=f"{task}, {fakes}: accuracy on {mine[0]['slates']} slates a seed, {len(groups[SIMPLE[1]])} seeds"
+            title=f"{task}, {negatives}: accuracy on {mine[0]['slates']} slates a seed, {len(groups[SIMPLE[1]])} seeds"
         )
         for name in ("decoder layers", *(f"{encoder} encoder layers" for encoder in LAYERS)):
             table.add_column(name)
@@ -119,11 +119,11 @@ def shown(rows: list[Row], console: Console) -> None:
 
 
 def units(options: argparse.Namespace) -> Iterator[str]:
-    """One a depth and parting of the playlists, one a parting of the hotels."""
+    """One a depth and split of the playlists, one a split of the hotels."""
     if "playlists" in options.tasks:
         for seed in options.seeds:
-            for fakes in options.fakes:
-                yield from ("/".join(("playlists", str(seed), fakes, *each)) for each in networks(0, np.empty(0)))
+            for negatives in options.negatives:
+                yield from ("/".join(("playlists", str(seed), negatives, *each)) for each in networks(0, np.empty(0)))
     if "hotels" in options.tasks:
         yield from (f"hotels/{seed}" for seed in options.seeds)
 
@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> list[Row]:
 
 def main() -> None:
     """Measure and show."""
-    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1], fakes=["hard"], epochs=10)
+    parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1], negatives=["hard"], epochs=10)
     shown(run(parser.parse_args()), Console())
 
 

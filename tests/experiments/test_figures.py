@@ -91,7 +91,7 @@ def test_ready_made_catalogues_and_learned_ones(
     recipe = catalogues.Recipe.quick()
     learned = catalogues.opened("trivago", miniature, tmp_path, recipe)
     assert (len(learned.users), len(learned.catalog), learned.catalog.heads, learned.per_head) == (3, 300, 1, 0)
-    assert all(len(heard) == 15 for heard in learned.histories)
+    assert all(len(seen) == 15 for seen in learned.histories)
     # From the cache, and learned again without it: the same to the last bit.
     monkeypatch.setattr(catalogues, "sessions", None)
     kept = catalogues.opened("trivago", miniature, tmp_path, recipe)
@@ -103,7 +103,7 @@ def test_ready_made_catalogues_and_learned_ones(
         assert all(map(np.array_equal, other.histories, learned.histories))
     cut = learned.cut(200, 2)
     assert (len(cut.catalog), len(cut.users)) == (200, 2)
-    assert all((heard < 200).all() for heard in cut.histories)
+    assert all((seen < 200).all() for seen in cut.histories)
 
 
 def test_slates_to_learn_from_hold_five_true_ones(monkeypatch: pytest.MonkeyPatch, miniature: Path) -> None:
@@ -112,19 +112,19 @@ def test_slates_to_learn_from_hold_five_true_ones(monkeypatch: pytest.MonkeyPatc
     network = catalogues.SimpleNetwork(everything.n_items, catalogues.Shape(4, 1, 2, 4, False, False))
     slates = catalogues._mixed(network, everything, catalogues.Recipe(top=40), 0)
     held = everything.items
-    for number, (heard, shown) in enumerate(zip(slates.history, slates.shown, strict=True)):
+    for number, (seen, shown) in enumerate(zip(slates.history, slates.shown, strict=True)):
         outcome = slates.outcome[slates.shown.offsets[number] : slates.shown.offsets[number + 1]]
         assert np.array_equal(outcome == 1, np.isin(shown, held[number]))
         assert outcome.sum() == 5
         assert len(np.unique(shown)) == len(shown)
-        assert not np.isin(shown, heard).any()
+        assert not np.isin(shown, seen).any()
 
 
 # --- the best known ---
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_exchanges_are_what_the_judge_says(monkeypatch: pytest.MonkeyPatch, heads: int) -> None:
+def test_exchanged_values_are_reference_values(monkeypatch: pytest.MonkeyPatch, heads: int) -> None:
     best_known = loaded(monkeypatch, "best_known")
     world = World.make(80, n_users=1, heads=heads, seed=heads)
     rng = np.random.default_rng(heads)
@@ -191,10 +191,10 @@ def test_what_figure_3_reports_is_what_the_rankers_find(monkeypatch: pytest.Monk
     heaviness = loaded(monkeypatch, "best_known").Heaviness.quick()
     experiment = figure.Experiment(figure.Prepared.of(trained), 4, 60, 0, heaviness, 7, 0)
     rows = experiment.rows(1, ("swap", "beam", "paper"))
-    user, heard = trained.users[1], trained.histories[1]
-    cells = experiment.index.candidates(user, 4, heard)
+    user, seen = trained.users[1], trained.histories[1]
+    cells = experiment.index.candidates(user, 4, seen)
     score = (trained.catalog.value[:, 0] @ user.heads[0]).astype(np.float64)
-    score[heard] = -np.inf
+    score[seen] = -np.inf
     candidates = {"phase one": cells, "k-nn": np.sort(np.argsort(-score)[: len(cells)])}
     values = figure.curves(rows, 7)
     for (_, k, retrieval, ranker), curve in values.items():
@@ -205,8 +205,8 @@ def test_what_figure_3_reports_is_what_the_rankers_find(monkeypatch: pytest.Monk
 
 
 def handmade() -> list[dict[str, object]]:
-    """Two users, three budgets; only changes are told."""
-    told = {
+    """Two users, three budgets; only changes of a curve are listed."""
+    curves = {
         ("phase one", "paper"): [[(1, 2.0), (3, 4.0)], [(1, 4.0)]],
         ("phase one", "beam"): [[(1, 2.0)], [(1, 2.0), (2, 3.0)]],
         ("k-nn", "paper"): [[(1, 1.0), (2, 3.0)], [(1, 3.0)]],
@@ -216,7 +216,7 @@ def handmade() -> list[dict[str, object]]:
     about = {"catalogue": "c", "k": 5, "ms": None, "upper_bound": None}
     rows = [
         about | {"user": user, "retrieval": retrieval, "ranker": ranker, "solutions": solutions, "value": value}
-        for (retrieval, ranker), users in told.items()
+        for (retrieval, ranker), users in curves.items()
         for user, pairs in enumerate(users)
         for solutions, value in pairs
     ]

@@ -119,12 +119,12 @@ def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(slates) == 120
     assert (slates.outcome.reshape(120, 5).sum(1) == 1).all()
     assert (slates.outcome.reshape(120, 5).sum(0) > 5).all()  # the click stands anywhere
-    for heard, shown, listed in zip(slates.history, slates.shown, lists.shown, strict=True):
-        assert len(heard) == 15
-        assert len({*heard, *shown}) == 20
-        assert {*heard, *shown} <= set(listed)
+    for seen, shown, listed in zip(slates.history, slates.shown, lists.shown, strict=True):
+        assert len(seen) == 15
+        assert len({*seen, *shown}) == 20
+        assert {*seen, *shown} <= set(listed)
     literal = hotels.literal(lists)
     clicked = lists.outcome.reshape(120, 25)[:, 15:20].any(1)
     assert len(literal) == clicked.sum() > 0
-    for heard, shown in zip(literal.history, literal.shown, strict=True):
-        assert [*heard // 10, *shown // 10] == list(range(20))
+    for seen, shown in zip(literal.history, literal.shown, strict=True):
+        assert [*seen // 10, *shown // 10] == list(range(20))

@@ -1,4 +1,4 @@
-"""``setwise reproduce --quick``: interrupted, it goes on; its report comes from the rows alone; failures are told."""
+"""``setwise reproduce --quick``: it resumes after an interruption, the report comes from the rows only, failures are reported."""
 
 from __future__ import annotations
 
@@ -59,17 +59,17 @@ def interrupted_after_a_step(data: Path, out: Path) -> None:
     while run.poll() is None and not ("done" in (now := state(out)).values() and "running" in now.values()):
         time.sleep(0.1)
     run.send_signal(signal.SIGTERM)
-    _, told = run.communicate()
-    assert run.returncode == 130, told
-    assert "goes on from here" in told
-    with (out / ".lock").open() as lock:  # nobody who holds it lives any more
+    _, errors = run.communicate()
+    assert run.returncode == 130, errors
+    assert "resumes from here" in errors
+    with (out / ".lock").open() as lock:  # no process holds the lock any more
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def finished(data: Path, out: Path) -> dict[str, object]:
     run = begun(data, out)
-    printed, told = run.communicate()
-    assert run.returncode == 0, told
+    printed, errors = run.communicate()
+    assert run.returncode == 0, errors
     return dict(json.loads(printed.splitlines()[-1]))
 
 
@@ -114,13 +114,13 @@ def check_tables(rows: Path) -> None:
     """Every model of Tables 1 and 2 has its row in every task."""
     found = [row for path in sorted(rows.glob("table_1_*.csv")) for row in rows_of(path)]
     assert all(0 <= float(row["accuracy"]) <= 1 for row in found)
-    assert {row["fakes"] for row in found} == {"uniform", "hard", "five of the list", "hotels 16 to 20"}
+    assert {row["negatives"] for row in found} == {"uniform", "hard", "five of the list", "hotels 16 to 20"}
     assert {row["model"] for row in found if "titles" in row["task"]} == {
         "random guess", "logistic regression", "random forest", "support vector machine", "nearest neighbours",
         "pure embedding", "simple transformer", "general transformer",
     }  # fmt: skip
-    for task, fakes in {(row["task"], row["fakes"]) for row in found}:
-        of = [(row["model"], row["features"]) for row in found if (row["task"], row["fakes"]) == (task, fakes)]
+    for task, negatives in {(row["task"], row["negatives"]) for row in found}:
+        of = [(row["model"], row["features"]) for row in found if (row["task"], row["negatives"]) == (task, negatives)]
         assert len(of) == len(set(of)) == (17 if task == "hotels" else 20)
     for task in ("playlists", "hotels"):
         kinds = [row["features"] for row in rows_of(rows / f"table_2_{task}.csv")]
@@ -131,7 +131,7 @@ def check_loop(rows: Path) -> None:
     for name in ("closed_loop_with", "closed_loop_without"):
         (row,) = rows_of(rows / f"{name}.csv")
         for method in ("setwise", "setwise, log alone", "k-NN + greedy", "pure embedding"):
-            assert 0 < float(row[method]) <= float(row["best"]) + 1e-9  # nobody beats a search with the truth
+            assert 0 < float(row[method]) <= float(row["best"]) + 1e-9  # the search with the true model is best
         assert 0 < float(row["promised"]) < 10
 
 
@@ -153,7 +153,7 @@ def check_page(out: Path) -> None:
         assert paper in page
 
 
-CHANGES = {  # step: column of the last row, its new value, and what must be told
+CHANGES = {  # step: column of the last row, its new value, and the text of a line that must change
     "closed_loop_with": ("best", "9.8761", "9.876"),
     "table_1_titles": ("accuracy", "0.98765", "0.988"),
     "certificates": ("gap", "77.7654", "| playlists_one_head | "),
@@ -178,8 +178,8 @@ def check_that_figures_come_from_rows(out: Path, other: Path) -> None:
     subprocess.run([*command, "--out", str(other), "--docs", str(docs), "--readme", str(readme)], check=True)
     before, after = ((folder / "results.md").read_text() for folder in (out, docs))
     changed = [new for old, new in zip(before.splitlines(), after.splitlines(), strict=True) if old != new]
-    for name, (_, _, told) in CHANGES.items():
-        assert any(told in line for line in changed), name
+    for name, (_, _, text) in CHANGES.items():
+        assert any(text in line for line in changed), name
     assert after == (other / "results.md").read_text()
     assert all((docs / name).exists() for name in re.findall(r"\((figures/\w+\.png)\)", after))
     text = readme.read_text()
@@ -204,46 +204,46 @@ def test_every_result_in_the_readme_is_in_the_results() -> None:
 # --- what goes wrong ---
 
 
-def test_a_failing_step_is_told_and_the_others_go_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_failing_step_is_reported_and_the_others_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
     from rich.console import Console
 
-    good, bad, late = (tmp_path / f"{name}.py" for name in ("good", "bad", "late"))
+    good, bad, last = (tmp_path / f"{name}.py" for name in ("good", "bad", "last"))
     good.write_text("import sys; open(sys.argv[-1], 'a').write('row\\n')")
     bad.write_text("print('so far so good'); raise SystemExit('the disk is full')")
-    late.write_text(
+    last.write_text(
         "import pathlib, sys; assert pathlib.Path('first.done').exists; open(sys.argv[-1], 'w').write('row\\n')"
     )
     steps = [
         plan.Step("halo", str(bad), "", "", 3.0),
         plan.Step("first", str(good), "--some 'two words'", "", 2.0),
-        plan.Step("late", str(late), "", "", 9.0, after="first"),
+        plan.Step("last", str(last), "", "", 9.0, after="first"),
     ]
     out = tmp_path / "out"
     for folder in ("rows", "logs", "steps"):
         (out / folder).mkdir(parents=True)
 
     def run() -> tuple[ModuleType, str]:
-        with runner.alone(out) as lock, (tmp_path / "told").open("w") as told:
-            made = runner.Reproduction(tmp_path, out, False, Console(file=told, width=200), steps)
+        with runner.locked(out) as lock, (tmp_path / "output").open("w") as output:
+            made = runner.Reproduction(tmp_path, out, False, Console(file=output, width=200), steps)
             made.run(lock)
-            made.tell()
-        return made, (tmp_path / "told").read_text()
+            made.print_failures()
+        return made, (tmp_path / "output").read_text()
 
-    made, told = run()
+    made, output = run()
     assert made.failed == ["halo"]
-    assert "the disk is full" in told
-    assert made.summary()["steps"]["late"]["state"] == "done"
+    assert "the disk is full" in output
+    assert made.summary()["steps"]["last"]["state"] == "done"
     assert json.loads((out / "steps" / "first.json").read_text())["command"][2:4] == ["--some", "two words"]
     run()
     assert (out / "rows" / "first.csv").read_text() == "row\n"  # not run again
     bad.write_text(good.read_text())
-    made, told = run()
+    made, output = run()
     assert (made.failed, made.found) == ([], 2)
     steps[1] = plan.Step("first", str(good), "--other", "", 2.0)
     run()
     assert (out / "rows" / "first.csv").read_text() == "row\n"  # another command: begun anew
-    with runner.alone(out), pytest.raises(InvalidInput, match="a run is using"), runner.alone(out):
+    with runner.locked(out), pytest.raises(InvalidInput, match="a run is using"), runner.locked(out):
         pass
 
 
@@ -295,9 +295,9 @@ def test_the_verb_passes_what_it_is_given_and_the_exit_status(monkeypatch: pytes
 def test_the_verb_waits_for_what_it_started(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int) -> None:
     script = tmp_path / "experiments" / "reproduce.py"
     script.parent.mkdir()
-    tell_us = f"time.sleep(0.5)\nos.kill(os.getppid(), {int(number)})"
+    signal_parent = f"time.sleep(0.5)\nos.kill(os.getppid(), {int(number)})"
     script.write_text(
-        f"import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n{tell_us}\n"
+        f"import os, signal, sys, time\nsignal.signal(signal.SIGTERM, lambda *_: sys.exit(5))\n{signal_parent}\n"
         f"time.sleep({0.5 if number == signal.SIGINT else 60})\nsys.exit(5)"
     )
     monkeypatch.chdir(tmp_path)
