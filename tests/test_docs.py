@@ -90,6 +90,15 @@ def test_named_files_exist(page: Path) -> None:
         assert (ROOT / name).exists() or (ROOT / "src" / "setwise" / name).exists(), f"{page_name(page)} names {name}"
 
 
+WRAPPED = [page for page in PAGES if page.name not in ("results.md", "SECURITY.md")]  # results.md is generated
+
+
+@pytest.mark.parametrize("page", WRAPPED, ids=page_name)
+def test_prose_wraps_at_120_characters(page: Path) -> None:
+    prose = re.sub(r"^```.*?^```|^\|.*?$|^    .*?$", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    assert [line for line in prose.splitlines() if len(line) > 120] == []
+
+
 def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
     readme = (ROOT / "README.md").read_text()
     assert "make demo" in readme
