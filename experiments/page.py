@@ -6,31 +6,21 @@ The page needs no network: it contains the script that draws the charts. Text ma
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
+import jinja2
+import markupsafe
 import vl_convert
 
 VEGA_LITE = "6.4"
 PNG_SCALE = 1.0
 
-STYLE = """
-:root { color-scheme: light; }
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; background: #fff; }
-body { max-width: 62rem; margin: 0 auto; padding: 1rem; }
-h1 { font-size: 1.6rem; } h2 { font-size: 1.25rem; margin-top: 2.5rem; border-top: 1px solid #ddd; padding-top: 1rem; }
-.about { color: #555; font-size: .85rem; } code { font-size: .85em; background: #f4f4f4; overflow-wrap: anywhere; }
-.wide { overflow-x: auto; } table { border-collapse: collapse; font-size: .85rem; margin: .8rem 0; }
-th, td { padding: .2rem .6rem; border-bottom: 1px solid #e4e4e4; text-align: right; white-space: nowrap; }
-th { border-bottom: 1px solid #888; white-space: normal; vertical-align: bottom; }
-th:first-child, td:first-child { text-align: left; }
-figure { margin: 1rem 0; } figcaption { color: #555; font-size: .85rem; } .missing { color: #a00; }
-nav a { display: inline-block; margin-right: .8rem; }
-"""
+TEMPLATE = Path(__file__).with_name("page.html")
 
 
 @dataclass(frozen=True)
@@ -118,44 +108,28 @@ def table(grid: Grid) -> str:
 
 def page(title: str, opening: Sequence[str], sections: Sequence[Section]) -> str:
     """All sections as one page without external resources."""
-    links = "".join(f'<a href="#{each.name}">{html.escape(each.title)}</a> ' for each in sections)
-    body = "".join(f"<p>{_marked(text)}</p>" for text in opening) + f"<nav>{links}</nav>"
-    body += "".join(_section(section) for section in sections)
+    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["inline"] = _inline_markdown
     specs = {chart.name: chart.spec for section in sections for chart in section.charts}
     # A browser ends a script at the first "</", even inside a string.
-    inlined = json.dumps(specs, allow_nan=False).replace("</", "<\\/")
-    bundle = vl_convert.javascript_bundle(vl_version=VEGA_LITE).replace("</script", "<\\/script")
-    return f"""<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1">
-<title>{html.escape(title)}</title><style>{STYLE}</style></head>
-<body><h1>{html.escape(title)}</h1>{body}
-<script>{bundle}</script>
-<script>for (const [name, spec] of Object.entries({inlined}))
-  vegaEmbed("#chart-" + name, spec, {{actions: false, renderer: "svg"}});</script></body></html>
-"""
+    scripts = {
+        "specs": markupsafe.Markup(json.dumps(specs, allow_nan=False).replace("</", "<\\/")),
+        "bundle": markupsafe.Markup(
+            vl_convert.javascript_bundle(vl_version=VEGA_LITE).replace("</script", "<\\/script")
+        ),
+    }
+    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    return template.render(title=title, opening=opening, sections=sections, kind_of=_kind_of, **scripts)
 
 
-def _section(section: Section) -> str:
-    about = "".join(f"<li>{_marked(line)}</li>" for line in section.about)
-    missing = "".join(f'<p class="missing">{_marked(line)}</p>' for line in section.missing)
-    blocks = "".join(_as_html(block) for block in section.blocks)
-    title = f'<h2 id="{section.name}">{html.escape(section.title)}</h2>'
-    return f'<section>{title}<ul class="about">{about}</ul>{missing}{blocks}</section>'
+def _kind_of(block: Block) -> str:
+    """The name by which the template chooses how to write a block."""
+    return "chart" if isinstance(block, Chart) else "text" if isinstance(block, str) else "table"
 
 
-def _as_html(block: Block) -> str:
-    if isinstance(block, Chart):
-        caption = f"<figcaption>{_marked(block.caption)}</figcaption>"
-        return f'<figure><div class="wide"><div id="chart-{block.name}"></div></div>{caption}</figure>'
-    if isinstance(block, str):
-        return f"<p>{_marked(block)}</p>"
-    head = "".join(f"<th>{_marked(one)}</th>" for one in block.headings)
-    rows = "".join("<tr>" + "".join(f"<td>{_marked(one)}</td>" for one in row) + "</tr>" for row in block.rows)
-    return f'<div class="wide"><table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>'
-
-
-def _marked(text: str) -> str:
-    text = re.sub(r"`([^`]+)`", r"<code>\1</code>", html.escape(text))
-    text = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", text)
-    text = re.sub(r"\*([^*]+)\*", r"<em>\1</em>", text)
-    return re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", text)
+def _inline_markdown(text: str) -> markupsafe.Markup:
+    """Code, bold, emphasis and link texts as HTML; everything else is escaped."""
+    escaped = re.sub(r"`([^`]+)`", r"<code>\1</code>", str(markupsafe.escape(text)))
+    escaped = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", escaped)
+    escaped = re.sub(r"\*([^*]+)\*", r"<em>\1</em>", escaped)
+    return markupsafe.Markup(re.sub(r"\[([^]]+)\]\([^)]+\)", r"\1", escaped))

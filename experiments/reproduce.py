@@ -37,7 +37,7 @@ from setwise.errors import InvalidInput, MissingDependency, SetwiseError
 ROOT = Path(__file__).resolve().parents[1]
 AT_ONCE = 2
 ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
-LIBRARIES = ("altair", "vl_convert", "pyarrow", "torch", "gensim", "sklearn")
+LIBRARIES = ("altair", "jinja2", "vl_convert", "pyarrow", "torch", "gensim", "sklearn")
 TAIL = 15  # lines of a log that are shown for a failure
 PATIENCE = 10.0  # seconds between SIGTERM and SIGKILL
 

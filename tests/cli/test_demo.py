@@ -81,3 +81,15 @@ def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_as_a_module() -> None:
     out = subprocess.run([sys.executable, "-m", "setwise", "--version"], capture_output=True, text=True, check=True)
     assert setwise.__version__ in out.stdout
+
+
+def test_runs_with_the_demo_extra_only() -> None:
+    """``make demo`` installs [demo]: no library of another extra may be needed."""
+    hidden = ["gensim", "sklearn", "pyarrow", "pandas", "polars", "altair", "litestar", "uvicorn", "msgspec", "duckdb"]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({hidden})); import setwise.cli; "
+        f"sys.argv = ['setwise', *{SMALL}, '--json']; setwise.cli.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    assert json.loads(out.stdout)["slate"]["items"]
