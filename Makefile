@@ -45,7 +45,6 @@ docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 bench: $(DEV)
-	$(BIN)/python -m setwise.kernels.cache
 	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
 
 clean:

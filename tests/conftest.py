@@ -10,7 +10,7 @@ import pytest
 from hypothesis import settings
 
 from counts import LARGE, SMALL
-from setwise.kernels.cache import clear_stale, compiled_folders
+from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
 
@@ -26,7 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.register_profile("setwise", deadline=None, derandomize=derandomize, max_examples=examples)
     settings.load_profile("setwise")
     if not hasattr(config, "workerinput"):  # once, before worker processes start
-        clear_stale(compiled_folders())
+        clear_stale_package()
 
 
 @pytest.fixture(scope="session")

@@ -28,6 +28,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from setwise._types import Floats32
+from setwise.kernels.options import OUTER
 
 LANES = 16  # items in a tile
 SEGMENT = 4096  # items whose approximate scores are held at a time: they stay in the cache
@@ -154,13 +155,13 @@ def _tile_scores(users: int) -> Callable[..., Any]:
 one_user, eight_users = _tile_scores(1), _tile_scores(8)
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def rounding(d: int) -> tuple[float, float]:
     """(a, b): v · y, summed in float32 over d coordinates, is off by at most a ‖v‖ ‖y‖ + b; a little is added."""
     return (d + 8) * 2.0**-24, d * 2.0**-149
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def quantise(vectors: Floats32, start: Any, tile_start: Any, tiles: Any, scale: Floats32, spread: Any) -> None:
     """Fill tiles and scales, which hold zeros, from vectors sorted by cell; spread (tiles, 2) receives ρ and ν."""
     d = vectors.shape[1]
@@ -186,7 +187,7 @@ def quantise(vectors: Floats32, start: Any, tile_start: Any, tiles: Any, scale: 
             spread[tile, 1] = max(spread[tile, 1], math.sqrt(square))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def quantise_user(user: Floats32, row: Any) -> tuple[float, float, float, float]:
     """Write the user as int16 to ``row``; return t, α, β, γ: the margin of a tile is t (α ρ + β ν + γ), and a little.
 

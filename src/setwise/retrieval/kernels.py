@@ -18,12 +18,13 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats32
+from setwise.kernels.options import OUTER
 from setwise.retrieval.int8_tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 
 
-@njit(cache=True, error_model="numpy", nogil=True, fastmath=_REORDER)
+@njit(**OUTER, fastmath=_REORDER)
 def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
     """v_i · y in float32."""
     total = np.float32(0)
@@ -32,7 +33,7 @@ def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
     return total
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
     """Put (score, row) into the list of the best, kept in descending order; return how many it holds now."""
     at = filled
@@ -47,7 +48,7 @@ def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
     return min(filled + 1, len(scores))
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def reached_by_items(
     approximate: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, k: int
 ) -> float:
@@ -62,7 +63,7 @@ def reached_by_items(
     return float(np.partition(sure, size - k)[size - k])
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def reached(
     approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, best: Any,
     best_at: Any,
@@ -89,7 +90,7 @@ def reached(
     return best[k - 1] if held == k else -np.inf
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def promising(
     approximate: Floats32, peak: Floats32, margin: Any, size: int, floor: float, first: int, order: Any, eligible: Any,
     out: Any,
@@ -107,7 +108,7 @@ def promising(
     return count
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def settle(
     approximate: Floats32,
     peak: Floats32,
@@ -151,7 +152,7 @@ def settle(
     return filled
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def scan(
     vectors: Floats32,
     order: Any,
@@ -221,7 +222,7 @@ def scan(
                 )
 
 
-@njit(cache=True, error_model="numpy", nogil=True, fastmath=_REORDER)
+@njit(**OUTER, fastmath=_REORDER)
 def hopes(
     user: Any, turned: Any, centre: Floats32, reach: Any, first: int, last: int, optimism: float, out: Any
 ) -> None:
@@ -249,7 +250,7 @@ def hopes(
         out[block - first] = middle + away + relative * reach[block, directions] + absolute
 
 
-@njit(cache=True, error_model="numpy", nogil=True)
+@njit(**OUTER)
 def climb(
     vectors: Floats32,
     order: Any,
