@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Floats, Ints, Rows
+from setwise._types import Floats, Ints, Mask, Rows
 from setwise._validation import LARGEST, frozen, index_array, is_frozen, numbers, real_array, require_shape
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model import objective
@@ -64,7 +64,7 @@ class Instance:
         self.candidates = np.arange(m) if candidates is None else _whole("candidates", candidates, m)
         self.positions = None if positions is None else _whole("positions", positions, m)
         _refuse_repetition(self.candidates, self.positions)
-        self.groups: Mapping[str, Ints] = _labelled(groups, m)
+        self.groups = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
 
     # --- constructors ---
@@ -100,7 +100,11 @@ class Instance:
             exclusive=exclusive,
         )
         attributes = catalog.attributes
-        instance.groups = _Groups(attributes, lambda name: attributes.labels(name, rows))
+        instance.groups = _Groups(
+            attributes,
+            lambda name: attributes.labels(name, rows),
+            lambda name, value: attributes.matching({name: value})[rows],
+        )
         return instance
 
     @classmethod
@@ -183,7 +187,10 @@ class Instance:
             None if self.positions is None else self.positions[order],
             exclusive=[labels[order] for labels in self.exclusive],
         )
-        instance.groups = _Groups(self.groups, lambda name: self.groups[name][order])
+        groups = self.groups
+        instance.groups = _Groups(
+            groups, lambda name: groups[name][order], lambda name, value: groups.matching(name, value)[order]
+        )
         return instance
 
 
@@ -200,8 +207,14 @@ def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tu
 class _Groups(Mapping[str, Ints]):
     """Labels by name, computed when a constraint first uses them."""
 
-    def __init__(self, names: Collection[str], labels: Callable[[str], Ints]) -> None:
-        self._names, self._labels = names, labels
+    def __init__(
+        self, names: Collection[str], labels: Callable[[str], Ints], matching: Callable[[str, Any], Mask]
+    ) -> None:
+        self._names, self._labels, self._matching = names, labels, matching
+
+    def matching(self, name: str, value: Any) -> Mask:
+        """Which candidates have this value of the attribute: (m,)."""
+        return self._matching(name, value)
 
     def __getitem__(self, name: str) -> Ints:
         return self._labels(name)
@@ -270,7 +283,7 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
             return column.astype(np.int64)
         return table.labels(name, np.arange(m))
 
-    return _Groups(table, labels)
+    return _Groups(table, labels, lambda name, value: table.matching({name: value}))
 
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:

@@ -92,4 +92,4 @@ def _next_level(level: list[PartialSet], width: int) -> list[PartialSet]:
     return [level[parent[at]].add(added[at]) for at in order[np.sort(first)[:width]]]
 
 
-BEAM = Ranker("beam", beam, "beam search", interactive=True, slow_growth=True)
+BEAM = Ranker("beam", beam, "beam search", interactive=True, slow_growth=True, lower_limits=True)

@@ -30,7 +30,7 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     k = min(constraints.k, instance.m)
     table = RewardTable.of(instance.rewards)
     no_sink = np.full((instance.heads, instance.m), -np.inf)
-    labels = constraints.labels
+    labels, minimums = constraints.labels, constraints.minimums
     indices, visited, finite = kernels.best_subset(
         instance.logit,
         instance.score,
@@ -46,7 +46,8 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         free,
         labels,
         constraints.limits,
-        np.zeros((len(labels), int(labels.max(initial=0)) + 1), np.int64),
+        minimums,
+        np.zeros((len(labels), max(int(labels.max(initial=0)) + 1, minimums.shape[1])), np.int64),
         k,
     )
     value = instance.value(indices)
@@ -54,4 +55,4 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     return Ranking(indices, value, value if finite else math.inf, bool(finite), int(visited))
 
 
-EXHAUSTIVE = Ranker("exhaustive", exhaustive, "exhaustive search")
+EXHAUSTIVE = Ranker("exhaustive", exhaustive, "exhaustive search", lower_limits=True)

@@ -20,4 +20,4 @@ def greedy(instance: Instance, constraints: Constraints) -> Ranking:
     return Ranking(best.chosen, best.value, evaluations=evaluations)
 
 
-GREEDY = Ranker("greedy", greedy, "greedy", interactive=True)
+GREEDY = Ranker("greedy", greedy, "greedy", interactive=True, lower_limits=True)

@@ -23,6 +23,58 @@ LARGEST_RATIO = np.float32(1e30)
 
 
 @njit(cache=True, error_model="numpy")
+def _add_member(
+    state: Floats, path: Ints, depth: int, logit: Floats, score: Floats, sink_logit: Floats, sink_score: Floats
+) -> None:
+    """state[depth + 1]: the sums of the first ``depth + 1`` members of the path, from those of the first ``depth``."""
+    member = path[depth]
+    for h in range(score.shape[0]):
+        for place in range(depth):
+            i = path[place]
+            state[depth + 1, place, h] = state[depth, place, h]
+            add_weight(state[depth + 1, place, h], logit[h, i, member], score[h, member])
+        own = state[depth + 1, depth, h]
+        own[0], own[1], own[2] = sink_logit[h, member], sink_score[h], 1.0
+        if sink_logit[h, member] == -np.inf:
+            own[1], own[2] = 0.0, 0.0
+        for place in range(depth + 1):
+            add_weight(own, logit[h, member, path[place]], score[h, path[place]])
+
+
+@njit(cache=True, error_model="numpy")
+def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints) -> int:
+    """The next open candidate at this depth that keeps every upper limit, or −1."""
+    while cursor[depth] < len(open_rows):
+        candidate = open_rows[cursor[depth]]
+        cursor[depth] += 1
+        allowed = True
+        for group in range(len(labels)):
+            label = labels[group, candidate]
+            allowed = allowed and not (label >= 0 and counts[group, label] >= limits[group])
+        if allowed:
+            return candidate  # type: ignore[no-any-return]  # compiled, an int64 is an int
+    return -1
+
+
+@njit(cache=True, error_model="numpy")
+def _count_member(labels: Ints, counts: Ints, member: int, change: int) -> None:
+    """Add ``change`` to the counts of the member's labels."""
+    for group in range(len(labels)):
+        if labels[group, member] >= 0:
+            counts[group, labels[group, member]] += change
+
+
+@njit(cache=True, error_model="numpy")
+def _keeps_minimums(minimums: Ints, counts: Ints) -> bool:
+    """Whether the counts reach every lower limit."""
+    for group in range(len(minimums)):
+        for label in range(minimums.shape[1]):
+            if counts[group, label] < minimums[group, label]:
+                return False
+    return True
+
+
+@njit(cache=True, error_model="numpy")
 def best_subset(
     logit: Floats,
     score: Floats,
@@ -38,6 +90,7 @@ def best_subset(
     open_rows: Any,
     labels: Ints,
     limits: Ints,
+    minimums: Ints,
     counts: Ints,
     k: int,
 ) -> tuple[Any, int, bool]:
@@ -47,7 +100,7 @@ def best_subset(
     them and updates d of them, so one set costs O(H d). ``path`` holds the members; ``cursor[d]`` is the place in
     ``open_rows`` to try next at depth d. ``counts`` (G, labels) is scratch space, zero on entry.
     """
-    heads, groups, fixed = score.shape[0], labels.shape[0], len(pinned)
+    heads, fixed = score.shape[0], len(pinned)
     state = np.empty((k + 1, k, heads, 3))
     path = np.empty(k, np.int64)
     cursor = np.zeros(k + 1, np.int64)
@@ -60,40 +113,19 @@ def best_subset(
         if depth < fixed:
             member = pinned[depth]
         elif depth < k:
-            while cursor[depth] < len(open_rows) and member < 0:
-                candidate = open_rows[cursor[depth]]
-                cursor[depth] += 1
-                member = candidate
-                for group in range(groups):
-                    label = labels[group, candidate]
-                    if label >= 0 and counts[group, label] >= limits[group]:
-                        member = -1
+            member = _next_member(open_rows, cursor, depth, labels, limits, counts)
         if member < 0:
             depth -= 1
             if depth < fixed:
                 break
-            for group in range(groups):
-                if labels[group, path[depth]] >= 0:
-                    counts[group, labels[group, path[depth]]] -= 1
+            _count_member(labels, counts, path[depth], -1)
             continue
         path[depth] = member
-        for group in range(groups):
-            if labels[group, member] >= 0:
-                counts[group, labels[group, member]] += 1
-        for h in range(heads):
-            for place in range(depth):
-                i = path[place]
-                state[depth + 1, place, h] = state[depth, place, h]
-                add_weight(state[depth + 1, place, h], logit[h, i, member], score[h, member])
-            own = state[depth + 1, depth, h]
-            own[0], own[1], own[2] = sink_logit[h, member], sink_score[h], 1.0
-            if sink_logit[h, member] == -np.inf:
-                own[1], own[2] = 0.0, 0.0
-            for place in range(depth + 1):
-                add_weight(own, logit[h, member, path[place]], score[h, path[place]])
+        _count_member(labels, counts, member, 1)
+        _add_member(state, path, depth, logit, score, sink_logit, sink_score)
         depth += 1
         cursor[depth] = cursor[depth - 1] if depth > fixed else 0
-        if depth < fixed:
+        if depth < fixed or not _keeps_minimums(minimums, counts):
             continue
         value = 0.0
         for place in range(depth):

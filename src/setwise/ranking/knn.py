@@ -25,4 +25,4 @@ def knn(instance: Instance, constraints: Constraints) -> Ranking:
     return Ranking(indices, instance.value(indices), evaluations=1)
 
 
-KNN = Ranker("knn", knn, "top-k by score", uses_attention=False, interactive=True)
+KNN = Ranker("knn", knn, "top-k by score", uses_attention=False, interactive=True, lower_limits=True)

@@ -89,6 +89,11 @@ class PartialSet:
         value = self.instance.value(self.chosen)
         return -math.inf if math.isnan(value) else value
 
+    @cached_property
+    def keeps_minimums(self) -> bool:
+        """Whether S keeps every lower limit; a partial set may still reach it."""
+        return self.constraints.meets_minimums(self.chosen)
+
     @property
     def ranked(self) -> Rows:
         """The candidates that may be added, largest increment first, ties in their order; none when S is full."""
@@ -132,8 +137,9 @@ class PartialSet:
 
 
 def best_set(sets: Iterable[PartialSet]) -> PartialSet:
-    """The first of largest value; the empty set is not feasible."""
-    return max((partial for partial in sets if len(partial.chosen)), key=lambda partial: partial.value)
+    """The first of largest value among those that keep the lower limits; the empty set is not feasible."""
+    not_empty = (partial for partial in sets if len(partial.chosen))
+    return max(not_empty, key=lambda partial: (partial.keeps_minimums, partial.value))
 
 
 def _rewards(instance: Instance, rows: Rows, x: Floats) -> Floats:

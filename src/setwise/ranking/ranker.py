@@ -43,6 +43,7 @@ class Ranker:
     uses_attention       uses more than the scores; otherwise retrieval need not look for best partners
     interactive          fast enough for an interactive request
     slow_growth          the time grows so fast with k that a service limits k
+    lower_limits         honours ``at_least``
     default_evaluations  (m, k) -> the evaluations of a search without a budget; None for a search without the option
                          ``evaluations``
     """
@@ -53,6 +54,7 @@ class Ranker:
     uses_attention: bool = True
     interactive: bool = False
     slow_growth: bool = False
+    lower_limits: bool = False
     default_evaluations: Callable[[int, int], int] | None = None
 
     @property

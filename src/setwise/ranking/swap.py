@@ -146,6 +146,7 @@ def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance
         constraints.pinned.astype(np.int64),
         constraints.labels,
         constraints.limits,
+        constraints.minimums,
         slot,
         pair_at,
         _anchors(instance, free),
@@ -222,8 +223,10 @@ def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
         members=np.zeros(k, np.int64),
         best=np.zeros(k, np.int64),
         proposal=np.zeros(k, np.int64),
-        counts=np.zeros((len(problem.labels), int(problem.labels.max(initial=0)) + 1), np.int64),
-        tally=np.zeros(5, np.int64),
+        counts=np.zeros(
+            (len(problem.labels), max(int(problem.labels.max(initial=0)) + 1, problem.minimums.shape[1])), np.int64
+        ),
+        tally=np.zeros(6, np.int64),
         value=np.full(2, -np.inf),
         random=np.array([state], np.uint64),
         trial=np.zeros(k, np.int64),
@@ -238,4 +241,4 @@ def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
     )
 
 
-SWAP = Ranker("swap", swap, "setwise", interactive=True, default_evaluations=default_evaluations)
+SWAP = Ranker("swap", swap, "setwise", interactive=True, lower_limits=True, default_evaluations=default_evaluations)

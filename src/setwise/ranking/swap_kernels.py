@@ -32,7 +32,7 @@ from setwise.ranking.kernels import (
 LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
 
 IDLE, GROWING, CLIMBING = 0, 1, 2
-SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE = 0, 1, 2, 3, 4  # entries of SwapState.tally
+SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE, BEST_FEASIBLE = 0, 1, 2, 3, 4, 5  # entries of SwapState.tally
 VALUE, BEST_VALUE = 0, 1  # entries of SwapState.value
 
 
@@ -56,6 +56,7 @@ class SwapInstance(NamedTuple):
     pinned: Ints
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
+    minimums: Ints  # (G, labels); (0, 0) without lower limits
     slot: Ints  # (m, 2) item and place in an ordered slate; (0, 2) in a set
     pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
     anchors: Ints  # where climbs start
@@ -69,7 +70,7 @@ class SwapState(NamedTuple):
     best: Ints  # (k,)
     proposal: Ints  # (k,)
     counts: Ints  # (G, labels) members by label
-    tally: Ints  # (5,)
+    tally: Ints  # (6,)
     value: Floats  # (2,)
     random: Any  # (1,) uint64
     trial: Ints  # (k,)
@@ -162,7 +163,29 @@ def may_add(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> bo
                 count -= 1
             if count >= problem.limits[group]:
                 return False
-    return True
+    size = state.tally[SIZE] + 1 - (leaving >= 0)
+    slack = problem.k - size if state.tally[PHASE] == GROWING else 0
+    return bool(largest_deficit(problem, state, c, leaving) <= slack)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def largest_deficit(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> int:
+    """The members missing to the lower limits, in the worst group: candidate c added, number ``leaving`` removed.
+
+    −1 stands for none added or none removed.
+    """
+    largest = 0
+    for group in range(len(problem.minimums)):
+        added = problem.labels[group, c] if c >= 0 else -1
+        removed = problem.labels[group, state.members[leaving]] if leaving >= 0 else -1
+        deficit = 0
+        for label in range(problem.minimums.shape[1]):
+            missing = problem.minimums[group, label]
+            if missing > 0:
+                missing += (label == removed) - (label == added) - state.counts[group, label]
+                deficit += max(missing, 0)
+        largest = max(largest, deficit)
+    return largest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -213,7 +236,7 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             if leaving >= 0 and size > max(1, fixed):
                 state.tally[EVALUATIONS] += 1
                 value = value_without(problem, state.members, size, p, state.sums)
-                if value > best_value:
+                if value > best_value and largest_deficit(problem, state, -1, p) == 0:
                     best_value, best_p, best_c = value, p, m
         if p < size:
             add_attention(problem.received, problem.score, state.members[p], state.front)
@@ -285,8 +308,11 @@ def adopt(problem: SwapInstance, state: SwapState, members: Ints, size: int) -> 
     state.tally[SIZE] = size
     count_labels(problem, state)
     state.value[VALUE] = value_without(problem, members, size, -1, state.sums)
-    if size > 0 and (state.value[VALUE] > state.value[BEST_VALUE] or state.tally[BEST_SIZE] == 0):
+    feasible = largest_deficit(problem, state, -1, -1) == 0
+    better = state.value[VALUE] > state.value[BEST_VALUE] and feasible >= state.tally[BEST_FEASIBLE]
+    if size > 0 and (better or state.tally[BEST_SIZE] == 0 or feasible > state.tally[BEST_FEASIBLE]):
         state.value[BEST_VALUE], state.tally[BEST_SIZE] = state.value[VALUE], size
+        state.tally[BEST_FEASIBLE] = feasible
         state.best[:size] = members[:size]
 
 

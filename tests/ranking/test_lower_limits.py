@@ -1,0 +1,114 @@
+"""``at_least``: lower limits on the values of an attribute, for every ranker that honours them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.errors import Infeasible, InvalidInput
+from setwise.model.constraints import Constraints
+from setwise.ranking import RANKERS
+from worlds import REWARDS, random_catalog
+
+GENRE = [("jazz", "rock", "folk")[i % 3] for i in range(9)]
+YEAR = [2000 + i % 2 for i in range(9)]
+ABLE = [name for name, ranker in sorted(RANKERS.items()) if ranker.lower_limits]
+
+
+def world(seed: int) -> tuple[sw.Catalog, sw.User]:
+    rewards = REWARDS if seed % 2 else REWARDS[:1]
+    return random_catalog(seed, n=9, sharpness=2.0, rewards=rewards, attributes={"genre": GENRE, "year": YEAR})
+
+
+def instance_of(seed: int) -> sw.Instance:
+    return sw.Instance.from_catalog(*world(seed), np.arange(9))
+
+
+def count(values: list, chosen: np.ndarray, value: object) -> int:
+    return sum(values[i] == value for i in chosen.tolist())
+
+
+def brute_force(instance: sw.Instance, k: int, minimum: int, pinned: int | None = None) -> float:
+    """The largest value of a set with at least ``minimum`` items of jazz."""
+    sets = (list(rows) for size in range(1, k + 1) for rows in itertools.combinations(range(9), size))
+    feasible = (rows for rows in sets if sum(GENRE[i] == "jazz" for i in rows) >= minimum)
+    return max(instance.value(rows) for rows in feasible if pinned is None or pinned in rows)
+
+
+@pytest.mark.parametrize("ranker", ABLE)
+@pytest.mark.parametrize("seed", range(6))
+def test_the_set_has_at_least_so_many(ranker: str, seed: int) -> None:
+    instance = instance_of(seed)
+    for minimum in (1, 2, 3):
+        found = sw.rank(instance, 4, ranker, at_least={"genre": {"jazz": minimum}}, include=[1])
+        assert count(GENRE, found.indices, "jazz") >= minimum
+        assert found.value <= brute_force(instance, 4, minimum, pinned=1) + 1e-9
+
+
+@pytest.mark.parametrize("ranker", ["exhaustive", "swap"])
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_set_under_a_lower_limit(ranker: str, seed: int) -> None:
+    instance = instance_of(seed)
+    for minimum in (1, 2, 3):
+        found = sw.rank(instance, 3, ranker, at_least={"genre": {"jazz": minimum}})
+        assert found.value == pytest.approx(brute_force(instance, 3, minimum), rel=1e-9)
+
+
+@pytest.mark.parametrize("ranker", ABLE)
+def test_several_values_attributes_and_upper_limits_together(ranker: str) -> None:
+    for seed in range(6):
+        at_least = {"genre": {"jazz": 1, "folk": 1}, "year": {2001: 2}}
+        found = sw.rank(instance_of(seed), 5, ranker, at_least=at_least, at_most={"genre": 2})
+        assert count(GENRE, found.indices, "jazz") >= 1
+        assert count(GENRE, found.indices, "folk") >= 1
+        assert count(YEAR, found.indices, 2001) >= 2
+        assert max(count(GENRE, found.indices, genre) for genre in GENRE) <= 2
+
+
+@pytest.mark.parametrize("ranker", ABLE)
+def test_the_order_of_candidates_does_not_matter(ranker: str) -> None:
+    shuffled = np.random.default_rng(0).permutation(9)
+    one, other = instance_of(3), sw.Instance.from_catalog(*world(3), shuffled)
+    first, second = (sw.rank(each, 4, ranker, at_least={"genre": {"rock": 3}}) for each in (one, other))
+    np.testing.assert_array_equal(one.candidates[first.indices], other.candidates[second.indices])
+
+
+def test_groups_of_an_instance_without_a_catalogue() -> None:
+    instance = sw.Instance(np.zeros((4, 4)), [4.0, 3.0, 2.0, 1.0], groups={"genre": ["a", "a", "b", None]})
+    found = sw.rank(instance, 2, at_least={"genre": {"b": 1}})
+    assert sorted(found.indices.tolist()) == [0, 2]
+
+
+@pytest.mark.parametrize("ranker", sorted(set(RANKERS) - set(ABLE)))
+def test_rankers_without_the_capability_refuse(ranker: str) -> None:
+    with pytest.raises(InvalidInput, match="ranker must be one that honours at_least"):
+        sw.rank(instance_of(0), 3, ranker, at_least={"genre": {"jazz": 1}})
+
+
+@pytest.mark.parametrize(
+    ("at_least", "error", "sentence"),
+    [
+        (2, InvalidInput, "at_least must be a mapping"),
+        ({"genre": 2}, InvalidInput, "at_least must be a mapping"),
+        ({"mood": {"calm": 1}}, InvalidInput, r"at_least must be about attributes the items have \(genre, year\)"),
+        ({"genre": {"jazz": 0}}, InvalidInput, r"at_least\['genre'\]\['jazz'\] must be a whole number of at least 1"),
+        ({"genre": {"polka": 1}}, Infeasible, "about values that candidates have, got 'polka'"),
+        ({"genre": {"jazz": 4}}, Infeasible, "about values that enough candidates have, got 3"),
+        ({"genre": {"jazz": 2, "rock": 2}}, Infeasible, "at most the 3 items beside the pinned ones, got 4"),
+    ],
+)
+def test_limits_that_are_refused(at_least: object, error: type[Exception], sentence: str) -> None:
+    with pytest.raises(error, match=sentence):
+        sw.rank(instance_of(0), 3, at_least=at_least)
+
+
+def test_the_deficit_decides_what_may_be_added() -> None:
+    constraints = Constraints.of(instance_of(0), 3, at_least={"genre": {"jazz": 2}})
+    jazz = np.array([genre == "jazz" for genre in GENRE])
+    assert constraints.joinable([]).all()
+    np.testing.assert_array_equal(constraints.joinable([1]), jazz)
+    assert not constraints.admits([1, 2])
+    assert constraints.admits([0, 1, 3])
