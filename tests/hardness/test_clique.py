@@ -263,7 +263,7 @@ def test_a_file_with_all_kinds_of_lines(tmp_path):
         ("p edge 2 1\ne 1 1.5\n", 2, "a vertex must be a whole number"),
         ("p edge 2 1\ne 1 1_0\n", 2, "a vertex must be a whole number"),
         ("p edge 2 1\ne 2 2\n", 2, "must join two vertices"),
-        ("p edge 2 2\ne 1 2\ne 2 1\n", 3, "must stand once"),
+        ("p edge 2 2\ne 1 2\ne 2 1\n", 3, "must be listed once"),
         ("c\np edge 3 2\ne 1 2\n", 2, "announces 2 edges, but there are 1"),
         ("p edge 3 0\ne 1 2\n", 1, "announces 0 edges, but there are 1"),
         ("p edge 2 0\nn 1 4\nn 1 4\n", 3, "vertex 1 must have one weight"),

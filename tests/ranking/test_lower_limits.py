@@ -105,6 +105,12 @@ def test_limits_that_are_refused(at_least: object, error: type[Exception], sente
         sw.rank(instance_of(0), 3, at_least=at_least)
 
 
+@pytest.mark.parametrize("ranker", ABLE)
+def test_lower_and_upper_limits_that_no_set_keeps(ranker: str) -> None:
+    with pytest.raises(Infeasible, match="at_least must be possible together with the other limits"):
+        sw.rank(instance_of(0), 4, ranker, at_least={"genre": {"jazz": 3}}, at_most={"genre": 2})
+
+
 def test_the_deficit_decides_what_may_be_added() -> None:
     constraints = Constraints.of(instance_of(0), 3, at_least={"genre": {"jazz": 2}})
     jazz = np.array([genre == "jazz" for genre in GENRE])

@@ -1,11 +1,11 @@
-"""Instances that are hard, on purpose: the paper's reductions, and the published suites they make usable.
+"""Hard instances: the paper's reductions, and published benchmark suites through these reductions.
 
     clique.py               (k−1)-clique, and disjoint cliques in few dimensions (Proposition "lower bound")
     knapsack.py             multi-dimensional knapsack (Proposition "MDK lower bound")
-    quadratic_knapsack.py   pairs of items that are worth more together
+    quadratic_knapsack.py   knapsack with profits for pairs of items
     published.py            ``suite``: the DIMACS, OR-Library, SAC-94 and Billionnet-Soutif instances with best values
 
-Each has a reader of its files and a way back from a set of rows to a solution of the problem it came from.
+Each module reads the files of its problem and maps a set of rows back to a solution of the problem.
 """
 
 from setwise.hardness.clique import clique_catalog, disjoint_cliques_catalog, solution_to_clique

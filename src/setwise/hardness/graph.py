@@ -5,8 +5,8 @@
     n VERTEX WEIGHT             optional; then one for every vertex
     e VERTEX VERTEX             every edge once; vertices count from 1
 
-Variants that list an edge twice, or announce twice the edges they have, exist elsewhere and are refused here: in the
-files we know every count agrees, so a disagreement is a damaged file.
+Variants that list every edge twice, or state twice the number of edges, are refused: in the published files all counts
+agree, so a disagreement means a damaged file.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Graph:
 
     @property
     def n_vertices(self) -> int:
-        """How many vertices there are."""
+        """The number of vertices."""
         return len(self.adjacency)
 
     @property
@@ -83,7 +83,7 @@ def read_dimacs(path: str | os.PathLike[str]) -> Graph:
 
 
 class _Dimacs:
-    """A graph in the making: what the lines read so far have said."""
+    """The state of the parser after the lines read so far."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -94,7 +94,7 @@ class _Dimacs:
         self.weights: dict[int, int] = {}
 
     def read(self, line: int, kind: str, *words: str) -> None:
-        """One line that is not a comment."""
+        """Read one line that is not a comment."""
         if kind not in ("p", "n", "e"):
             raise MalformedFile(self.path, line, f"a line must start with c, p, n or e, got {kind[:40]!r}")
         if (kind == "p") == bool(self.header_line):
@@ -136,12 +136,12 @@ class _Dimacs:
         if u == v:
             raise MalformedFile(self.path, line, f"an edge must join two vertices, got {one} twice")
         if self.adjacency[u, v]:
-            raise MalformedFile(self.path, line, f"an edge must stand once, got {one} {other} again")
+            raise MalformedFile(self.path, line, f"an edge must be listed once, got {one} {other} again")
         self.adjacency[u, v] = self.adjacency[v, u] = True
         self.edges += 1
 
     def graph(self, last_line: int) -> Graph:
-        """The graph, once every line is read."""
+        """The graph, after the last line."""
         if not self.header_line:
             raise MalformedFile(self.path, last_line, "the file ends without a header line 'p'")
         if self.edges != self.announced:

@@ -1,24 +1,25 @@
-"""Proposition "MDK lower bound": multi-dimensional knapsack as a choice of a set.
+"""Proposition "MDK lower bound": multi-dimensional knapsack as the choice of a set.
 
     max p · z   subject to   y_i · z ≤ t_i  (i = 1 … d),   z ∈ {0, 1}^c       p ≥ 0; y_i and t_i whole numbers ≥ 0
 
 The catalogue has a row for each constraint, one for each item, and a dummy: n = k = d + c + 1, in this order. Item j
-earns p_j in any company. Constraint i attends to item j with weight y_ij and to the dummy with weight 1; constraints
-have value 0, items 1, the dummy 2. So with Y = y_i · z and the dummy chosen it sees (Y + 2)/(Y + 1) = 1 + 1/(1 + Y),
-falling in Y, and its reward is 0 while Y ≤ t_i and −(Σp + 1) from Y = t_i + 1 on: more than all items can earn.
+has the reward p_j in every set. Constraint i attends to item j with weight y_ij and to the dummy with weight 1;
+constraints have value 0, items 1, the dummy 2. So with Y = y_i · z and the dummy chosen the average of constraint i is
+(Y + 2)/(Y + 1) = 1 + 1/(1 + Y), falling in Y. Its reward is 0 for Y ≤ t_i and −(Σp + 1) from Y = t_i + 1 on: a penalty
+above the sum of all profits.
 
-Errata. As printed, the reduction fails in two ways, both mended here.
+Errata. As printed, the reduction fails in two ways; both are corrected here.
 
-1. Constraint rows never earn more than 0, so the best set leaves them out, takes every item and has F = Σp. (The proof
-   says that F > 0 forces x_i = 1 for them; F has no term that would.) The constraint rows and the dummy must be pinned:
-   ``sw.rank(…, include=reduction.pinned)``. Then F = p · z for feasible z, and F ≤ −1 for all others.
-2. The knots of the reward are printed at Y = t_i and Y = t_i + 1, the very values that feasible and infeasible sums
-   take, where a rounding error already costs. Sums being whole, the knots stand at t_i + 1/3 and t_i + 2/3 here.
+1. The reward of a constraint row is at most 0, so the best set omits these rows, contains every item and has F = Σp.
+   (The proof states that F > 0 forces x_i = 1 for them, but no term of F does.) The constraint rows and the dummy must
+   be pinned: ``sw.rank(…, include=reduction.pinned)``. Then F = p · z for feasible z, and F ≤ −1 for all others.
+2. The knots of the reward are printed at Y = t_i and Y = t_i + 1, which are possible sums, so that a rounding error
+   changes the reward. Sums are whole numbers; here the knots are at t_i + 1/3 and t_i + 2/3.
 
 Weights of 0 (between constraints, and y_ij = 0) are e^(−L), as queries and keys are finite. At most c + d such weights
-change what a constraint sees to 1 + (1 − β)/(1 + Y + α + β), with α ≤ c e^(−L) and β ≤ d e^(−L), as if Y were larger by
-at most 2(c + d(t+2)) e^(−L): L makes this 1/12, so that a feasible row stays 1/4 below its first knot. Where Y is too
-large it only becomes larger. Rows are float64, and capacities beyond its reach are refused (``largest_capacity``).
+change the average of a constraint to 1 + (1 − β)/(1 + Y + α + β), with α ≤ c e^(−L) and β ≤ d e^(−L), as if Y were
+larger by at most 2(c + d(t+2)) e^(−L). L makes this 1/12, so that a feasible row stays 1/4 below its first knot; a Y
+above t only becomes larger. Rows are float64, and capacities beyond its precision are refused (``largest_capacity``).
 
 The keys hold log w and the queries of constraints are unit vectors, so that d_kq = d; all others have query 0.
 """
@@ -67,12 +68,12 @@ class Knapsack:
 
     @property
     def n_items(self) -> int:
-        """How many items there are, c."""
+        """The number of items, c."""
         return len(self.profit)
 
     @property
     def n_constraints(self) -> int:
-        """How many constraints there are, d."""
+        """The number of constraints, d."""
         return len(self.capacity)
 
     def value(self, z: ArrayLike) -> float:
@@ -145,21 +146,22 @@ def knapsack_catalog(problem: Knapsack) -> Reduction:
 
 
 def capacity_reward(t: int, offset: float, penalty: float) -> PiecewiseLinear:
-    """0 for a sum of at most t, −penalty from t + 1 on, of a constraint that sees offset + 1/(1 + sum)."""
+    """0 for a sum of at most t, −penalty from t + 1 on, for a constraint of average offset + 1/(1 + sum)."""
     knots = (offset + 1 / (1 + t + 2 / 3), offset + 1 / (1 + t + 1 / 3))
     return PiecewiseLinear(knots, (-penalty, 0.0))
 
 
 def largest_capacity(n: int) -> int:
-    """The largest t that n rows of float64 can keep.
+    """The largest t that n rows of float64 resolve.
 
-    What a constraint sees of a whole sum is 1/(4(t+2)²) or more away from a knot; rounding, at most 8nε, may take half.
+    For a whole sum the average of a constraint is at least 1/(4(t+2)²) away from a knot; rounding, at most 8nε, may use
+    half of it.
     """
     return math.floor(math.sqrt(1 / (64 * n * np.finfo(float).eps))) - 2
 
 
 def refuse_capacity(t: int, n: int) -> None:
-    """Refuse a capacity that n rows of float64 cannot keep."""
+    """Raise InvalidInput for a capacity that n rows of float64 do not resolve."""
     if t > largest_capacity(n):
         raise InvalidInput("capacity", f"at most {largest_capacity(n)} with {n} rows", t, "scale weights down")
 

@@ -1,4 +1,4 @@
-"""The published suites as instances of our problem, with what is known of their best values.
+"""The published suites as instances of set selection, with bounds on their best values.
 
 ``suite(folder)`` reads a folder with these parts (formats in the readers, tables with a header line):
 
@@ -7,16 +7,16 @@
               sac94/*.dat
     qkp/      Billionnet-Soutif problems named in qkp_best_known.csv (instance, best_known)
 
-What is known stands in ``lower`` and ``upper``: a value that some set reaches, and one that none exceeds.
+``lower`` is a value that some set reaches, ``upper`` one that no set exceeds.
 
 * clique: k is one more than the published clique, so that F ≤ k − 1 for every set, and the published clique reaches it.
-  The two are equal, and the optimum of F is known, whether or not anybody has proven that clique to be the largest;
-  what is trusted is only that it exists. Weights of vertices are read and not used.
-* knapsack: the optimum that mknap1 and SAC-94 files carry; for mknapcb the best solution of 1997, and the linear
+  So lower = upper, and the optimum of F is known even where the clique is not proven to be the largest; only its
+  existence is assumed. Weights of vertices are read but not used.
+* knapsack: the optimum in the mknap1 and SAC-94 files; for mknapcb the best solution of 1997, and the linear
   relaxation rounded down (profits are whole there).
-* quadratic knapsack: the best value published, less what F may fall short of it; no upper bound comes with it.
+* quadratic knapsack: the best published value minus the error of F; there is no upper bound.
 
-A problem is read when the iteration reaches it; its dense instance is made by ``build``, each time that is called.
+A problem is read when the iteration reaches it; each call of ``build`` makes its dense instance.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ from setwise.model.instance import Instance
 
 Folder = str | os.PathLike[str]
 
-EPS = 1e-6  # how far F of a quadratic knapsack may fall short of the profit
+EPS = 1e-6  # how far F of a quadratic knapsack may be below the profit
 
 _PLAIN_NAME = re.compile(r"[\w+-][\w.+ -]{0,199}", re.ASCII)
 
 
 @dataclass(frozen=True, eq=False)
 class HardInstance:
-    """``sw.rank(hard.build(), hard.k, include=hard.pinned)`` asks for its best set; lower ≤ that F ≤ upper.
+    """A problem of a suite: ``sw.rank(hard.build(), hard.k, include=hard.pinned)``; lower ≤ its optimum ≤ upper.
 
-    ``decode`` turns the rows of a set into a solution of the problem it came from: the vertices of a clique, the
+    ``decode`` maps the rows of a set to a solution of the original problem: the vertices of a clique, the
     vector z of a knapsack, the items of a quadratic one.
     """
 
@@ -151,7 +151,7 @@ class _Row:
         return real(self.path, self.line, self.cells[column], column)
 
     def file(self, column: str, ending: str = "") -> Path:
-        """The file beside the table that a cell names."""
+        """The file that a cell names, in the folder of the table."""
         name = self.cells[column]
         if not _PLAIN_NAME.fullmatch(name):
             self.refuse(f"{column} must be the plain name of a file, got {name[:40]!r}")

@@ -1,8 +1,8 @@
-"""Quadratic knapsack: items that are worth more together, as a set to choose.
+"""Quadratic knapsack, with profits for pairs of items, as the choice of a set.
 
     max Σ_{i∈S} p_i + Σ_{i<j∈S} p_ij     subject to   Σ_{i∈S} y_i ≤ t            all numbers whole and ≥ 0
 
-A softmax averages, and this is a sum. A sink makes one act like the other: with weights w_ij = p_ij / 2, a sink of
+A softmax averages; the profit is a sum. A sink turns the average into a sum: with weights w_ij = p_ij / 2, a sink of
 weight e^M and score 0, and the score e^M for all items,
 
     a_i(S) = p_i + Σ_j w_ij · e^M / (e^M + Σ_j w_ij)       is short of   p_i + Σ_j w_ij   by at most (Σ_j w_ij)² / e^M,
@@ -11,11 +11,12 @@ so F(S) = Σ a_i(S) lies at most eps/2 below the profit of S once e^M ≥ 2 Σ_i
 sums of at most k items. The other half of eps is for rounding, with unit ε = 2^−53: that of log w, log w − M and the
 exponentials changes a weight by a factor of up to 1 + ε(3 |log w| + M + 6); product, division and the sums over k
 weights add 2k + 4, the sum over k items k more. Where the attention adds up to A and the items' own profits to P this
-makes ε(A(3 max |log w| + M + 3k + 10) + P(k + 1)), and an eps of which it may take more than half is refused.
+is ε(A(3 max |log w| + M + 3k + 10) + P(k + 1)); an eps below twice that is refused.
 
-The capacity takes one more row, pinned, and a second head that only this row uses: it attends to item j with weight
-y_j and score −1, and to a sink of weight 1 and score 0, and sees −Y/(1+Y) = −1 + 1/(1+Y) of the sum Y. Its reward is
-that of a knapsack constraint (knapsack.py): 0 up to t, and from t + 1 on less than all profits can make good.
+The capacity is one more row, pinned, and a second head that only this row uses: it attends to item j with weight y_j
+and score −1, and to a sink of weight 1 and score 0, so that its average is −Y/(1+Y) = −1 + 1/(1+Y) for the sum Y. Its
+reward is that of a knapsack constraint (knapsack.py): 0 up to t, and from t + 1 on a penalty above the sum of all
+profits.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ class QuadraticKnapsack:
 
     @property
     def n_items(self) -> int:
-        """How many items there are."""
+        """The number of items."""
         return len(self.profit)
 
     def value(self, items: ArrayLike) -> int:
@@ -86,10 +87,10 @@ class QuadraticKnapsack:
 
 
 def read_billionnet_soutif(path: str | os.PathLike[str]) -> QuadraticKnapsack:
-    """One problem as Billionnet and Soutif publish them, plain or gzipped.
+    """A problem in the format of Billionnet and Soutif, plain or gzipped.
 
     Line by line: the name; n; n profits; the upper triangle of pair profits (n − 1 numbers, n − 2, … 1); an empty line;
-    0, which says "at most"; the capacity; n weights; then comments.
+    0 for "at most"; the capacity; n weights; then comments.
     """
     rows = _Rows(Path(path), read_lines(path))
     name = rows.text("the name").strip()
@@ -110,7 +111,7 @@ def read_billionnet_soutif(path: str | os.PathLike[str]) -> QuadraticKnapsack:
 
 
 class _Rows:
-    """The lines of a file one after another; ``line`` is the number of the latest."""
+    """The lines of a file in order; ``line`` is the number of the last one read."""
 
     def __init__(self, path: Path, lines: list[str]) -> None:
         self.path, self._lines, self.line = path, lines, 0

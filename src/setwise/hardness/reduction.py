@@ -1,4 +1,4 @@
-"""What a reduction yields: a catalogue, and the question to ask of it."""
+"""Reduction: a catalogue with the k and the pinned rows of the reduced problem."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from setwise.model.instance import Instance
 
 @dataclass(frozen=True, eq=False)
 class Reduction:
-    """Maximise F over the sets of at most ``k`` rows of ``catalog`` that hold all ``pinned`` rows.
+    """Maximise F over the sets of at most ``k`` rows of ``catalog`` that contain all ``pinned`` rows.
 
-    ``sw.rank(reduction.instance(), reduction.k, include=reduction.pinned)`` asks it. The constructions of the paper
+    Solve it by ``sw.rank(reduction.instance(), reduction.k, include=reduction.pinned)``. The constructions of the paper
     have d_v = 1 and one user, u = 1.
     """
 

@@ -1,7 +1,7 @@
-"""Text files of numbers, plain or gzipped, in which every word is remembered with its line.
+"""Read text files of numbers, plain or gzipped; every word keeps the number of its line for errors.
 
-The suites read here hold numbers of at least 0 only, so a sign is as wrong as a letter. Numbers are matched, not just
-converted: ``float`` would take "nan", "infinity" and "1_000" as well.
+The suites contain numbers of at least 0 only, so a sign is an error. Words are matched before they are converted:
+``float`` would accept "nan", "infinity" and "1_000" as well.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _REAL = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[str]:
-    """The lines of a plain or gzipped text; latin-1, because it takes any byte that a comment may hold."""
+    """The lines of a plain or gzipped text; latin-1 decodes any byte of a comment."""
     lines: list[str] = []
     opener = gzip.open if Path(path).suffix == ".gz" else open
     try:
@@ -38,7 +38,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[str]:
 
 @contextmanager
 def refused_at(path: Path, line: int) -> Iterator[None]:
-    """Whatever is refused inside is refused as a malformed file that was read up to this line."""
+    """Turn an InvalidInput raised inside into a MalformedFile at this line."""
     try:
         yield
     except InvalidInput as error:
@@ -56,7 +56,7 @@ def whole(path: Path, line: int, word: str, what: str) -> int:
 
 def wholes(path: Path, lines: Sequence[int], words: Sequence[str], what: str) -> NDArray[np.int64]:
     """``words``, each from its line, as whole numbers of at least 0: (count,)."""
-    plain = _WHOLE.fullmatch("".join(words)) and max(map(len, words)) < 16  # digits only: no need to look at each
+    plain = _WHOLE.fullmatch("".join(words)) and max(map(len, words)) < 16  # digits only: one check for all words
     numbers = map(int, words) if plain else (whole(path, *place, what) for place in zip(lines, words, strict=True))
     return np.fromiter(numbers, np.int64, len(words))
 
@@ -69,7 +69,7 @@ def real(path: Path, line: int, word: str, what: str) -> float:
 
 
 class Words:
-    """The words of a file one after another, wherever its lines break."""
+    """The words of a file in order; line breaks are white space."""
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
@@ -90,7 +90,7 @@ class Words:
 
     @property
     def line(self) -> int:
-        """The line of the latest word."""
+        """The line of the last word read."""
         return self._lines[self._at - 1]
 
     def count(self, what: str) -> int:
@@ -111,7 +111,7 @@ class Words:
         return np.array([real(self.path, line, word, what) for line, word in zip(lines, words, strict=True)])
 
     def end(self) -> None:
-        """Refuse anything that is left."""
+        """Raise MalformedFile if words are left."""
         if self._at < len(self._words):
             reason = f"the file must end here, got {self._words[self._at][:40]!r}"
             raise MalformedFile(self.path, self._lines[self._at], reason)

@@ -1,9 +1,9 @@
-"""More unit vectors than dimensions, all nearly orthogonal: what the paper takes from Johnson and Lindenstrauss.
+"""More unit vectors than dimensions, all nearly orthogonal; the paper derives them from Johnson and Lindenstrauss.
 
-The lemma only promises that exp(c δ²d) vectors of R^d with |u_i · u_j| ≤ δ exist; at the sizes one can test, they have
-to be found. Wanted is a Gram matrix that (1) has a unit diagonal and entries of at most δ beside it and (2) is positive
-semi-definite of rank d. Project on the two sets in turn: clip the entries; keep the d largest eigenvalues, and scale
-the vectors back to length 1 (Tropp et al., "Designing structured tight frames via an alternating projection method").
+The lemma states only that exp(c δ²d) vectors of R^d with |u_i · u_j| ≤ δ exist; tests need actual vectors. Their Gram
+matrix (1) has a unit diagonal and off-diagonal entries of at most δ and (2) is positive semi-definite of rank d. The
+method projects on the two sets in turn: clip the entries; keep the d largest eigenvalues and scale the vectors to
+length 1 (Tropp et al., "Designing structured tight frames via an alternating projection method").
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 
 _ROUNDS = 1000
-_AIM = 0.95  # clip somewhat below δ: the iterates come close to what is aimed at, and need not reach it
+_AIM = 0.95  # clip at this share of δ: the iterates approach the clipped value from above
 
 
 def near_orthogonal(count: int, dimension: int, coherence: float, seed: int = 0) -> Floats:

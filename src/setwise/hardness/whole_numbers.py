@@ -1,4 +1,4 @@
-"""Whole numbers that doubles and 64-bit sums keep exactly: up to 2^53, one by one and added up."""
+"""Whole numbers that doubles and 64-bit sums represent exactly: up to 2^53, also their sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = 2**53  # above it float64 skips whole numbers
 
 
 def whole_array(parameter: str, given: ArrayLike, shape: Shape) -> NDArray[np.int64]:
-    """``given`` as whole numbers of 0 to 2^53."""
+    """``given`` as an array of whole numbers from 0 to 2^53."""
     array = numbers(parameter, given)
     require_shape(parameter, array, shape)
     if array.dtype.kind not in "iu" or array.min(initial=0) < 0:
@@ -26,7 +26,7 @@ def whole_array(parameter: str, given: ArrayLike, shape: Shape) -> NDArray[np.in
 
 
 def require_small_sums(parameter: str, array: NDArray[Any]) -> None:
-    """Refuse numbers of at least 0 that add up to 2^53 or more along the last axis."""
+    """Raise InvalidInput for numbers of at least 0 whose sum along the last axis is 2^53 or more."""
     total = float(array.sum(axis=-1, dtype=np.float64).max(initial=0.0))
     if total >= LARGEST:
         raise InvalidInput(parameter, "numbers that add up to less than 2^53", f"{total:.3g}", "scale them down")

@@ -15,7 +15,7 @@ from numba import njit
 
 from setwise._types import Floats, Ints
 from setwise.kernels.options import FAST
-from setwise.kernels.rewards import logistic_32, reward_value
+from setwise.kernels.rewards import logistic_32, table_value
 from setwise.kernels.softmax import ONE, add_weight
 
 SMALLEST_WEIGHT = 1e-305  # below every positive weight: makes 0/0, no attention at all, 0
@@ -39,6 +39,16 @@ def _add_member(
             own[1], own[2] = 0.0, 0.0
         for place in range(depth + 1):
             add_weight(own, logit[h, member, path[place]], score[h, path[place]])
+
+
+@njit(cache=True, error_model="numpy")
+def _averages(state: Floats, path: Ints, depth: int, base: Floats, average: Floats) -> None:
+    """a_i of the first ``depth`` members of the path, into ``average``."""
+    for place in range(depth):
+        average[place] = base[path[place]]
+        for h in range(state.shape[2]):
+            if state[depth, place, h, 2] > 0:
+                average[place] += state[depth, place, h, 1] / state[depth, place, h, 2]
 
 
 @njit(cache=True, error_model="numpy")
@@ -100,13 +110,11 @@ def best_subset(
     them and updates d of them, so one set costs O(H d). ``path`` holds the members; ``cursor[d]`` is the place in
     ``open_rows`` to try next at depth d. ``counts`` (G, labels) is scratch space, zero on entry.
     """
-    heads, fixed = score.shape[0], len(pinned)
-    state = np.empty((k + 1, k, heads, 3))
-    path = np.empty(k, np.int64)
+    fixed, depth = len(pinned), 0
+    state, average = np.empty((k + 1, k, score.shape[0], 3)), np.empty(k)
+    path, best = np.empty(k, np.int64), np.empty(k, np.int64)
     cursor = np.zeros(k + 1, np.int64)
     best_value, best_size, visited, finite = -np.inf, 0, 0, True
-    best = np.empty(k, np.int64)
-    depth = 0
     while True:
         # Descend: the next member is a pinned one, or the next open candidate that keeps every limit.
         member = -1
@@ -128,14 +136,9 @@ def best_subset(
         if depth < fixed or not _keeps_minimums(minimums, counts):
             continue
         value = 0.0
+        _averages(state, path, depth, base, average)
         for place in range(depth):
-            i = path[place]
-            a = base[i]
-            for h in range(heads):
-                if state[depth, place, h, 2] > 0:
-                    a += state[depth, place, h, 1] / state[depth, place, h, 2]
-            c = reward_class[i]
-            value += reward_value(code[c], parameter[c], knot[first_knot[c] : first_knot[c + 1]], a)
+            value += table_value(code, parameter, first_knot, knot, reward_class[path[place]], average[place])
         visited += 1
         finite = finite and math.isfinite(value)
         if value > best_value or best_size == 0:  # NaN is never greater
