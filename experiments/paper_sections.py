@@ -80,9 +80,9 @@ def _why_table_1(rows: list[Row]) -> str:
     )
     if easy and max(easy) > 0.9:
         text += (
-            " Vectors of company are word2vec vectors of co-occurrence. With them, uniform negatives are recognised nearly "
-            "always, with or without attention, so the paper's margin cannot show there. Hard negatives, and vectors of "
-            "titles, leave room for it."
+            " Vectors of company are word2vec vectors of co-occurrence. With them, uniform negatives are recognised "
+            "nearly always, with or without attention, so the paper's margin cannot show there. Hard negatives, and "
+            "vectors of titles, leave room for it."
         )
     return text + " For each flat model the best of several sets of features counts, which makes it a strong baseline."
 
