@@ -1,4 +1,4 @@
-"""What is retrieval by cells worth? The best set found among candidates of several kinds, on trained arrays.
+"""The gain of retrieval by cells: the best set found among candidates of several kinds, on trained arrays.
 
     python benchmarks/candidates.py --data ../shared/data
 

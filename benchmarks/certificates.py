@@ -1,4 +1,4 @@
-"""What does a certificate cost? Nodes and milliseconds to a proof, and the gap left after 10, 50 and 200 ms.
+"""The cost of an upper bound: nodes and milliseconds to a proof, and the gap after 10, 50 and 200 ms.
 
     python benchmarks/certificates.py                               all families of families.py, three instances of each
     python benchmarks/certificates.py --families trained --instances 100
@@ -6,11 +6,11 @@
 
 For every instance: ``upper_bound`` alone, the ranker ``exact`` with each budget, and ``exact`` until it has proven its set or met
 the limits on nodes and milliseconds. Gaps are (bound − value) / |bound| with the value of the same call; for ``upper_bound`` the
-best value of all calls stands in. ``late`` is the share of calls that took more than their budget and a tenth. Each call gets
+best value of all calls is used. ``late`` is the share of calls that took more than their budget and a tenth. Each call gets
 a fresh instance, so that nothing prepared by another helps. Raw rows go to report/certificates.csv, which is not committed:
 some are about real users.
 
-This file is about instances; certificates of whole catalogues are measured by certificates_catalog.py.
+This file is about instances; certificates of whole catalogues are measured by whole_catalog.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Families of instances that rankers are compared on: ``family(seed, large) -> list of Problem``.
 
-Random ones are about people and shops that do not exist, so rows about them may be kept; ``trained`` ones are about real
-playlists and stay out of the repository. ``FAMILIES`` names the random ones; ``trained_families(data)`` those in a data folder.
+Rows about random families may be committed; rows about ``trained`` families come from real playlists and are not
+committed. ``FAMILIES`` names the random ones; ``trained_families(data)`` those in a data folder.
 """
 
 from __future__ import annotations

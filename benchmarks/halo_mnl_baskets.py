@@ -1,7 +1,7 @@
-"""Does the rest of the basket say what else is in it? Held-out NLL of MNL and Halo-MNL on real baskets.
+"""Prediction of an item from the rest of its basket: held-out NLL of MNL and Halo-MNL on real baskets.
 
-Every member of a basket is a choice given the others, among the items that are not one of these others. MNL knows how
-popular items are, Halo-MNL also what goes with what. Baskets are split 70/15/15; the middle part chooses the ridge.
+Every member of a basket is a choice given the others, among the items that are not one of these others. MNL models the
+popularity of items, Halo-MNL also their interactions. Baskets are split 70/15/15; the middle part chooses the ridge.
 
     python benchmarks/halo_mnl_baskets.py [--data ../shared/data] [--items 80] [--seed 0] [--out rows.csv]
 """

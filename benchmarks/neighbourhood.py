@@ -1,4 +1,4 @@
-"""What one neighbourhood of swap search costs, and what two threads gain.
+"""The cost of one neighbourhood of swap search, and the gain of two threads.
 
     python benchmarks/neighbourhood.py
 

@@ -1,4 +1,4 @@
-"""What does the paper's Phase Two lose, once its linear programs really run? Against exhaustive search, on small instances.
+"""The loss of the paper's Phase Two against exhaustive search, on small instances where its linear programs run.
 
     python benchmarks/phase_two.py --count 200 --seed 0
 

@@ -1,4 +1,4 @@
-"""Which ranker finds what share of the best known value? All of them on all families, with evaluations and microseconds.
+"""Share of the best known value for each ranker and family, with evaluations and microseconds.
 
     python benchmarks/ranking.py                          all rankers, all families of families.py, below five minutes
     python benchmarks/ranking.py --instances 10           more of each
@@ -8,9 +8,9 @@
 
 Every ranker of the registry takes part: one with ``solutions`` at 1, 10 and 100 candidate solutions, one with ``evaluations`` at
 its default and at 10^3, 10^4 and 10^5 of them, any other once. "Best known" is the largest value that any of these, or a swap search
-of 10^7 / k evaluations, found for the instance; so shares do not compare across runs with different rankers. What a ranker refuses,
-or what would take too long, is left out with a note. Values are those of the reference objective. Times are medians of three calls (one when it
-takes long), each on a fresh instance, so that nothing prepared by another ranker helps. A value below 0 counts as a share of 0.
+of 10^7 / k evaluations, found for the instance; so shares do not compare across runs with different rankers. Instances that
+a ranker rejects, or that take too long, are left out with a note. Values are those of the reference objective. Times are
+medians of three calls, or of one long call, each on a fresh instance, so that nothing prepared by another ranker helps. A value below 0 counts as a share of 0.
 
 Raw rows go to benchmarks/rows/ranking.csv, those about real users to report/ranking.csv, which is not committed.
 """

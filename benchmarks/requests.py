@@ -1,10 +1,10 @@
-"""Does a request keep its budget, and what does its time buy.
+"""Time and gap of requests with a budget.
 
     python benchmarks/requests.py --data ../shared/data
 
 Requests to a ``Recommender`` on the trained playlist catalogues with a budget for everything: how many came within it and
 within 10 % more, how long the median and the slowest hundredth took, the mean gap over the whole catalogue, and how
-many were proven. A last line pins what the machine itself did meanwhile: how late a plain sleep of 5 ms came back.
+many were proven. The last line measures the machine itself: the delay of a sleep of 5 ms.
 ``--out`` keeps a row a request; they are about real users and not committed.
 """
 

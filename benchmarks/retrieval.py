@@ -1,4 +1,4 @@
-"""How fast is the best of every cell? All retrieval backends side by side, one thread, in one run.
+"""Time to find the best items of every cell: all retrieval backends side by side, one thread, in one run.
 
     python benchmarks/retrieval.py                    10^5 to 3·10^6 items, about six minutes
     python benchmarks/retrieval.py --sizes 100000     one size

@@ -1,4 +1,4 @@
-"""Whole-catalogue certificates: how far from the best set can an answer be, and what does it cost to know.
+"""Upper bounds over whole catalogues: the gap of a slate and the time of the bound.
 
     python benchmarks/whole_catalog.py --data ../shared/data
 

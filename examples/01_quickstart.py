@@ -1,4 +1,4 @@
-"""Quick start: a world of songs, one listener, and what the set is worth under each ranker."""
+"""Quick start: a simulated world of songs, one user, and the value of the set that each ranker finds."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """A clique found by a recommender.
 
 Thirty people, some of whom know each other, and among them a group of six who all do. Each person becomes an item that
-earns only in the company of acquaintances, so that the best set to show is the largest group. Finding cliques is hard;
+earns only beside acquaintances, so that the best set is the largest group. Finding cliques is hard;
 hence finding best sets is, and this is how the paper proves it.
 """
 

@@ -1,4 +1,4 @@
-"""Certificates: a slate, a number that no slate of the whole catalogue exceeds, and an independent check of both."""
+"""Certificates: a slate, an upper bound over the whole catalogue, and an independent check of both."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Re-ranking: somebody else's candidates and scores, one line, a set instead of the top of a list."""
+"""Re-ranking: choose a set from the candidates and scores of another system."""
 
 import time
 
@@ -10,7 +10,7 @@ import setwise as sw
 def main() -> None:
     rng = np.random.default_rng(0)
     m, topics = 500, 40
-    topic = rng.integers(topics, size=m)  # what a search engine returned: many near-copies of few things
+    topic = rng.integers(topics, size=m)  # results of a search engine: many near-copies of few topics
     embeddings = rng.normal(size=(topics, 32))[topic] + 0.2 * rng.normal(size=(m, 32))
     scores = rng.normal(size=topics)[topic] + 0.3 * rng.normal(size=m)  # log-odds of a click
     source = rng.integers(8, size=m)

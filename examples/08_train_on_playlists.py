@@ -34,8 +34,8 @@ def main(folder: Path) -> None:
     named = sys.argv[1:]
     playlists = read(named[0] if named else simulated(folder / "playlists.jsonl"))
     if not isinstance(playlists, Sessions):
-        sys.exit("These are slates with outcomes, not playlists: docs/how-to/learning.md says how to learn from them.")
-    playlists = playlists.trimmed(least_sessions=3, least_items=4)  # of rare songs nothing can be learned
+        sys.exit("These are slates with outcomes, not playlists: see docs/how-to/learning.md for training on them.")
+    playlists = playlists.trimmed(least_sessions=3, least_items=4)  # rare songs cannot be learned
     order = np.random.default_rng(0).permutation(len(playlists))
     held_out, training = playlists.taken(order[:HELD_OUT]), playlists.taken(order[HELD_OUT:])
     print(f"{len(training):,} playlists of {playlists.n_items:,} songs for training, {len(held_out)} held out")
@@ -50,7 +50,9 @@ def main(folder: Path) -> None:
     slates = recommender.recommend_many(histories=[known for known, _ in halves], k=K, certify=False)
     had = [np.isin(slate.items, rest).sum() for slate, (_, rest) in zip(slates, halves, strict=True)]
     popular = ids[np.argsort(-training.popularity)[:K]]
-    print(f"setwise: {np.mean([slate.value for slate in slates]):.2f} hits of {K} promised, {np.mean(had):.2f} had")
+    print(
+        f"setwise: {np.mean([slate.value for slate in slates]):.2f} expected hits of {K}, {np.mean(had):.2f} observed"
+    )
     print(f"the most popular songs: {np.mean([np.isin(popular, rest).sum() for _, rest in halves]):.2f} had")
     if model.summary["kept"] == "alone":
         print("(Playlists show no set effects beyond doubt here: songs are worth what they are worth alone.)")

@@ -10,11 +10,11 @@
 
 **The recipe.** Vectors by word2vec from the training sessions, whose lengths express popularity. Slates of five true
 continuations and ten others, three quarters of these from the model's own top items and the rest from sessions that
-share an item with the history (negatives.py), drawn anew every epoch, and a logistic loss item by item. Trained on
+share an item with the history (negatives.py), redrawn every epoch, and a logistic loss item by item. Trained on
 random others, as the paper describes it, F saturates: every method reaches k of k, and there is nothing to optimise
 (problem.md, section 5). Of five recipes tried on the hotels this one had the largest set effects (six users looked at):
 top-k lost 5 %, with unit vectors and five others nothing. Such a model is a fair object to optimise over, not a
-recommender: its promises are not calibrated (training/examples.py says why).
+recommender: its predictions are not calibrated.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
 
 
 def _mixed(network: SimpleNetwork, training: Sessions, recipe: Recipe, epoch: int) -> Slates:
-    """Five true continuations and ten others of every session, as the network stands now."""
+    """Five true continuations and ten others of every session, for the current network."""
     seed = 10_000 * recipe.seed + epoch
     rng = np.random.default_rng([recipe.seed, 2, epoch])
     true = continuations(training, HISTORY, SIZE, offset_seed=seed)
@@ -201,7 +201,7 @@ def _mixed(network: SimpleNetwork, training: Sessions, recipe: Recipe, epoch: in
     others[:, :SIZE] = np.where(rng.random(hard.shape) < 0.5, others[:, :SIZE], hard)
     shown = np.hstack([true.shown.values.reshape(-1, SIZE), others])
     outcome = np.tile(np.repeat(np.array([1, 0], np.float32), [SIZE, OTHERS]), (len(true), 1))
-    new = np.ones(shown.shape, bool)  # an item drawn twice stands there once
+    new = np.ones(shown.shape, bool)  # an item drawn twice is shown once
     for column in range(1, SIZE + OTHERS):
         new[:, column] = (shown[:, column, None] != shown[:, :column]).all(axis=1)
     return Slates(true.history, Ragged.cut(shown[new], new.sum(axis=1)), outcome[new], true.ids)

@@ -28,7 +28,7 @@ def lines(
     dots: bool = True,
     order: str | None = None,
 ) -> Spec:
-    """Curves, side by side in panels; ``band`` names the columns of what surrounds them, ``order`` who follows whom."""
+    """Curves in panels; ``band`` names the columns of its limits, ``order`` the column that orders the points."""
     base = alt.Chart().encode(
         x=alt.X(f"{x}:Q", scale=alt.Scale(type="log" if log_x else "linear", nice=False)),
         color=alt.Color(f"{colour}:N", scale=alt.Scale(range=COLOURS), sort=None, legend=alt.Legend(symbolOpacity=1)),

@@ -179,7 +179,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--epochs", type=int, default=10)
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     sizes = {name: getattr(arguments, name) for name in ("slates", "items", "users", "epochs")}
     console, kept = Console(width=140), KeptRows(arguments.out, FIELDS, sizes)

@@ -257,7 +257,7 @@ def _milliseconds(rows: list[Row], key: Key) -> float:
 
 
 def table_of_margins(rows: list[Row], solutions: int) -> Table:
-    """Who is ahead of whom, beside the paper's figures."""
+    """The margins between methods, beside the paper's figures."""
     known = curves(rows, solutions)
     result = Table(title=f"Margins in percent, averaged over budgets 1 to {solutions}")
     for name in ("what", "catalogue", "k", "fixed", "ours", "the paper's"):
@@ -281,7 +281,7 @@ def _is_the_papers(what: str, key: Key) -> bool:
 def table_of_best_known(rows: list[Row], solutions: int) -> Table:
     """How much of the best known is reached."""
     known = curves(rows, solutions)
-    result = Table(title="Phase One + swap against the best known over the whole catalogue, and who leads")
+    result = Table(title="Phase One + swap against the best known over the whole catalogue, and the leading method")
     headings = ("catalogue", "k", "best known", "gap of its certificate", f"of it at {solutions}",
                 f"k-NN + swap at {solutions}", "swap leads", "paper leads")  # fmt: skip
     for name in headings:
@@ -345,7 +345,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--solutions", type=int, default=SOLUTIONS)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="three users, ten candidate solutions, small catalogues")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     return parser.parse_args(arguments)
 
 

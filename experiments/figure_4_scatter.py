@@ -158,7 +158,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--points", type=int, default=POINTS, help="pairs a user")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--quick", action="store_true", help="three users, six pairs each, small catalogues")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     return parser.parse_args(arguments)
 
 

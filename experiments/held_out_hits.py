@@ -1,10 +1,10 @@
-"""Real playlists, held-out users: of ten songs shown, how many were hits, and how many were promised.
+"""Real playlists, held-out users: hits among ten shown songs, and the expected number of hits.
 
     python experiments/held_out_hits.py --data ../shared/data
 
 Followed playlists of the Million Playlist Dataset: songs of at least 3 playlists, playlists of at least 25 of them. A
 model is fitted on all but ``--users`` playlists with the defaults of ``SimpleTransformer.fit``. Of each held-out
-playlist the first 15 songs are known; ten songs are shown; a hit is one that the playlist goes on to hold. Shown are
+playlist the first 15 songs are known; ten songs are shown; a hit is a song in the rest of the playlist. Shown are
 the optimised slate, the top ten by score and the greedy slate of the same model, word2vec's neighbours of the history,
 and the most popular songs. A seed that is done is not done again.
 """
@@ -125,7 +125,7 @@ def main() -> None:
     parser.add_argument("--users", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     sessions, options = playlists(arguments.data), QUICK if arguments.quick else {}
     if arguments.quick:

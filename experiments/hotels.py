@@ -2,8 +2,8 @@
 
 The paper learns a vector for every hotel from about 900,000 sessions. The sample, 0.1 % of all rows, has 1,606 clicks
 over 30,403 hotels, nearly every hotel in one list only and nearly every session with one row: no hotel can be learned,
-and there is no history of looks. What does recur is *where* in the list a hotel stands and *how dear* it is among the
-others, so an item here is a (place, price decile) pair, and its vector says these two things. No model sees more.
+and there is no history of looks. What recurs is the position of a hotel in the list and its price relative to the
+others, so an item here is a (position, price decile) pair, and its vector encodes these two. No model sees more.
 
 A list of at least 20 hotels gives a slate of the clicked hotel and four others of the list, at random, and fifteen more
 as history: the paper's 15 and 5. A guess is right once in five times. ``literal`` slates are the hotels 16 to 20 of a

@@ -1,8 +1,8 @@
 """Raw rows that survive an interruption: a CSV file that grows by whole units of work.
 
-A unit (one user of one catalogue, say) is written in one piece when it is done, with its name in every row. A run that
-is started again with the same settings goes on where the last one stopped; with other settings it is refused, because
-rows of both would stand in one table.
+A unit, such as one user of one catalogue, is written at once when it is done, with its name in every row. A run with
+the same settings resumes where the last one stopped. Other settings are an error, because the file would mix rows of
+two experiments.
 """
 
 from __future__ import annotations
@@ -96,7 +96,12 @@ def _refuse_other_settings(path: Path, settings: str) -> None:
     if not path.exists():
         _replace(path, settings)
     elif path.read_text(encoding="utf-8") != settings:
-        raise InvalidInput("--out", "a file of this very experiment", f"{path} of other settings", "name another file")
+        raise InvalidInput(
+            "--out",
+            "a file of this experiment with the same settings",
+            f"{path} of other settings",
+            "name another file",
+        )
 
 
 def _replace(path: Path, text: str) -> None:

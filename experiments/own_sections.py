@@ -1,4 +1,4 @@
-"""What the paper does not have, in the report: learning against a known truth and on real playlists, and its promises.
+"""Sections beyond the paper: learning against a known true model and on real playlists, and calibration.
 
 Every number is computed from the rows.
 """
@@ -85,17 +85,17 @@ def calibration(section: Section, loop: list[Row], held: list[Row]) -> None:
     section.blocks.append(Grid(("slates of setwise", f"promised hits of {K}", "true", "promised / true"), lines))
     if mine:
         points = _tenths(promised, hits)
-        headings = ("users, by what they were promised", "promised", "hits")
+        headings = ("users, by expected hits", "promised", "hits")
         cells = [[str(one["users"]), f"{one['promised']:.3f}", f"{one['hits']:.3f}"] for one in points]
         section.blocks.append(Grid(headings, cells))
         both = [{"promised": one["promised"], "hits": one[kind], "what": what} for one in points
-                for kind, what in (("hits", "what came"), ("promised", "if promises were exact"))]  # fmt: skip
+                for kind, what in (("hits", "observed hits"), ("promised", "perfect calibration"))]  # fmt: skip
         chart = charts.lines(both, "promised", "hits", "what")
-        section.blocks.append(Chart("calibration", "Held-out playlists in tenths, by promise.", chart))
+        section.blocks.append(Chart("calibration", "Held-out playlists in tenths, by expected hits.", chart))
 
 
 def _tenths(promised: np.ndarray, hits: np.ndarray) -> list[charts.Point]:
-    """Means of users in order of promise."""
+    """Means over tenths of the users, in order of expected hits."""
     groups = np.array_split(np.argsort(promised, kind="stable"), min(TENTHS, max(1, len(promised) // 5)))
     return [
         {"users": len(one), "promised": round(promised[one].mean(), 4), "hits": round(hits[one].mean(), 4)}

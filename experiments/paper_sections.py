@@ -72,7 +72,7 @@ def _their_distances(task: str) -> list[str]:
 
 
 def _why_table_1(rows: list[Row]) -> str:
-    easy = [row["accuracy"] for row in rows if row["negatives"] == "uniform" and "company" in row["task"]]
+    easy = [row["accuracy"] for row in rows if row["negatives"] == "uniform" and "cooccurrence" in row["task"]]
     text = (
         "Why they differ: the paper trains on the Million Playlist Dataset and about 900,000 hotel sessions, and does "
         "not say which song vectors it uses. The samples here are a few thousand playlists, and lists of hotels with "
@@ -80,7 +80,7 @@ def _why_table_1(rows: list[Row]) -> str:
     )
     if easy and max(easy) > 0.9:
         text += (
-            " Vectors of company are word2vec vectors of co-occurrence. With them, uniform negatives are recognised "
+            " Vectors of cooccurrence are word2vec vectors. With them, uniform negatives are recognised "
             "nearly always, with or without attention, so the paper's margin cannot show there. Hard negatives, and "
             "vectors of titles, leave room for it."
         )

@@ -72,7 +72,9 @@ def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: st
 
 
 PLAN = (
-    _table("table_1_company", "table_1_accuracy", "--tasks playlists --vectors company", LESS, 3.3, PLAYLISTS),
+    _table(
+        "table_1_cooccurrence", "table_1_accuracy", "--tasks playlists --vectors cooccurrence", LESS, 3.3, PLAYLISTS
+    ),
     _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.3, PLAYLISTS, *TITLES),
     _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 25", 1.5, CLICKS),
     _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 6 --draws 2", 4.0, PLAYLISTS),

@@ -66,7 +66,7 @@ PLAYLISTS = "followed playlists of the Million Playlist Dataset"
 HOTELS = "the Trivago sample"
 SECTIONS = (
     Outline("table-1", "Table 1: accuracy of the models", f"{PLAYLISTS}; {HOTELS}",
-         ("table_1_company", "table_1_titles", "table_1_hotels"), _joined(paper.accuracy_table)),
+         ("table_1_cooccurrence", "table_1_titles", "table_1_hotels"), _joined(paper.accuracy_table)),
     Outline("table-2", "Table 2: accuracy by depth", f"{PLAYLISTS}, hard negatives; {HOTELS}",
          ("table_2_playlists", "table_2_hotels"), _joined(paper.depth_table)),
     Outline("figure-3", "Figure 3: value by number of candidate solutions",
@@ -124,7 +124,7 @@ def _about(marker: dict[str, Any], seed: int) -> str:
 
 
 def opening_of(rows: Path) -> tuple[str, ...]:
-    """What stands above all sections."""
+    """The paragraphs above all sections."""
     quick = any("--quick" in marker["command"] for marker in known_steps(rows).values())
     return (QUICK, *OPENING) if quick else OPENING
 

@@ -54,7 +54,7 @@ class Effort:
     """How much is spent on a model; ``quick`` only shows that everything runs."""
 
     epochs: int = 25
-    draws: int = 4  # cuts and negatives drawn anew for every epoch
+    draws: int = 4  # cuts and negatives redrawn for every epoch
     flat_draws: int = 4  # for models that see their data once: the beginning of each playlist and three random places
     word_epochs: int = 10
     most: int | None = None  # playlists, or lists of hotels
@@ -225,7 +225,7 @@ def parser_of(what: str, seeds: list[int], negatives: list[str], epochs: int) ->
     parser.add_argument("--draws", type=int, default=Effort.draws, help="cuts and negatives of every training playlist")
     parser.add_argument("--folds", type=int, default=Effort.folds, help="of cross-validation on the hotels")
     parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; a run that was interrupted goes on")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     return parser
 
 

@@ -155,7 +155,7 @@ class Running:
 
 
 def last_line(path: Path) -> str:
-    """The last line of a log that says something."""
+    """The last line of a log that is not empty."""
     return next((line for line in reversed(tail(path, TAIL)) if line.strip()), "")
 
 

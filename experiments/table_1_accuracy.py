@@ -222,7 +222,7 @@ def run(options: argparse.Namespace) -> list[Row]:
 def main() -> None:
     """Measure and show."""
     parser = parser_of(__doc__.splitlines()[0], seeds=[0, 1, 2], negatives=["uniform", "hard"], epochs=25)
-    parser.add_argument("--vectors", nargs="+", choices=("company", "titles"), default=["company", "titles"])
+    parser.add_argument("--vectors", nargs="+", choices=("cooccurrence", "titles"), default=["cooccurrence", "titles"])
     shown(run(parser.parse_args()), Console())
 
 

@@ -5,7 +5,7 @@
 General transformers of 1, 2 or 4 encoder layers over the history and 1, 2 or 4 decoder layers over the slate, beside
 the simple transformer, all trained alike, and less long than in Table 1. Against uniform negatives nearly everything is
 right nearly always, so depth is asked of the hard ones. The paper's table is on Trivago with all its sessions; ours
-(``hotels.py``) is a small sample. An interrupted run goes on with the next depth.
+(``hotels.py``) is a small sample. An interrupted run resumes with the next depth.
 """
 
 from __future__ import annotations

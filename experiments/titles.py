@@ -1,4 +1,4 @@
-"""Vectors of tracks from the words of their titles: what a song is called, and nothing of who listens to it."""
+"""Vectors of tracks from the words of their titles: independent of who listens to a song."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def title_vectors(data: Path) -> Callable[[Sessions], NDArray[np.float32]]:
         ]
         means = np.array([vectors[rows].mean(0) if rows else np.zeros(vectors.shape[1]) for rows in found])
         known = np.array([bool(rows) for rows in found])
-        means[known] -= means[known].mean(0)  # all titles have much in common; a title without known words says nothing
+        means[known] -= means[known].mean(
+            0
+        )  # all titles have much in common; a title without known words has the zero vector
         return np.asarray(means / np.linalg.norm(means[known], axis=1).mean(), np.float32)
 
     return embed
