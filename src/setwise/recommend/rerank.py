@@ -1,26 +1,26 @@
-"""Re-rank: somebody else's candidates and scores, chosen as a set. One line, numpy in, numpy out.
+"""Re-rank: choose the best set from given candidates and scores. One call, numpy in, numpy out.
 
     order = sw.rerank(scores, k=10, embeddings=x)              similar candidates compete
-    order = sw.rerank(scores, k=10, query=q, key=k_)           they attend to each other as a trained layer says
+    order = sw.rerank(scores, k=10, query=q, key=k_)           candidates attend to each other by a trained layer
 
-The set S of at most k candidates is the one of largest F(S) = Σ_{i∈S} f(a_i(S)) that is found. With f logistic, as it
-is unless told, arguments are log-odds and F is the expected number of hits; for scores that are worth themselves
+The result is the set S of at most k candidates of largest F(S) = Σ_{i∈S} f(a_i(S)) that the search finds. With f
+logistic, the default, arguments are log-odds and F is the expected number of hits; for scores that are values already
 (probabilities, ratings), pass ``reward=sw.Linear()``.
 
-**With embeddings** x_i a candidate keeps its score and loses by company that is like it:
+**With embeddings** x_i a candidate has its score, less a penalty for similar candidates in the set:
 
     a_i(S) = scores_i − strength · W_i / (1 + W_i),     W_i = Σ_{j∈S, j≠i} exp( sharpness · (cos(x_i, x_j) − 1) )
 
 W_i counts the copies of i in S: 1 for an exact one, e^−sharpness for one at a right angle. One copy costs half the
-strength, many the whole of it. As a simple transformer: the score is the base term, everyone lends −strength to those
-who are like it, and the sink of weight 1 lends nothing.
+strength, many the whole of it. As a simple transformer: the score is the base term, every candidate has the value
+−strength, and the sink has weight 1 and value 0.
 
-**With query and key** of a trained attention layer (scaling by √d included, heads second: (m, H, d)) the scores are
-what the candidates lend, (m,) or (m, H), as everywhere in setwise:
+**With query and key** of a trained attention layer (scaling by √d included, heads second: (m, H, d)) the scores
+s_j are (m,) or (m, H), as everywhere in setwise:
 
     a_i(S) = Σ_h Σ_{j∈S} exp(q_i^h · k_j^h) s_j^h / Σ_{j∈S} exp(q_i^h · k_j^h)
 
-What else a simple transformer may have (base, sink, classes of rewards, pins) is in ``Instance`` and ``rank``.
+For base terms, sinks, classes of rewards and pinned items use ``Instance`` and ``rank``.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from setwise.model.instance import Instance
 from setwise.model.rewards import Logistic, Reward
 from setwise.ranking import rank, warm_up
 
-LEAST = 2_000  # sets that are looked at without a budget, at least: a millisecond or two, and short lists have no more
-EFFORT = 10  # times k · m sets are looked at without a budget: growing greedily is one time, all exchanges another
+LEAST = 2_000  # sets evaluated without a budget, at least: a millisecond or two
+EFFORT = 10  # times k · m sets are evaluated without a budget; greedy search and all swaps take k · m each
 
 
 def rerank(
@@ -54,20 +54,20 @@ def rerank(
     at_most: int | None = None,
     budget_ms: float | None = None,
 ) -> NDArray[np.intp]:
-    """The positions of the best set of at most k of m candidates, best first; fewer where more are worth less.
+    """The positions of the best set of at most k of m candidates, best first; a smaller set may be the best one.
 
-    scores      (m,): log-odds of a hit, or any numbers that ``reward`` turns into what a candidate is worth
-    embeddings  (m, d): candidates that point the same way compete, by ``strength`` (in units of the scores) and by how
-                alike they must be for it (``sharpness``: 10 halves the weight of a copy at a cosine of 0.93)
+    scores      (m,): log-odds of a hit, or any numbers that ``reward`` maps to values
+    embeddings  (m, d): similar candidates compete; ``strength`` is the largest penalty, in units of the scores, and
+                ``sharpness`` how similar they must be (10 halves the weight of a copy at a cosine of 0.93)
     query, key  (m, d) or (m, H, d): instead of embeddings, those of a trained attention layer
-    groups      (m,) labels, text or numbers, of which ``at_most`` candidates each are chosen; None belongs to no group
-    budget_ms   for the search; without it 10 k m sets, at least 2,000, are looked at: answers are the same everywhere
+    groups      (m,) labels, text or numbers, of which at most ``at_most`` candidates each are chosen; None: no group
+    budget_ms   for the search; without it 10 k m sets, at least 2,000, are evaluated, and results are deterministic
 
-    The objective is written out in the file's docstring.
+    The module's docstring states the objective.
     """
     if (embeddings is None) == (query is None) or (query is None) != (key is None):
         must = "either embeddings alone or query and key together"
-        raise InvalidInput("rerank's arguments", must, "another choice", "say how candidates affect each other")
+        raise InvalidInput("rerank's arguments", must, "another choice", "pass one of the two")
     labels = {} if groups is None else {"groups": {"groups": groups}}
     if (groups is None) != (at_most is None):
         raise InvalidInput("groups and at_most", "given together", "one alone", "pass both or neither")
@@ -86,27 +86,27 @@ def rerank(
 def _competing(
     scores: ArrayLike, embeddings: Any, strength: float, sharpness: float, reward: Reward, labels: dict[str, Any]
 ) -> Instance:
-    """Candidates that lose what their likes take."""
+    """The instance in which similar candidates compete."""
     base = real_array("scores", scores, ("m",), np.float64)
     m, x = len(base), real_array("embeddings", embeddings, (len(base), "d"), np.float64)
     for name, number in (("strength", strength), ("sharpness", sharpness)):
         if real_number(name, number) < 0:
-            raise InvalidInput(name, "at least 0", number, "pass 0 for none of it")
+            raise InvalidInput(name, "at least 0", number, "pass 0 to switch it off")
     largest = np.abs(x).max(axis=1, initial=0.0, keepdims=True)
-    x = x / np.where(largest > 0, largest, 1.0)  # squares of large or small entries would leave the doubles
+    x = x / np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor underflow
     length = np.linalg.norm(x, axis=1, keepdims=True)
-    x = x / np.where(length > 0, length, 1.0)  # a candidate without a direction is like nobody
+    x = x / np.where(length > 0, length, 1.0)  # a zero vector is similar to no candidate
     logit = sharpness * (x @ x.T - 1)
     np.fill_diagonal(logit, -np.inf)
     return Instance(frozen(logit), np.full(m, -float(strength)), reward, base, np.zeros(m), np.zeros(1), **labels)
 
 
 def _attending(scores: ArrayLike, query: ArrayLike, key: ArrayLike, reward: Reward, labels: dict[str, Any]) -> Instance:
-    """Candidates that attend to each other as a trained layer says."""
-    lent = real_array("scores", _headed("scores", scores, 1), ("m", "heads"), np.float64)
-    q = real_array("query", _headed("query", query, 2), (*lent.shape, "d"), np.float64)
+    """The instance in which candidates attend to each other by a trained layer."""
+    score = real_array("scores", _headed("scores", scores, 1), ("m", "heads"), np.float64)
+    q = real_array("query", _headed("query", query, 2), (*score.shape, "d"), np.float64)
     k = real_array("key", _headed("key", key, 2), q.shape, np.float64)
-    return Instance(frozen(q.transpose(1, 0, 2) @ k.transpose(1, 2, 0)), lent.T, reward, **labels)
+    return Instance(frozen(q.transpose(1, 0, 2) @ k.transpose(1, 2, 0)), score.T, reward, **labels)
 
 
 def _headed(name: str, given: ArrayLike, plain: int) -> NDArray[Any]:

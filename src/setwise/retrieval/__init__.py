@@ -1,4 +1,4 @@
-"""Phase One: retrieve the best few of every cell. ``Index`` is the door."""
+"""Phase One: retrieve the best few items of every cell. ``Index`` is the public class."""
 
 from setwise.retrieval.index import Index
 

@@ -56,18 +56,18 @@ _INWARDS = 1 - 1e-12  # balls are this much smaller, so that rounding cannot mak
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """The cells of a δ-cover, and what it costs to look at their best items only."""
+    """The cells of a δ-cover, and the loss of retrieving only their best items."""
 
     catalog: Catalog
     partition: Partition
     delta: float
 
     def candidates(self, k: int) -> int:
-        """|I|: how many items are retrieved, k from every cell that has as many."""
+        """|I|: the number of retrieved items, k from every cell that has as many."""
         return int(np.minimum(self.partition.sizes, whole_number("k", k)).sum())
 
     def most_candidates(self, k: int) -> int:
-        """What |I| cannot exceed whatever the number of items: τ k Π ⌈1 + 4R/δ⌉^d over all that is covered."""
+        """A bound on |I| that does not depend on n: τ k Π ⌈1 + 4R/δ⌉^d over all that is covered."""
         cells = len(self.catalog.rewards)
         for vectors in _covered(self.catalog):
             longest = float(np.linalg.norm(vectors, axis=1).max())
@@ -79,12 +79,12 @@ class Cover:
         return real_number("eta", eta) + self.delta * sensitivity(self.catalog, user)
 
     def guaranteed(self, optimum: float, user: ArrayLike | User, k: int, eta: float = 0.0) -> float:
-        """(1 − g(ε)) OPT − k h(ε): what the retrieved items allow at least."""
+        """(1 − g(ε)) OPT − k h(ε): a lower bound on the best value among the retrieved items."""
         return guaranteed(self.catalog.rewards, self.eps(user, eta), whole_number("k", k), optimum)
 
 
 def cover(catalog: Catalog, delta: float) -> Cover:
-    """The δ-cover of a catalogue; ``delta_for`` tells δ from ε."""
+    """The δ-cover of a catalogue; ``delta_for`` computes δ from ε."""
     delta = real_number("delta", delta)
     if delta <= 0:
         raise InvalidInput("delta", "greater than 0", delta, "pass a distance between queries, or use delta_for")
@@ -98,7 +98,7 @@ def delta_for(catalog: Catalog, eps: float, user: ArrayLike | User) -> float:
     if eps <= 0:
         raise InvalidInput("eps", "greater than 0", eps, "pass the loss of score you can accept")
     if loss == 0:
-        raise InvalidInput("user", "one to whom items differ", "equal scores only", "take any delta")
+        raise InvalidInput("user", "one with different scores", "equal scores only", "use any delta")
     return eps / loss
 
 

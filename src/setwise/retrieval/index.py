@@ -1,14 +1,14 @@
-"""Index: a catalogue cut into cells, ready to give any user the best few of every cell. Phase One, offline and online.
+"""Index: a catalogue partitioned into cells, searched for the best few items of every cell. Phase One.
 
     index = Index.build(catalog, cells=256)
     index.candidates(user, per_cell=10)          rows of the catalogue, at most cells · per_cell of them
 
-The score that ranks items inside a cell is the total one, base_i · u⁰ + Σ_h v_i^h · u^h. ``per_head`` adds, for every
-head alone, the best of each cell by s_i^h: items that one head wants and the total hides.
+Inside a cell items are ranked by total score, base_i · u⁰ + Σ_h v_i^h · u^h. ``per_head`` adds, for every head alone,
+the best of each cell by s_i^h: items with a high score in one head and a low total.
 
-**Changing it.** New items go to the nearest cell and are held in a small segment that is searched beside the main one;
-removed items are barred from every answer. ``compact`` folds both in. A change replaces the index's state in one step:
-a search under way keeps the state it began with.
+**Changes.** Added items go to the nearest cell and are held in a small overflow segment, searched beside the main
+one; removed items are not eligible. ``compact`` rebuilds the index with both applied. A change replaces the index's
+state as a whole: a running search keeps the state it began with.
 """
 
 from __future__ import annotations
@@ -46,12 +46,12 @@ from setwise.retrieval.snapshot import (
 )
 from setwise.storage import artifact
 
-_GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # what every backend is built from; the rest are options
+_GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # arguments of every backend; the rest are options
 
 
 @dataclass(frozen=True)
 class Statistics:
-    """What an index looks like from outside."""
+    """Sizes and radii of an index."""
 
     n_items: int
     n_cells: int
@@ -84,17 +84,21 @@ class Index:
         progress: bool | None = None,
         **options: Any,
     ) -> Index:
-        """Cut the catalogue into cells by balanced k-means (or take ``partition``) and index every cell.
+        """Partition the catalogue by balanced k-means (or use ``partition``) and index every cell.
 
-        Without a number of ``cells`` there are 256, or as many as leave sixteen items for each on average.
-        ``options`` go to the backend, for instance ``recall=0.99`` to ``tree``. ``progress`` shows a bar; without it, a
-        terminal decides.
+        ``cells`` is by default 256, or fewer, so that cells hold sixteen items on average. ``options`` go to the
+        backend, for instance ``recall=0.99`` to ``tree``. ``progress`` shows a bar; by default on a terminal only.
         """
         name, kind = resolved(backend)
         if catalog.positions is not None:
-            raise InvalidInput("catalog", "without positional encodings", "some", "index the items, rank the positions")
+            raise InvalidInput(
+                "catalog",
+                "without positional encodings",
+                "some",
+                "index the items without them",
+            )
         if partition is not None and (cells is not None or not partition.fits(catalog)):
-            todo = "leave out cells, and measure the partition on this catalogue by Partition.of"
+            todo = "leave out cells, and build the partition with Partition.of(catalog, ...)"
             raise InvalidInput("partition", "one of this catalogue, in place of cells", "another, or both", todo)
         with Progress("building the index", catalog.n_items, progress) as bar:
             if partition is None:
@@ -191,7 +195,7 @@ class Index:
         return self._state.catalog
 
     def snapshot(self) -> Index:
-        """The index as it is now: later changes do not reach it. Nothing is copied."""
+        """The index as it is now; later changes do not affect it. Nothing is copied."""
         return Index(self._state, self._backend, self._options)
 
     def is_like(self, other: Index) -> bool:
@@ -200,13 +204,13 @@ class Index:
 
     @property
     def removed(self) -> Rows:
-        """The rows of items taken out and not yet compacted away."""
+        """The rows of removed items, until the next compaction."""
         removed = self._state.removed
         return np.empty(0, np.intp) if removed is None else np.flatnonzero(removed)
 
     @property
     def partition(self) -> Partition:
-        """The cells."""
+        """The partition into cells."""
         return self._state.partition
 
     @property
@@ -216,7 +220,7 @@ class Index:
 
     @property
     def statistics(self) -> Statistics:
-        """Cell sizes, radii, and what waits for a compaction."""
+        """Cell sizes, radii, and the number of items added or removed since the last compaction."""
         state, cells = self._state, self._state.partition
         sizes = cells.sizes
         return Statistics(
@@ -236,12 +240,12 @@ class Index:
     def __repr__(self) -> str:
         return f"Index({len(self.catalog)} items, {self.partition.n_cells} cells, backend '{self._backend}')"
 
-    # --- changing ---
+    # --- changes ---
 
     def add(self, items: Catalog) -> None:
         """Add the items of a catalogue of the same model; each goes to the nearest cell of its reward class.
 
-        An id that was removed may come back: the removed item is then compacted away first.
+        The id of a removed item may be added again: the index is then compacted first.
         """
         with self._change:
             state = self._state
@@ -250,13 +254,13 @@ class Index:
             joined = state.catalog.joined(items)
             near = nearest_cells(joined, np.arange(len(state.catalog), len(joined)), state.partition)
             partition = state.partition.grown(joined, near)
-            late = np.arange(state.compacted, len(joined))
-            overflow = BruteForce.build(item_vectors(joined.taken(late)), partition.cell_of[late], partition.n_cells)
+            added = np.arange(state.compacted, len(joined))
+            overflow = BruteForce.build(item_vectors(joined.taken(added)), partition.cell_of[added], partition.n_cells)
             removed = None if state.removed is None else np.append(state.removed, np.zeros(len(items), bool))
             self._state = IndexState(joined, partition, state.neighbors, state.compacted, overflow, removed)
 
     def remove(self, ids: IdChoice) -> None:
-        """Take the items with these ids out of every answer."""
+        """Make the items with these ids ineligible for every search."""
         with self._change:
             state = self._state
             removed = np.zeros(len(state.catalog), bool) if state.removed is None else state.removed.copy()
@@ -266,16 +270,16 @@ class Index:
             self._state = replace(state, removed=removed)
 
     def compact(self) -> None:
-        """Fold added items in and removed ones out; cells stay where they are, rows are numbered anew."""
+        """Rebuild the index without removed items and with added ones; centres stay, rows are numbered again."""
         with self._change:
             self._state = self._compacted(self._state)
 
     def _compacted(self, state: IndexState) -> IndexState:
-        """The same items, all settled."""
+        """The state after a compaction."""
         if state.overflow is None and state.removed is None:
             return state
-        stay = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
-        catalog, partition = state.catalog.taken(stay), state.partition.taken(stay)
+        kept = np.arange(len(state.catalog)) if state.removed is None else np.flatnonzero(~state.removed)
+        catalog, partition = state.catalog.taken(kept), state.partition.taken(kept)
         name, kind = resolved(self._backend)
         return IndexState(
             catalog, partition, _built(kind, name, catalog, partition, self._options), len(catalog), None, None
@@ -286,14 +290,14 @@ class Index:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write index and catalogue to the folder ``path`` as one artifact, atomically and compacted.
 
-        Of the backend's options numbers are saved. Texts, which may hold a password, and arrays are not: give them to
-        ``load`` again.
+        Options of the backend that are numbers are saved. Texts, which may hold a password, and arrays are not: pass
+        them to ``load`` again.
         """
         artifact.write(path, "index", *self.packed())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Index:
-        """Open a saved index: digests checked, arrays mapped, nothing copied; kernels are compiled here, not later.
+        """Open a saved index: digests are checked, arrays mapped, nothing copied. Kernels are compiled now.
 
         ``options`` are those of the backend that are not saved, such as the ``dsn`` of ``pgvector``.
         """
@@ -317,31 +321,26 @@ class Index:
     def unpacked(
         cls, path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], **options: Any
     ) -> Index:
-        """What ``packed`` took apart and ``path`` held; nothing is copied."""
-
-        def part(name: str) -> dict[str, NDArray[Any]]:
-            prefix = f"{name}."
-            return {full.removeprefix(prefix): array for full, array in arrays.items() if full.startswith(prefix)}
-
+        """The inverse of ``packed``; ``path`` is named in errors. Nothing is copied."""
         name = meta["backend"]
-        catalog = Catalog.unpacked(part("catalog"), meta["catalog"])
-        partition = Partition(**part("partition"))
+        catalog = Catalog.unpacked(artifact.under("catalog.", arrays), meta["catalog"])
+        partition = Partition(**artifact.under("partition.", arrays))
         if not partition.fits(catalog):
             raise DamagedArtifact(Path(path), "cells and catalogue do not belong together")
         kind = resolved(name)[1]
         _refuse_unknown(name, kind.from_arrays, options)
-        neighbors = kind.from_arrays(part("backend"), **options)
+        neighbors = kind.from_arrays(artifact.under("backend.", arrays), **options)
         neighbors.search(np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32), 1)
         return cls(IndexState(catalog, partition, neighbors, len(catalog), None, None), name, meta["options"] | options)
 
 
-# --- the pieces ------------------------------------------------------------------------------------------------------
+# --- helpers ------------------------------------------------------------------------------------------------------
 
 
 def _built(
     kind: type[Neighbors], name: str, catalog: Catalog, partition: Partition, options: Mapping[str, Any]
 ) -> Neighbors:
-    """The backend over this catalogue."""
+    """The backend, built over this catalogue."""
     _refuse_unknown(name, kind.build, options)
     return kind.build(item_vectors(catalog), partition.cell_of, partition.n_cells, **options)
 
@@ -354,6 +353,6 @@ def _refuse_unknown(name: str, function: Callable[..., Neighbors], options: Mapp
 
 
 def _returns(items: Catalog, catalog: Catalog, removed: NDArray[np.bool_]) -> bool:
-    """Whether an id of ``items`` is one of a removed item."""
+    """Whether ``items`` holds the id of a removed item."""
     gone = set(catalog.ids[np.flatnonzero(removed)].tolist())
     return not items.ids.are_row_numbers and not gone.isdisjoint(items.ids[np.arange(len(items))].tolist())

@@ -1,9 +1,9 @@
-"""Tiles: vectors as int8, sixteen items side by side, and their scores for several users at once.
+"""Tiles: vectors as int8, sixteen items interleaved, and their scores for several users at once.
 
 A tile holds sixteen items. A coordinate pair of all sixteen is 32 neighbouring bytes, so that one step multiplies 32
 int8 by a user's two int16, adds the pairs and keeps sixteen int32 sums in registers: no sum across lanes, a quarter of
-the memory of float32. It is written as vector code of LLVM, because numba widens products of int8 to int64, which
-forbids the compiler to find the machine's multiply-add.
+the memory of float32. It is written as LLVM vector code, because numba widens products of int8 to int64, and then
+the compiler does not find the machine's multiply-add.
 
 Item v is stored as s·q (q int8, s > 0), the user y as t·p (p int16). With ρ = max ‖v − s q‖ and ν = max ‖v‖ over the
 items of a tile, the approximate score s t (q · p) differs from v · y, summed in float32, by at most
@@ -11,8 +11,8 @@ items of a tile, the approximate score s t (q · p) differs from v · y, summed 
     margin = ρ ‖y‖ + (ν + ρ) ‖y − t p‖ + rounding,     rounding = d 2⁻²⁴ ν ‖y‖ + d 2⁻¹⁵⁰:
 
 d products are added one after another, each operation errs by 2⁻²⁴ of Σ|v_j y_j| ≤ ν ‖y‖, and a product that
-underflows by 2⁻¹⁵⁰. (ρ, ν) belong to a tile, so that a long item costs its fifteen neighbours precision and nobody
-else. An item too small or too large for s and s q · p to be normal float32 is stored as zeros, with ρ = ν = ‖v‖.
+underflows by 2⁻¹⁵⁰. (ρ, ν) belong to a tile, so that a long item costs precision only to its fifteen
+neighbours. An item too small or too large for s and s q · p to be normal float32 is stored as zeros, with ρ = ν = ‖v‖.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MULTIPLY_ADD = {16: ("avx512bw", "llvm.x86.avx512.pmaddw.d.512"), 8: ("avx2", "
 
 
 class _Vectors:
-    """Vector types of the width that this machine likes: sixteen or eight 32-bit lanes."""
+    """Vector types of the machine's width: sixteen or eight 32-bit lanes."""
 
     def __init__(self, builder: Any) -> None:
         features = binding.get_host_cpu_features()
@@ -54,7 +54,7 @@ class _Vectors:
     def pair_products(self, left: Any, right: Any) -> Any:
         """left_0 right_0 + left_1 right_1, left_2 right_2 + left_3 right_3, …, from int16 to half as many int32."""
         builder = self.builder
-        if self.native:  # one instruction, which LLVM does not find by itself
+        if self.native:  # one instruction, which LLVM does not select by itself
             kind = ir.FunctionType(self.sums, [self.words, self.words])
             return builder.call(cgutils.get_or_insert_function(builder.module, kind, self.name), [left, right])
 
@@ -83,13 +83,13 @@ class _Vectors:
         return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), [result], fastmath=("nnan",))
 
     def load(self, pointer: Any, kind: Any) -> Any:
-        """What stands at ``pointer``, however it is aligned."""
+        """The value at ``pointer``, with any alignment."""
         loaded = self.builder.load(self.builder.bitcast(pointer, kind.as_pointer()))
         loaded.align = 1
         return loaded
 
     def store(self, value: Any, pointer: Any) -> None:
-        """Write ``value`` to ``pointer``, however it is aligned."""
+        """Write ``value`` to ``pointer``, with any alignment."""
         self.builder.store(value, self.builder.bitcast(pointer, value.type.as_pointer())).align = 4
 
 

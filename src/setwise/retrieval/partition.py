@@ -1,12 +1,11 @@
-"""Cells: groups of items that attend alike and are attended alike, so that within a cell only the score matters.
+"""Partition: cells of items with similar queries and similar keys, so that within a cell only the score matters.
 
 A cell holds items of one reward class whose queries lie close together and whose keys lie close together, in every
-head. ``Partition`` keeps the centre and radius of each cell, because losses and certificates are stated in them:
+head. ``Partition`` keeps the centre and radius of each cell, because guarantees and bounds are stated in them:
 for i in cell c and j in cell c',  |q_i · k_j − q̄_c · k̄_c'|  ≤  ‖q̄_c‖ r_c'  +  r_c ‖k̄_c'‖  +  r_c r_c'.
 
-Two ways to make cells: the paper's δ-cover (``cover.py``), whose loss is bounded in advance and whose size is
-astronomic in high dimensions, and balanced k-means (``clusters.py``), whose size is chosen and whose radii are
-measured.
+Two constructions: the paper's δ-cover (``cover.py``), whose loss is bounded in advance and whose size is exponential in
+the dimension, and balanced k-means (``clusters.py``), whose size is chosen and whose radii are measured.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ from setwise.model.catalog import Catalog
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """C cells of n items, with where they lie in query and key space.
+    """C cells of n items, with their centres and radii in query and key space.
 
-    Centres and reward classes are those of the day the cells were made; items that come later are measured against
-    them.
+    Centres and reward classes are fixed when the partition is built; items added later do not move them.
     """
 
     cell_of: NDArray[np.int32]  # (n,)
-    reward_class: NDArray[np.int32]  # (C,) the class of all items of the cell; −1 for a cell that never had one
+    reward_class: NDArray[np.int32]  # (C,) the class of all items of the cell; −1 for a cell without items
     query_centre: Floats32  # (C, H, d_kq)
     key_centre: Floats32  # (C, H, d_kq)
     query_radius: Floats32  # (C, H): no query of the cell is farther from the centre, rounding included
     key_radius: Floats32  # (C, H)
-    query_unit: Floats32  # (H,) what queries are multiplied with before distances between items are taken
+    query_unit: Floats32  # (H,) factor of queries in distances between items
     key_unit: Floats32  # (H,)
 
     @property
@@ -46,7 +44,7 @@ class Partition:
 
     @property
     def sizes(self) -> NDArray[np.int64]:
-        """How many items each cell holds: (C,)."""
+        """The number of items of each cell: (C,)."""
         return np.bincount(self.cell_of, minlength=self.n_cells)
 
     @classmethod
@@ -63,7 +61,7 @@ class Partition:
         reward_class = np.full(n_cells, -1, np.int32)
         reward_class[cells] = catalog.reward_class
         if (reward_class[cells] != catalog.reward_class).any():
-            raise InvalidInput("cell_of", "cells of one reward class each", "a mixture", "divide them by reward class")
+            raise InvalidInput("cell_of", "cells of one reward class each", "a mixture", "split them by reward class")
         query_centre, key_centre = (_centres(part, cells, n_cells) for part in (catalog.query, catalog.key))
         ones = np.ones(catalog.heads, np.float32)
         return cls(
@@ -78,23 +76,23 @@ class Partition:
         )
 
     def fits(self, catalog: Catalog) -> bool:
-        """Whether these are cells of this catalogue's items."""
+        """Whether this is a partition of the catalogue's items."""
         shape = (self.n_cells, *catalog.query.shape[1:])
         right = len(self.cell_of) == len(catalog) and self.query_centre.shape == shape
         return right and bool((self.reward_class[self.cell_of] == catalog.reward_class).all())
 
     def grown(self, catalog: Catalog, cells: NDArray[np.int32]) -> Partition:
-        """With the last items of ``catalog`` in ``cells``: radii grow where they must, centres stay."""
-        late = slice(len(self.cell_of), len(catalog))
+        """The partition with the last items of ``catalog`` added to ``cells``: radii grow as needed, centres stay."""
+        added = slice(len(self.cell_of), len(catalog))
         return replace(
             self,
             cell_of=np.concatenate([self.cell_of, cells]),
-            query_radius=np.maximum(self.query_radius, _radii(catalog.query[late], cells, self.query_centre)),
-            key_radius=np.maximum(self.key_radius, _radii(catalog.key[late], cells, self.key_centre)),
+            query_radius=np.maximum(self.query_radius, _radii(catalog.query[added], cells, self.query_centre)),
+            key_radius=np.maximum(self.key_radius, _radii(catalog.key[added], cells, self.key_centre)),
         )
 
     def taken(self, rows: NDArray[np.intp]) -> Partition:
-        """The cells of these rows alone; centres and radii, which hold for fewer items too, stay."""
+        """The partition of these rows only; centres and radii stay, as they hold for fewer items too."""
         return replace(self, cell_of=self.cell_of[rows])
 
 
@@ -106,7 +104,7 @@ def _checked(catalog: Catalog, cell_of: ArrayLike, n_cells: int) -> NDArray[np.i
     return cells.astype(np.int32)
 
 
-_CHUNK = 1 << 16  # rows measured in one go: the working memory stays small beside the catalogue
+_CHUNK = 1 << 16  # rows per step, to keep the working memory small
 
 
 def _centres(vectors: NDArray[np.floating], cell_of: NDArray[np.int32], n_cells: int) -> Floats32:

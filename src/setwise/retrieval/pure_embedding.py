@@ -1,4 +1,4 @@
-"""Pure embedding (Proposition "pure embedding"): the best items one by one, as if nobody looked at anybody.
+"""Pure embedding (Proposition "pure embedding"): the best items one by one, without attention among them.
 
     maximise  Σ_{i∈S} f_i(x_i · y)   over  1 ≤ |S| ≤ k,      x_i · y = base_i · u⁰ + Σ_h v_i^h · u^h
 

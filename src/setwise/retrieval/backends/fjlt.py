@@ -25,7 +25,7 @@ exceeds Σ_r Z_r/m by at most 2√(L Σ_r Z_r²)/m + 2L max_r Z_r/m. If q = 1 th
 **The search.** Let Δ_i = ‖Φu' − Φv'_i‖². Look up the true products of the ``per_cell`` items of smallest Δ; let s be
 the least. Then look up every item that could still be more than ε better: Δ_i ≤ (1 + θ)(2 − 2(s + ε)).
 
-*Theorem.* For a user chosen without regard to the seed, with probability 1 − failure: in every cell, for every j, the
+*Theorem.* For a user chosen independently of the seed, with probability 1 − failure: in every cell, for every j, the
 j-th returned product is at least the j-th best minus ε; in scores, minus ε v_max ‖u‖ (``slack``), rounding aside.
 *Proof.* By the lemma Δ_i ≤ (1 + θ)‖u' − v'_i‖² for all n items. So whatever was not looked up has a product below
 s + ε. If one of the j best was not, the j-th best is below s + ε, and the j-th returned is at least s. Else all j
@@ -34,7 +34,7 @@ are there.  ∎
 Distances need not be kept from *shrinking*, because what comes near is looked up. That allows θ = ε, where trusting
 the smallest Δ blindly, as the paper does, takes ε/4 and 16 times the dimensions. (Were Δ_i ≥ (1 − θ)‖u' − v'_i‖² as
 well, and s ≥ 0, the second look would stay within ε of s.) Still m is about 400 for ε = 1/2 and 7,000 for ε = 0.1.
-Where it would exceed d, Φ is the identity, and the answer exact. This is a reference, not a fast path: the tables of
+Where it would exceed d, Φ is the identity, and the result exact. This is a reference, not a fast index: the tables of
 Ailon and Chazelle are not built, the projected cell is scanned, and P is stored with its zeros.
 """
 
@@ -53,7 +53,7 @@ from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.protocol import Hits, by_cell
 
-_CHUNK = 1 << 10  # rows transformed in one go: the working memory stays small beside the vectors
+_CHUNK = 1 << 10  # rows per step, to keep the working memory small
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,10 +69,10 @@ class Transform:
         p = 1 << max(1, (d - 1).bit_length())
         log_odds = math.log(4 * p * n / failure)
         density = min(1.0, 2 * log_odds**2 / ((2 * math.log(2) - 1) * p))
-        enough = _stretch(np.arange(1, d), log_odds, 1 if density == 1 else 2) <= 1 + theta
-        if not enough.any():
+        sufficient = _stretch(np.arange(1, d), log_odds, 1 if density == 1 else 2) <= 1 + theta
+        if not sufficient.any():
             return None
-        m = int(enough.argmax()) + 1
+        m = int(sufficient.argmax()) + 1
         rng = np.random.default_rng(seed)
         signs = rng.choice(np.array([-1, 1], np.int8), size=d)
         entries = rng.normal(scale=1 / math.sqrt(density * m), size=(m, p)) * (rng.random((m, p)) < density)
@@ -172,7 +172,7 @@ class FJLT:
     def _best(
         self, places: Ints, distance: Floats32, user: Floats32, longest: float, per_cell: int
     ) -> tuple[Ints, Floats32]:
-        """The best of ``places`` and their true scores, best first, after looking up as few as the theorem allows."""
+        """The best of ``places`` and their true scores, best first, looking up as few as the theorem allows."""
         if len(places) > per_cell:
             nearest = np.argpartition(distance, per_cell - 1)[:per_cell]
             least = (self.vectors[places[nearest]] @ user).min()

@@ -1,17 +1,18 @@
-"""``tree``: scan, pruned. Inside a cell, blocks of similar items are visited best hope first until none can matter.
+"""``tree``: scan, pruned. Inside a cell, blocks of similar items are visited best bound first until none can matter.
 
-Blocks are the leaves of a tree of median cuts across the principal direction of each node. A block knows its mean, and
-how far it reaches in the leading principal directions of all vectors and in what is left of the space:
+Blocks are the leaves of a tree of median cuts across the principal direction of each node. For a block the mean is
+stored, and its extent in the leading principal directions of all vectors and in the rest of the space:
 
-* exact (``recall=1``): hope = an upper bound, y · mean + Σ_j |z_j| halfwidth_j + ‖z_rest‖ radius + rounding, z being y
+* exact (``recall=1``): an upper bound, y · mean + Σ_j |z_j| halfwidth_j + ‖z_rest‖ radius + rounding, z being y
   in principal coordinates (a ball alone is loose in many dimensions) and rounding that of a true score. The search
-  stops when the k-th best beats every hope left, and the result is that of ``scan``.
-* approximate (``recall`` below 1, the default): hope = y · mean + optimism · deviation, the deviation being that of
-  y · v over the block, estimated from the same coordinates. ``build`` chooses the optimism on sample users, so that on
-  average the wanted share of each cell's true best is found (it aims two standard errors above it, for users it has not
-  seen); the stop is the same. The best one is harder to find than the best ten, so there is an optimism for each of
-  some depths, and a search takes that of the next smaller one. The recall is that of users like the sample: pass
-  ``sample_users`` where users are not like items. The answer's scores are true ones, its cells complete.
+  stops when the k-th best exceeds every bound left, and the result is that of ``scan``.
+* approximate (``recall`` below 1, the default): an estimate, y · mean + optimism · deviation, the deviation being
+  that of y · v over the block, estimated from the same coordinates. ``build`` chooses the optimism on sample users,
+  so that on average the wanted share of each cell's true best is found (it aims two standard errors above it, for
+  users it has not seen); the search stops by the same rule. The best one is harder to find than the best ten, so
+  there is an optimism for each of some depths, and a search takes that of the next smaller one. The recall is that of
+  users like the sample: pass ``sample_users`` where users are not like items. Scores are exact, and every cell is
+  filled.
 
 The rows kept are exact within the blocks visited, by the same tiles as ``scan``.
 """
@@ -32,17 +33,17 @@ from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
 from setwise.retrieval.backends.scan import checked, tiled
 
-BLOCK = 64  # items in a block at most: four tiles
-LEADING = 16  # principal directions in which a block's reach is kept one by one
-_SAMPLE, DEPTHS = 64, (1, 3, 10)  # users that the optimism is chosen on, and how many rows of a cell they look for
-_LEAST = 1 / 16  # where the search for the optimism begins
+BLOCK = 64  # items in a block, at most: four tiles
+LEADING = 16  # principal directions in which a block's extent is stored separately
+_SAMPLE, DEPTHS = 64, (1, 3, 10)  # users on which the optimism is chosen, and numbers of rows per cell
+_LEAST = 1 / 16  # the smallest optimism that is tried
 _BOUNDLESS = 1e30  # the optimism that visits every block with any deviation
-_NUMBERS = 1 << 21  # coordinates measured in one go
+_NUMBERS = 1 << 21  # coordinates per step
 _PARTS = ("vectors", "order", "first_block", "start", "tile_start", "tiles", "scale", "spread", "centre", "reach")
 
 
 class Tree:
-    """Blocks of similar vectors inside every cell, in tiles, with where they lie."""
+    """Blocks of similar vectors inside every cell, in tiles, with their means and extents."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
         self._arrays = dict(arrays)
@@ -107,7 +108,7 @@ def _search(
     per_cell: int,
     eligible: Mask | None = None,
 ) -> tuple[Hits, int]:
-    """The hits, and how many blocks were visited for them."""
+    """The hits, and the number of blocks visited."""
     users, per_cell, mask = checked(arrays["vectors"], users, per_cell, eligible)
     hits = Hits.none(len(users), len(arrays["first_block"]) - 1, per_cell)
     parts = (arrays[part] for part in _PARTS)
@@ -124,17 +125,17 @@ def _calibrated(arrays: Mapping[str, Array], users: Floats32, recall: float) -> 
         wanted, best = truth.rows[:, :, :depth] >= 0, truth.scores[:, :, :depth]
         last = np.min(np.where(wanted, best, np.inf), axis=2, keepdims=True)
 
-        def enough(optimism: float) -> bool:
+        def reaches_recall(optimism: float) -> bool:
             found = wanted & (_search(arrays, optimism, users, depth)[0].scores >= last)  # noqa: B023
             share = found.sum(axis=(1, 2)) / wanted.sum(axis=(1, 2))  # noqa: B023
             return bool(share.mean() - 2 * share.std() / np.sqrt(len(users)) >= recall)
 
         low = high = _LEAST  # no smaller one is sought: 0 would mean the exact bound
-        while high < _BOUNDLESS and not enough(high):
+        while high < _BOUNDLESS and not reaches_recall(high):
             low, high = high, 2 * high
         while high - low > 0.02 * high:
             middle = (low + high) / 2
-            low, high = (low, middle) if enough(middle) else (middle, high)
+            low, high = (low, middle) if reaches_recall(middle) else (middle, high)
         result.append(high)
     return np.array(result)
 
