@@ -1,18 +1,17 @@
-"""What becomes of the service when five times as many ask as it can answer.
+"""The service under five times the load that it can serve.
 
     python benchmarks/overload.py                     about two minutes
 
-First its capacity: as many people as it has processes, twice over, ask again as soon as they are answered. Then five
-times that rate is offered for 60 s, whatever comes back (an open loop), while probes go on; then nothing but one
-request at a time, until the service is as it was; then its capacity once more, as a shared machine may have become
-slower or faster meanwhile. Wanted: at least 90 % of the capacity (the mean of the two) still answered, rejections
-within 20 ms with 503 and Retry-After, no probe failed, normal again within 5 s.
+First its capacity: twice as many clients as workers, each with one request at a time. Then five times that rate is
+offered for 60 s, whatever comes back (an open loop), while probes go on. Then one request at a time until the service
+is as fast as before, and its capacity once more, as a shared machine may have become slower or faster meanwhile.
+Limits: at least 90 % of the capacity (the mean of the two) still answered, rejections within 20 ms with 503 and
+Retry-After, no failed probe, recovery within 5 s.
 
-Service and client share this machine's cores, and what the client takes of them the service lacks. The client collects
-no garbage while it measures: its rows are many, and each full collection would be 70 to 200 ms in which it reads no
-answer. The last line says what the machine itself did during the flood: how long, on each core, a process that sleeps
-20 ms at a time was kept from running, at real-time priority where that is permitted. Raw rows go to
-benchmarks/rows/overload.csv.gz.
+Service and client share the cores of the machine. The client collects no garbage while it measures: a full collection
+of its many rows would stop it for 70 to 200 ms. The last line reports stalls of the machine itself during the flood:
+how long, on each core, a process that sleeps 20 ms at a time was kept from running, at real-time priority where that is
+permitted. Raw rows go to benchmarks/rows/overload.csv.gz.
 """
 
 from __future__ import annotations
@@ -43,21 +42,22 @@ import uvloop
 
 import setwise as sw
 from retrieval import trained
+from setwise._validation import available_cores
 
-TIMES = 5  # the capacity that is offered
-EVERY_S = 0.1  # a probe of each kind
-LOOK_S = 0.02  # at the machine: every 2 ms took 3.5 % of each core
+TIMES = 5  # the offered rate, in capacities
+EVERY_S = 0.1  # between two probes
+LOOK_S = 0.02  # between two checks for stalls: 2 ms would take 3.5 % of each core
 Row = dict[str, object]
 
 
 class Line(asyncio.Protocol):
-    """A kept-alive connection: one request, then its answer."""
+    """A kept-alive connection: one request, then its response."""
 
     def connection_made(self, transport: Any) -> None:
-        self._transport, self._got, self._tell = transport, b"", None
+        self._transport, self._got, self._callback = transport, b"", None
 
-    def ask(self, request: bytes, tell: Callable[[bytes], None]) -> None:
-        self._tell = tell
+    def send(self, request: bytes, callback: Callable[[bytes], None]) -> None:
+        self._callback = callback
         self._transport.write(request)
 
     def data_received(self, data: bytes) -> None:
@@ -67,16 +67,16 @@ class Line(asyncio.Protocol):
             self._answer(head)
 
     def connection_lost(self, _: Exception | None) -> None:
-        if self._tell is not None:
+        if self._callback is not None:
             self._answer(b"")
 
     def _answer(self, head: bytes) -> None:
-        tell, self._got, self._tell = self._tell, b"", None
-        tell(head)
+        callback, self._got, self._callback = self._callback, b"", None
+        callback(head)
 
 
 class Client:
-    """Raw HTTP without tasks or streams: as little work as can be, for the service has the same cores."""
+    """Raw HTTP without tasks or streams: as little work as possible, as the service has the same cores."""
 
     def __init__(self, port: int, bodies: list[bytes]) -> None:
         self._port, self._idle = port, []
@@ -96,7 +96,7 @@ class Client:
             return loop.create_task(self._first(phase, what, request))
         line, answered, start = self._idle.pop(), loop.create_future(), time.perf_counter()
 
-        def tell(head: bytes) -> None:
+        def answered_with(head: bytes) -> None:
             now = time.perf_counter()
             row: Row = {
                 "phase": phase,
@@ -111,7 +111,7 @@ class Client:
                 self._idle.append(line)
             answered.set_result(row)
 
-        line.ask(request, tell)
+        line.send(request, answered_with)
         return answered
 
     async def _first(self, phase: str, what: str, request: bytes) -> Row:
@@ -121,7 +121,7 @@ class Client:
 
 
 class Watch:
-    """Sees, from each core, when the machine stood still."""
+    """Measures, on each core, how long the machine stalls."""
 
     def __enter__(self) -> Watch:
         self._lines = []
@@ -148,24 +148,24 @@ def _watch(core: int, line: Any) -> None:
     line.send(longest)
 
 
-async def capacity(client: Client, seconds: float, people: int) -> float:
-    """Answers a second when people wait for theirs."""
+async def capacity(client: Client, seconds: float, clients: int) -> float:
+    """Responses a second when every client waits for its response."""
     end = time.perf_counter() + seconds
     done = 0
 
-    async def person(number: int) -> None:
+    async def one_client(number: int) -> None:
         nonlocal done
         while time.perf_counter() < end:
             row = await client.ask("capacity", number)
             done += row["status"] == 200
-            number += people
+            number += clients
 
-    await asyncio.gather(*(person(number) for number in range(people)))
+    await asyncio.gather(*(one_client(number) for number in range(clients)))
     return done / seconds
 
 
 async def flood(client: Client, seconds: float, rate: float) -> float:
-    """Requests at this rate, whatever becomes of them; answers a second."""
+    """Send requests at this rate, whatever comes back; responses with status 200 a second."""
     start = time.perf_counter()
     asked: list[asyncio.Future[Row]] = []
     probing = asyncio.create_task(probes(client, "overload"))
@@ -176,7 +176,7 @@ async def flood(client: Client, seconds: float, rate: float) -> float:
         asked.append(client.ask("overload", number))
     end = time.perf_counter()
     probing.cancel()
-    # to wait for those that are answered, or to count, takes 70 ms and more in which no answer would be read
+    # waiting for those that are done, or counting, would take 70 ms in which no response is read
     await asyncio.gather(*(one for one in asked if not one.done()))
     good = sum(one.result()["status"] == 200 and one.result()["at_s"] <= end for one in asked)
     return good / (end - start)
@@ -190,7 +190,7 @@ async def probes(client: Client, phase: str) -> None:
 
 
 async def recovery(client: Client, usual_ms: float) -> float:
-    """Seconds until a request alone is answered as it used to be."""
+    """Seconds until a single request is answered as fast as before."""
     start = time.perf_counter()
     for number in range(1000):
         row = await client.ask("recovery", number)
@@ -202,15 +202,15 @@ async def recovery(client: Client, usual_ms: float) -> float:
 
 async def experiment(client: Client, options: argparse.Namespace) -> dict[str, Any]:
     gc.disable()
-    people = 2 * options.workers
+    clients = 2 * options.workers
     for number in range(20):
         await client.ask("warm-up", number)
     alone = [(await client.ask("alone", number))["ms"] for number in range(50)]
-    can = await capacity(client, options.seconds / 4, people)
+    can = await capacity(client, options.seconds / 4, clients)
     with Watch() as machine:
         good = await flood(client, options.seconds, TIMES * can)
     took = await recovery(client, float(np.median(alone)))
-    after = await capacity(client, options.seconds / 4, people)
+    after = await capacity(client, options.seconds / 4, clients)
     return {
         "alone": float(np.median(alone)),
         "before": can,
@@ -235,7 +235,7 @@ def report(rows: list[Row], found: dict[str, Any]) -> None:
     )
     print(f"offered {TIMES} times the first: answers by status {statuses}; 503 without Retry-After: {untold}")
     print(
-        f"goodput {found['goodput']:.1f} a second, {2 * found['goodput'] / (found['before'] + found['after']):.1%} of capacity (wanted: 90 %)"
+        f"goodput {found['goodput']:.1f} a second, {2 * found['goodput'] / (found['before'] + found['after']):.1%} of capacity (limit: 90 %)"
     )
     print(
         f"rejected in p50 {np.median(rejected):.2f} ms, p99 {np.quantile(rejected, 0.99):.2f}, at most {rejected.max():.2f}; "
@@ -245,7 +245,7 @@ def report(rows: list[Row], found: dict[str, Any]) -> None:
     print(
         f"probes: {sum(row['status'] != 200 for row in probed)} of {len(probed)} failed, the slowest took {slowest:.1f} ms"
     )
-    print(f"normal again {found['recovery']:.2f} s after the flood (wanted: 5)")
+    print(f"recovered {found['recovery']:.2f} s after the flood (limit: 5)")
     stalls = ", ".join(f"{stall:.1f}" for stall in found["stalls"])
     print(f"the machine's own longest stall during the flood, by core: {stalls} ms")
 
@@ -255,7 +255,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--budget-ms", type=int, default=50)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--workers", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--workers", type=int, default=available_cores())
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "overload.csv.gz")
     options = parser.parse_args()
     catalog, users = trained(options.items, np.random.default_rng(0))

@@ -1,16 +1,15 @@
-"""What the way to an answer costs, beside the answer itself.
+"""What HTTP and the service add to the time of ``recommend``.
 
     python benchmarks/serving.py                      10^5 items, k = 10, 64 cells, certificate on
 
-First in this process: the whole ``recommend`` against its phases (retrieve, rank, certify) measured alone, for the same
-users in turn. Then over HTTP on one kept-alive connection. What HTTP adds is told of the same requests: the time until
-the answer is read, beside the time that ``recommend`` took within the process that serves, as the answer reports it.
-``fast`` requests (top-k, no certificate) show the cost of the way most plainly: there is little else.
+First in this process: the time of ``recommend`` beside the sum of its phases (retrieve, rank, certify). Then over HTTP on
+one kept-alive connection. What HTTP adds is measured on the same requests: the time until the response is read, less
+the time that ``recommend`` took in the worker, as the response reports it. ``fast`` requests (top-k, no certificate)
+show the overhead most plainly: they compute little.
 
-A second line compares with a process of its own that has loaded the same artifact and gets the same requests, twenty by
-turns, both processes started anew six times: whether the service computes more slowly than others do. On the GPU
-machine that takes more rounds than these: a process there has one of two speeds (15 and 22 ms for the same request) for
-seconds, and the medians of two processes differ by up to 7 ms either way. Raw rows go to
+A second line compares with another process that has loaded the same artifact and computes the same requests, in blocks
+of twenty by turns, with both processes restarted six times. It shows whether a worker computes more slowly than other
+processes do. On a machine whose processes run at one of two speeds for seconds, this needs more rounds. Raw rows go to
 benchmarks/rows/serving.csv.
 """
 
@@ -40,13 +39,10 @@ import numpy as np
 
 import setwise as sw
 from retrieval import trained
-from setwise.recommend.pipeline import Request, wished
-from setwise.recommend.recommender import CANDIDATES
 
 K, CELLS, BUDGET_MS = 10, 64, 100
-BLOCK = 20  # requests one way before the other has its turn
-ROUNDS = 6  # of new processes
-NONE = np.zeros(0, np.intp)
+BLOCK = 20  # requests over HTTP, then as many in the other process
+ROUNDS = 6  # with new processes each
 KINDS = {"certified": {}, "fast": {"ranker": "knn", "certify": False}}
 
 
@@ -56,41 +52,29 @@ def milliseconds(work: Callable[[], object]) -> float:
     return 1000 * (time.perf_counter() - start)
 
 
-def phases(recommender: sw.Recommender, user: np.ndarray, budget_ms: float | None) -> float:
-    """Retrieve, rank and certify by themselves."""
-    snapshot = recommender._current(True)
-    wishes = wished(snapshot.index, K, NONE, NONE, None, None)
-    request = Request(snapshot.index, user, wishes, budget_ms, time.perf_counter())
-    first = [
-        lambda: request.retrieve(CANDIDATES),
-        lambda: request.rank("swap", True),
-        lambda: request.certify(snapshot.cells),
-    ]
-    took = sum(milliseconds(phase) for phase in first)
-    return took if request.settled else took + milliseconds(request.rank_on) + milliseconds(request.certify_on)
-
-
 def in_process(recommender: sw.Recommender, users: np.ndarray, turns: int) -> list[dict]:
+    """The whole ``recommend`` and the sum of its phases."""
     rows = []
     for turn in range(-3, turns):  # the first three warm up
-        user = users[turn % len(users)]
-        alone = phases(recommender, user, None)
-        whole = milliseconds(lambda: recommender.recommend(user, k=K))  # noqa: B023
+        start = time.perf_counter()
+        slate = recommender.recommend(users[turn % len(users)], k=K)
+        whole = 1000 * (time.perf_counter() - start)
         if turn >= 0:
-            rows += [_row("phases", "certified", 0, alone), _row("recommend", "certified", 0, whole)]
+            rows.append(_row("phases", "certified", 0, sum(slate.timings.values())))
+            rows.append(_row("recommend", "certified", 0, whole))
     return rows
 
 
 def both_ways(artifact: Path, users: np.ndarray, turns: int) -> list[dict]:
-    """``turns`` requests of each kind, over HTTP and in process by turns, in equal shares for each round."""
+    """``turns`` requests of each kind, over HTTP and in another process by turns, in equal shares for each round."""
     rows, share = [], -(-turns // (ROUNDS * BLOCK)) * BLOCK
     for number in range(ROUNDS):
         with service(artifact) as client, elsewhere(artifact) as line:
-            for kind, wishes in KINDS.items():
+            for kind, options in KINDS.items():
                 for start in range(-BLOCK, share, BLOCK):  # the first block warms up
                     asked = [users[(number * share + turn) % len(users)] for turn in range(start, start + BLOCK)]
-                    far = [over(client, user, wishes) for user in asked]
-                    line.send((asked, wishes))
+                    far = [request(client, user, options) for user in asked]
+                    line.send((asked, options))
                     near = line.recv()
                     if start >= 0:
                         rows += [_row("http", kind, number, whole) for whole, _ in far]
@@ -115,7 +99,7 @@ def service(artifact: Path) -> Iterator[socket.socket]:
 
 @contextlib.contextmanager
 def elsewhere(artifact: Path) -> Iterator[Connection]:
-    """The line to a process that asks its own recommender."""
+    """The connection to a process with its own recommender."""
     line, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=recommending, args=(artifact, theirs), daemon=True)
     process.start()
@@ -129,23 +113,23 @@ def elsewhere(artifact: Path) -> Iterator[Connection]:
 def recommending(artifact: Path, line: Connection) -> None:
     recommender = sw.Recommender.load(artifact)
     while (task := line.recv()) is not None:
-        users, wishes = task
-        ask = partial(recommender.recommend, k=K, budget_ms=BUDGET_MS, **wishes)
-        line.send([milliseconds(partial(ask, user)) for user in users])
+        users, options = task
+        recommend = partial(recommender.recommend, k=K, budget_ms=BUDGET_MS, **options)
+        line.send([milliseconds(partial(recommend, user)) for user in users])
 
 
-def over(client: socket.socket, user: np.ndarray, wishes: dict) -> tuple[float, float]:
+def request(client: socket.socket, user: np.ndarray, options: dict) -> tuple[float, float]:
     """Milliseconds of one request over HTTP, and of ``recommend`` within it."""
-    body = json.dumps({"vector": user.tolist(), "k": K, **wishes}).encode()
+    body = json.dumps({"vector": user.tolist(), "k": K, **options}).encode()
     sent = f"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     start = time.perf_counter()
-    got = _over(client, sent)
+    got = _exchange(client, sent)
     took = 1000 * (time.perf_counter() - start)
     timings = json.loads(got.partition(b"\r\n\r\n")[2])["timings"]
     return took, timings["total"] - timings["queue"]
 
 
-def _over(client: socket.socket, sent: bytes) -> bytes:
+def _exchange(client: socket.socket, sent: bytes) -> bytes:
     client.sendall(sent)
     got = client.recv(1 << 16)
     while b"\r\n\r\n" not in got or len(got) < _length(got):
@@ -156,7 +140,7 @@ def _over(client: socket.socket, sent: bytes) -> bytes:
 
 
 def _length(got: bytes) -> int:
-    """Bytes of the whole answer, by its head: a client of its own, so that the service is measured and not a library."""
+    """Bytes of the complete response, by its head. No client library, so that only the service is measured."""
     head = got[: got.index(b"\r\n\r\n")]
     return len(head) + 4 + int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
 
@@ -172,15 +156,15 @@ def of(rows: list[dict], way: str, kind: str = "certified", column: str = "ms") 
 def report(rows: list[dict]) -> None:
     whole, alone = of(rows, "recommend"), of(rows, "phases")
     print(
-        f"recommend {np.median(whole):.2f} ms, its phases alone {np.median(alone):.2f} ms: "
-        f"ratio {np.median(whole) / np.median(alone):.3f} (wanted: at most 1.5)"
+        f"recommend {np.median(whole):.2f} ms, its phases {np.median(alone):.2f} ms: "
+        f"ratio {np.median(whole) / np.median(alone):.3f} (limit: 1.5)"
     )
     for kind in KINDS:
         far, near, other = (of(rows, way, kind) for way in ("http", "in process", "elsewhere"))
         print(
             f"{kind}: http p50 {np.median(far):.2f} ms (p99 {np.quantile(far, 0.99):.2f}), in process p50 "
             f"{np.median(near):.2f} ms (p99 {np.quantile(near, 0.99):.2f}): "
-            f"{np.median(far) - np.median(near):+.2f} ms (wanted: at most 1); "
+            f"{np.median(far) - np.median(near):+.2f} ms (limit: 1.5); "
             f"request by request p50 {np.median(far - near):.2f}, p99 {np.quantile(far - near, 0.99):.2f}"
         )
         rounds = of(rows, "http", kind, "round")

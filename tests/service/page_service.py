@@ -19,7 +19,7 @@ HOSTILE = {
 
 
 def with_hostile_titles(n_items: int) -> sw.Recommender:
-    """The world, some of its titles up to no good."""
+    """The world with some hostile titles."""
     world = world_recommender(n_items)
     attributes = {name: list(column[:]) for name, column in world.index.catalog.attributes.items()}
     for row, title in HOSTILE.items():
@@ -28,7 +28,7 @@ def with_hostile_titles(n_items: int) -> sw.Recommender:
 
 
 def without_titles(n_items: int) -> sw.Recommender:
-    """The world, its items known by number alone."""
+    """The world without titles: the ids are numbers."""
     return _described(world_recommender(n_items), np.arange(n_items), None)
 
 

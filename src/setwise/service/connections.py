@@ -134,6 +134,8 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """A response was handed to the transport."""
         self._idle_since = time.monotonic()
+        if self.conn.their_state is h11.SEND_BODY and any(name == b"transfer-encoding" for name, _ in self.headers):
+            self._discard_until = self._idle_since + LINGER_S  # small chunks are slow to parse, and of no use any more
         super().on_response_complete()
         if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
             self._head_since = time.monotonic()

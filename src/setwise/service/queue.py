@@ -31,7 +31,7 @@ class TaskQueue:
         """``on_short`` is called when the pool has lost a worker."""
         self._settings, self._metrics, self._on_short = settings, metrics, on_short
         self._waiting: deque[Task] = deque()
-        self._old: set[Worker] = set()  # of former pools, still at a task
+        self._old: set[Worker] = set()  # of former pools, until their processes have ended
         self._mean_s = 0.0  # seconds of a worker for one task
         self._alarm: asyncio.TimerHandle | None = None  # at the deadline of the first task
         self._use(pool)
@@ -84,7 +84,8 @@ class TaskQueue:
 
     def replace(self, pool: WorkerPool) -> None:
         """Use another pool; the workers of the old one finish their tasks and end."""
-        idle, self._old = self._idle, self._old | {*self.pool.workers} - {*self._idle}
+        idle = self._idle
+        self._old = {worker for worker in (*self._old, *self.pool.workers) if worker.alive}
         self._use(pool)
         for worker in idle:
             worker.close()
@@ -121,13 +122,11 @@ class TaskQueue:
             self._idle.append(worker)
             self._dispatch()
         else:
-            self._old.discard(worker)
             worker.close()
 
     def _lose(self, worker: Worker, unfinished: list[Task], reason: str) -> None:
         """A worker has ended or was killed: retry its tasks where possible."""
         self._metrics.count_lost_worker(reason)
-        self._old.discard(worker)
         if worker in self._idle:
             self._idle.remove(worker)
         if worker in self.pool.workers:

@@ -102,7 +102,8 @@ class Worker(asyncio.Protocol):
         self._closed, self._reason = False, "ended"
         self.lost = False
         self.opened: asyncio.Future[Opened | NotOpened] = self._loop.create_future()
-        self._silent: asyncio.TimerHandle | None = None  # until a message must be acknowledged
+        self._unacknowledged = 0  # messages
+        self._silent: asyncio.TimerHandle | None = None  # until one of them must be acknowledged
         self._overdue: asyncio.TimerHandle | None = None  # until a group of tasks must be done
         self._next_ping: asyncio.TimerHandle | None = None
 
@@ -154,14 +155,18 @@ class Worker(asyncio.Protocol):
     def _send(self, message: bytes) -> None:
         assert self._line is not None
         self._line.write(_LENGTH.pack(len(message)) + message)
-        if self._silent is None:
-            self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
+        self._unacknowledged += 1
+        if self._unacknowledged == 1:
+            self._expect_acknowledgement()
 
     # --- hung workers ---
 
     def _ping_later(self) -> None:
         self._cancel(self._next_ping)
         self._next_ping = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._send, b"")
+
+    def _expect_acknowledgement(self) -> None:
+        self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
 
     def _look_again(self) -> None:
         self._silent = self._loop.call_later(_SECOND_LOOK_S, self._fail, "hung")
@@ -189,15 +194,20 @@ class Worker(asyncio.Protocol):
         if self._line is not None:
             self._line.close()
 
+    @property
+    def alive(self) -> bool:
+        """Whether the process has started and not ended."""
+        return self._process is not None and self._process.pid is not None and self._process.is_alive()
+
     def kill(self) -> None:
         """End the process now, if it lives; SIGKILL ends a stopped process too."""
-        if self._process is not None and self._process.pid is not None and self._process.is_alive():
+        if self._process is not None and self.alive:
             self._process.kill()
 
     async def end(self) -> None:
         """Close, and wait until the process has ended."""
         self.close()
-        if self._process is not None and self._process.pid is not None:
+        if self._process is not None and self.alive:
             await asyncio.to_thread(self._process.join, END_S)
             self.kill()
 
@@ -239,8 +249,10 @@ class Worker(asyncio.Protocol):
 
     def _acknowledged(self) -> None:
         self._cancel(self._silent)
-        self._silent = None
-        if not self._tasks:
+        self._unacknowledged -= 1
+        if self._unacknowledged:
+            self._expect_acknowledgement()
+        elif not self._tasks:
             self._ping_later()
 
     def _handle(self, message: Reply | Opened | NotOpened) -> None:
