@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import subprocess
@@ -54,12 +55,12 @@ class Running:
         self._serving = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._serving.wait(60), self.logs
+        assert self._serving.wait(300), self.logs  # compiling may take minutes
         assert process.poll() is None, self.logs
         self.port = next(line["port"] for line in self.logs if line.get("event") == "serving")
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.url = f"http://127.0.0.1:{self.port}"
-        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
+        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=120)
 
     def _read(self) -> None:
         for line in self.process.stderr or ():
@@ -80,7 +81,7 @@ class Running:
     def end(self) -> int:
         """SIGTERM, and the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(30)
+        status = self.process.wait(60)
         self._reader.join(10)
         return status
 
@@ -100,7 +101,7 @@ class Here:
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
-        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=30)
+        self.client = httpx.Client(base_url=self.url, headers=headers, timeout=120)
 
     async def _serve(self, folder: Path, key: str | None, hosts: AllowedHosts) -> None:
         self.service = await Service.start(folder, self.settings, self.metrics, key is not None)
@@ -156,7 +157,8 @@ def running(folder: Path, *options: str, key: str | None = None) -> Iterator[Run
     """``setwise serve folder`` on a free port, until the block ends."""
     command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", *options]
     command += ["--api-key", key] if key else []
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    environment = {"SETWISE_HEARTBEAT_MS": "20000"} | os.environ  # other tests may keep the machine busy
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
     try:
         service = Running(process, folder, key)
         with service.client:

@@ -16,7 +16,7 @@ import setwise as sw
 from setwise.errors import MalformedFile, TooLarge
 from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
-from setwise.service.schemas import Range, RecommendRequest
+from setwise.service.schemas import BatchRequest, Range, RecommendRequest
 from setwise.service.settings import Settings
 from worlds import random_catalog
 
@@ -137,14 +137,17 @@ def test_statuses_of_library_errors() -> None:
     assert from_error(MalformedFile("file", 1, "of its form")).status == 500
 
 
-def test_a_batch_keeps_its_deadline(folder) -> None:
+def test_a_batch_keeps_its_deadline(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     """Requests for which no time is left get an error of their own."""
-    with here(folder, deadline_ms=1500, budget_ms=50, micro_batch=1, batch=2560) as service:
-        requests = [{"history": [f"song-{i}"], "k": 6} for i in [*range(256)] * 10]  # of a millisecond at least
-        answers = post(service, "/v1/recommend/batch", {"requests": requests})["answers"]
-        codes = [answer.get("error", {}).get("code") for answer in answers]
-        assert codes[0] is None
-        assert codes[-1] == "deadline"
+    left = iter([5000.0, 5000.0, 0.0, -1.0])
+    monkeypatch.setattr(TaskMessage, "left_ms", lambda _: next(left))
+    handlers = Handlers(ServedArtifact.open(folder, "v"), Settings(micro_batch=2))
+    requests = [RecommendRequest(history=[f"song-{number}"], k=2) for number in range(8)]
+    raw = msgspec.Raw(msgspec.json.encode(BatchRequest(requests)))
+    (reply,) = handlers.replies([TaskMessage("batch", raw, time.monotonic(), 0.0)])
+    codes = [answer.get("error", {}).get("code") for answer in json.loads(reply.outcome)["answers"]]
+    assert codes == [None] * 4 + ["deadline"] * 4
+    assert len(reply.slates) == 4
 
 
 def test_explanations(service: Here, recommender: sw.Recommender) -> None:

@@ -54,7 +54,10 @@ class Settings:
     micro_batch: int = _setting(4, 1, 256, "Queued requests that differ only in the user and share a retrieval pass.")
     grace_ms: int = _setting(3000, 10, 600_000, "Milliseconds after a deadline until a worker still at it is replaced.")
     heartbeat_ms: int = _setting(
-        1000, 10, 600_000, "Milliseconds between pings of an idle worker, and for its reply; then it is replaced."
+        1000,
+        10,
+        600_000,
+        "Milliseconds between pings of a worker; silent so long and stopped, or 5 times, it is killed.",
     )
     start_ms: int = _setting(300_000, 100, 3_600_000, "Milliseconds that a worker may take to open the artifact.")
     drain_ms: int = _setting(10_000, 10, 600_000, "Milliseconds after SIGTERM to answer what was accepted.")

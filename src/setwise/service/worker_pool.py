@@ -6,8 +6,9 @@ machine runs another process would keep the event loop from shedding requests.
 A worker has one artifact all its life, and another artifact needs another pool, so no response mixes two. Workers are
 forked from a server process that has imported everything and started nothing, which is safe and quick.
 
-The parent never trusts a worker to return. A worker must acknowledge every message within ``heartbeat_ms``, idle ones
-are pinged as often, and a group of tasks must be done ``grace_ms`` after its deadline; otherwise the worker is killed.
+The parent never trusts a worker to return. A worker must acknowledge every message, and idle ones are pinged every
+``heartbeat_ms``. One that is silent for that time and stopped, or silent for five times as long, is killed. So is one
+that has not finished its tasks ``grace_ms`` after their deadline.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened, run_worker
 
 END_S = 3.0  # a worker whose connection was closed must end within this time
+_STARVED = 5  # heartbeats of silence until a worker that is not stopped is killed: it may lack a core
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
 _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
 _ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
@@ -169,7 +171,19 @@ class Worker(asyncio.Protocol):
         self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
 
     def _look_again(self) -> None:
-        self._silent = self._loop.call_later(_SECOND_LOOK_S, self._fail, "hung")
+        """A stopped process is killed after a second look; one that may only lack a core has more time."""
+        wait_s = _SECOND_LOOK_S if self._is_stopped() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
+        self._silent = self._loop.call_later(wait_s, self._fail, "hung")
+
+    def _is_stopped(self) -> bool:
+        """Whether the system says that the process is stopped; False where it does not say."""
+        if self._process is None:
+            return False
+        try:
+            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+        except (OSError, IndexError):
+            return False
+        return state in "Tt"
 
     def _fail(self, reason: str) -> None:
         """Kill a process that hangs; the end of its connection does the rest."""
