@@ -1,4 +1,4 @@
-"""The pictures of docs/how-to/page.md, taken of the real page: python tests/service/page_screenshots.py"""
+"""Screenshots for docs/how-to/page.md, of the real page: python tests/service/page_screenshots.py"""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from services import world_recommender
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"
 ASKED = "#history=%5B%22song-1%22%2C%22song-2%22%2C%22song-40%22%5D&k=7"
-DESK, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
-PICTURES = {  # what to look at in which window: all of the window, or a card alone
-    "page-light.png": (DESK, "light", "window"),
-    "page-graph.png": (DESK, "light", "#attention"),
-    "page-methods.png": (DESK, "light", "#rivals"),
+DESKTOP, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
+PICTURES = {  # window, colour scheme, and what is pictured: the whole window or one card
+    "page-light.png": (DESKTOP, "light", "window"),
+    "page-graph.png": (DESKTOP, "light", "#attention"),
+    "page-methods.png": (DESKTOP, "light", "#rivals"),
     "page-phone.png": (PHONE, "dark", "window"),
 }
 
