@@ -212,7 +212,7 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
         time.sleep(0.5)
         os.kill(pid, signal.SIGSTOP)
         assert "deadline of 1500 ms" in error_message(response.result(), 504)
-        assert not alive(pid)
+        until(lambda: not alive(pid))
         until(lambda: service.client.get("/readyz").status_code == 200)
 
 
@@ -235,7 +235,7 @@ def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
         time.sleep(0.5)
         assert service.end() == 0
         assert "shutting down" in error_message(response.result(), 503)
-        assert not alive(pid)
+        until(lambda: not alive(pid))
 
 
 def alive(pid: int) -> bool:
