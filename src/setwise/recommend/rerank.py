@@ -80,7 +80,7 @@ def rerank(
     work: dict[str, Any] = {"budget_ms": budget_ms}
     if budget_ms is None:
         work = {"evaluations": max(LEAST, EFFORT * min(whole_number("k", k), instance.m) * instance.m)}
-    return rank(instance, k, "swap", at_most=limit, **work).indices
+    return rank(instance, k, at_most=limit, **work).indices
 
 
 def _competing(

@@ -153,6 +153,25 @@ def settle(
 
 
 @njit(**OUTER)
+def score_tiles(
+    tiles: Any, begin: int, count: int, query: Any, users: int, width: int, scale: Floats32, approximate: Floats32,
+    peak: Floats32,
+) -> None:  # fmt: skip
+    """Approximate scores of ``count`` tiles from ``begin`` on for every user, and the largest score of each tile."""
+    for tile in range(count):
+        at, scale_at = (begin + tile) * width * LANES, (begin + tile) * LANES
+        b = 0
+        while b + 8 <= users:
+            out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
+            eight_users(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
+            b += 8
+        while b < users:
+            out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
+            one_user(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
+            b += 1
+
+
+@njit(**OUTER)
 def scan(
     vectors: Floats32,
     order: Any,
@@ -172,10 +191,8 @@ def scan(
     """
     count, d = users.shape
     k = rows.shape[2]
-    groups = (d + 1) // 2
-    width = 2 * groups
-    table = np.zeros((count, width), np.int16)
-    measures = np.empty((count, 4))
+    width = 2 * ((d + 1) // 2)
+    table, measures = np.zeros((count, width), np.int16), np.empty((count, 4))
     for b in range(count):
         measures[b] = quantise_user(users[b], table[b])
     query = table.reshape(-1)
@@ -186,47 +203,21 @@ def scan(
         filled[:] = 0
         for first in range(start[c], start[c + 1], SEGMENT):
             size = min(SEGMENT, start[c + 1] - first)
-            tile_count = (size + LANES - 1) // LANES
             begin = tile_start[c] + (first - start[c]) // LANES
-            for tile in range(tile_count):
-                at, scale_at = (begin + tile) * groups * 2 * LANES, (begin + tile) * LANES
-                b = 0
-                while b + 8 <= count:
-                    out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
-                    eight_users(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
-                    b += 8
-                while b < count:
-                    out_at, peak_at = b * SEGMENT + tile * LANES, b * (SEGMENT // LANES) + tile
-                    one_user(tiles, at, query, b, width, scale, scale_at, approximate, out_at, peak, peak_at)
-                    b += 1
+            score_tiles(tiles, begin, (size + LANES - 1) // LANES, query, count, width, scale, approximate, peak)
             for b in range(count):
                 filled[b] = settle(
-                    approximate[b * SEGMENT :],
-                    peak[b * (SEGMENT // LANES) :],
-                    spread[begin:],
-                    first,
-                    size,
-                    measures[b],
-                    vectors,
-                    users[b],
-                    order,
-                    eligible,
-                    margin,
-                    best,
-                    best_at,
-                    chosen,
-                    true,
-                    scores[b, c],
-                    rows[b, c],
-                    filled[b],
-                )
+                    approximate[b * SEGMENT :], peak[b * (SEGMENT // LANES) :], spread[begin:], first, size,
+                    measures[b], vectors, users[b], order, eligible, margin, best, best_at, chosen, true, scores[b, c],
+                    rows[b, c], filled[b],
+                )  # fmt: skip
 
 
 @njit(**OUTER, fastmath=_REORDER)
-def hopes(
+def block_bounds(
     user: Any, turned: Any, centre: Floats32, reach: Any, first: int, last: int, optimism: float, out: Any
 ) -> None:
-    """What the best item of each block may score: an upper bound for optimism 0, else mean + optimism · deviation.
+    """The largest score in each block: an upper bound for optimism 0, an estimate mean + optimism · deviation else.
 
     ``turned`` is (|z_1|, …, |z_m|, ‖z_rest‖, ‖y‖) of the user y, z being y in principal coordinates. Against these,
     ``reach`` holds, for each block, the half-widths of its box in the leading coordinates and the radius in the rest
@@ -269,56 +260,35 @@ def climb(
     rows: Any,
     scores: Floats32,
 ) -> int:
-    """The best of every cell, its blocks visited best hope first, until the k-th best found beats every hope left.
+    """The best of every cell: blocks in order of their bound, until the k-th best score beats every bound left.
 
     Returns how many blocks were visited.
     """
-    count, d = users.shape
-    k = rows.shape[2]
-    groups = (d + 1) // 2
-    width = 2 * groups
-    query, wide = np.zeros(width, np.int16), np.empty(d)
+    k, visited = rows.shape[2], 0
+    width = 2 * ((users.shape[1] + 1) // 2)
+    query, wide = np.zeros(width, np.int16), np.empty(users.shape[1])
     approximate, peak = np.empty(SEGMENT, np.float32), np.empty(SEGMENT // LANES, np.float32)
     margin, best, best_at = np.empty(SEGMENT // LANES), np.empty(k), np.empty(k, np.int64)
     chosen, true = np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32)
-    hope = np.empty(np.max(np.diff(first_block)) + 1)
-    visited = 0
-    for b in range(count):
+    bound = np.empty(np.max(np.diff(first_block)) + 1)
+    for b in range(len(users)):
         measure = quantise_user(users[b], query)
         wide[:] = users[b]
         for c in range(len(first_block) - 1):
             blocks = first_block[c + 1] - first_block[c]
-            hopes(wide, turned[b], centre, reach, first_block[c], first_block[c + 1], optimism, hope)
+            block_bounds(wide, turned[b], centre, reach, first_block[c], first_block[c + 1], optimism, bound)
             filled = 0
             for _ in range(blocks):
-                pick = np.argmax(hope[:blocks])
-                if filled == k and hope[pick] < scores[b, c, k - 1]:
+                pick = np.argmax(bound[:blocks])
+                if filled == k and bound[pick] < scores[b, c, k - 1]:
                     break
-                hope[pick] = -np.inf  # visited: what is not has a finite hope
+                bound[pick] = -np.inf  # visited: the others have a finite bound
                 block = first_block[c] + pick
                 visited += 1
                 first, size, begin = start[block], start[block + 1] - start[block], tile_start[block]
-                for tile in range((size + LANES - 1) // LANES):
-                    at, scale_at = (begin + tile) * groups * 2 * LANES, (begin + tile) * LANES
-                    one_user(tiles, at, query, 0, width, scale, scale_at, approximate, tile * LANES, peak, tile)
+                score_tiles(tiles, begin, (size + LANES - 1) // LANES, query, 1, width, scale, approximate, peak)
                 filled = settle(
-                    approximate,
-                    peak,
-                    spread[begin:],
-                    first,
-                    size,
-                    measure,
-                    vectors,
-                    users[b],
-                    order,
-                    eligible,
-                    margin,
-                    best,
-                    best_at,
-                    chosen,
-                    true,
-                    scores[b, c],
-                    rows[b, c],
-                    filled,
-                )
+                    approximate, peak, spread[begin:], first, size, measure, vectors, users[b], order, eligible, margin,
+                    best, best_at, chosen, true, scores[b, c], rows[b, c], filled,
+                )  # fmt: skip
     return visited

@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from setwise.model.users import User
 from setwise.ranking import RANKERS
 from setwise.ranking.registry import DEFAULT
+from setwise.recommend.query import arguments_from_json
 from setwise.service.http_errors import HttpError, malformed
 from setwise.service.settings import Settings
 
@@ -60,17 +60,8 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     certify: bool | None = None
 
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of ``Recommender.recommend``: every field that differs from its default."""
-        given = {
-            name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != getattr(_DEFAULTS, name)
-        }
-        if self.vector is not None:
-            given["user"] = User(given.pop("vector"))
-        elif self.user is not None:
-            given["user"] = User(self.user.heads, self.user.base)
-        if self.where:
-            given["where"] = {name: _condition(condition) for name, condition in self.where.items()}
-        return given
+        """The keyword arguments of ``Recommender.recommend``; fields that were left out are left out."""
+        return arguments_from_json(msgspec.to_builtins(self))
 
     def group_key(self) -> GroupKey:
         """Equal for requests that differ only in the user: they can share one pass over the catalogue."""
@@ -78,12 +69,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
         return (self.history is not None, msgspec.json.encode(rest))
 
 
-_DEFAULTS = RecommendRequest()
 _USER_FIELDS = ("history", "user", "vector")
-
-
-def _condition(condition: Any) -> Any:
-    return (condition.low, condition.high) if isinstance(condition, Range) else condition
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
