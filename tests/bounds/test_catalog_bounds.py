@@ -64,14 +64,14 @@ def test_never_below_the_optimum_and_equal_to_it_when_proven(count) -> None:
         rng = np.random.default_rng(seed)
         n, k = int(rng.integers(1, 10)), int(rng.integers(1, 6))
         catalog, user = draw(seed, n, rng)
-        barred = np.flatnonzero(rng.random(n) < 0.2)[: n - 1]
-        rows = np.setdiff1d(np.arange(n), barred)
+        excluded = np.flatnonzero(rng.random(n) < 0.2)[: n - 1]
+        rows = np.setdiff1d(np.arange(n), excluded)
         best = optimum(catalog, user, rows, k)
         known = [-np.inf, best, best - 0.3 * abs(best) - 0.1, sw.set_value(catalog, user, rows[:1])][rng.integers(4)]
         cells = CellBounds.build(catalog, cells=int(rng.integers(1, n + 1)), seed=seed)
         budget = float(rng.choice([0.0, 0.05, 0.3, FOREVER]))
         found = whole_catalog_bound(
-            cells, user, k, known, eligible=Eligibility.of(catalog, exclude=barred), budget_ms=budget
+            cells, user, k, known, eligible=Eligibility.of(catalog, exclude=excluded), budget_ms=budget
         )
         assert found.upper_bound >= best, seed
         assert found.upper_bound >= found.value >= known

@@ -79,9 +79,9 @@ def test_rounding_is_counted(most, eps):
     problem = QuadraticKnapsack(rng.integers(0, most, 12), pair + pair.T, np.ones(12, int), 12)
     try:
         instance = pairwise_instance(problem, 12, eps)
-    except InvalidInput as refusal:
-        assert "which is what double precision can keep here" in str(refusal)  # noqa: PT017
-        eps = float(str(refusal).split("at least ")[1].split(",")[0])
+    except InvalidInput as caught:
+        assert "which is what double precision can keep here" in str(caught)  # noqa: PT017
+        eps = float(str(caught).split("at least ")[1].split(",")[0])
         assert eps < 1e-11 * most
         instance = pairwise_instance(problem, 12, eps)
     for _ in range(300):

@@ -1,4 +1,4 @@
-"""Many slates at once say what the judge says of each."""
+"""Many slates at once say what the reference objective says of each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from counts import examples
 from setwise.model.batch_objective import many_arguments
 from worlds import random_catalog
 
-LINEAR = (sw.Linear(1.0, 0.0),)  # with it the judge's rewards are the arguments themselves
+LINEAR = (sw.Linear(1.0, 0.0),)  # with it those of the reference objective rewards are the arguments themselves
 
 
 @examples(60)
@@ -35,8 +35,8 @@ def test_as_the_judge(seed: int, heads: int, base: bool, sink: bool, sharpness: 
     result = many_arguments(catalog, users, bases, shown, filled)
     for row in range(6):
         user = sw.User(users[row], None if bases is None else bases[row])
-        judged = sw.item_rewards(catalog, user, shown[row][filled[row]])
-        np.testing.assert_allclose(result[row][filled[row]], judged, rtol=1e-9, atol=1e-9)
+        expected = sw.item_rewards(catalog, user, shown[row][filled[row]])
+        np.testing.assert_allclose(result[row][filled[row]], expected, rtol=1e-9, atol=1e-9)
     assert (result[~filled] == 0).all()
 
 

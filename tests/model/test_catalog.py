@@ -204,7 +204,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("change", "sentence"), BAD)
-def test_refusals(change, sentence: str) -> None:
+def test_invalid_arguments(change, sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         sw.Catalog(**{"query": FLAT, "key": FLAT, "value": FLAT} | change)
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""From histories to users: the reading rules, their checks, and newcomers."""
+"""From histories to users: pooling, checks, and new users."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Instance: built from a catalogue or from arrays, it values sets as the judge does."""
+"""Instance: built from a catalogue or from arrays, it values sets as the reference objective does."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def test_size_and_name() -> None:
         ),
     ],
 )
-def test_refusals(arguments, sentence: str) -> None:
+def test_invalid_arguments(arguments, sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         sw.Instance(**{"logit": np.zeros((3, 3)), "score": np.zeros(3)} | arguments)
     assert str(caught.value) == sentence

@@ -1,4 +1,4 @@
-"""The judge against an independent computation, and by its properties."""
+"""The reference objective against an independent computation, and by its properties."""
 
 from __future__ import annotations
 

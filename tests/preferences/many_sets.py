@@ -1,4 +1,4 @@
-"""Many sets at once: the value of a catalogue with a sink, straight from its arrays, for counts the judge is slow at."""
+"""Many sets at once: the value of a catalogue with a sink, straight from its arrays, for counts that the reference objective is slow at."""
 
 from __future__ import annotations
 

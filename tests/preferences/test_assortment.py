@@ -43,11 +43,11 @@ def test_revenue_is_optimal_with_exhaustive_search(seed: int) -> None:
 def test_revenue_is_optimal_under_constraints(seed: int) -> None:
     model, price = random_world(seed)
     shelf = np.arange(8) % 4
-    wishes = {"include": [int(np.argmin(price))], "exclude": [int(np.argmax(price))]}
-    best = max(model.expected_revenue(items, price) for items in all_feasible(8, 4, **wishes, shelf=shelf))
-    found = model.assortment(4, price, ranker="exhaustive", groups={"shelf": shelf}, at_most={"shelf": 1}, **wishes)
+    options = {"include": [int(np.argmin(price))], "exclude": [int(np.argmax(price))]}
+    best = max(model.expected_revenue(items, price) for items in all_feasible(8, 4, **options, shelf=shelf))
+    found = model.assortment(4, price, ranker="exhaustive", groups={"shelf": shelf}, at_most={"shelf": 1}, **options)
     assert found.expected_revenue == pytest.approx(best, rel=1e-9)
-    assert set(wishes["include"]) <= set(found.indices.tolist())
+    assert set(options["include"]) <= set(found.indices.tolist())
 
 
 @pytest.mark.parametrize("seed", range(0, 20, 2))

@@ -16,7 +16,7 @@ from setwise.preferences.complementarity import Complementarity
 
 MODELS = 200
 LARGER = 10_000
-JUDGED = 20  # sets a model that the judge itself evaluates
+CHECKED = 20  # sets a model that the reference objective evaluates
 
 
 def random_interaction(rng: np.random.Generator, n: int, scale: float) -> np.ndarray:
@@ -38,7 +38,7 @@ def check_model(rng: np.random.Generator, model: Complementarity, members: np.nd
     eps, user = 10.0 ** rng.uniform(-8, -1), rng.normal(size=3)
     catalog = model.to_catalog(eps, k)
     assert np.abs(catalog_values(catalog, model.user(user), members) - model_values(model, user, members)).max() <= eps
-    for row in rng.choice(len(members), JUDGED):
+    for row in rng.choice(len(members), CHECKED):
         items = np.flatnonzero(members[row])
         assert abs(sw.set_value(catalog, model.user(user), items) - model.value(user, items)) <= eps
 
@@ -104,9 +104,9 @@ def test_largest_sums_by_brute_force() -> None:
 def test_the_least_reachable_eps_is_named_and_works() -> None:
     rng = np.random.default_rng(5)
     model, user = random_model(rng, 8), rng.normal(size=3)
-    with pytest.raises(InvalidInput, match=r"eps must be at least .* double precision can keep .* raise it") as refusal:
+    with pytest.raises(InvalidInput, match=r"eps must be at least .* double precision can keep .* raise it") as caught:
         model.to_catalog(1e-17)
-    least = float(str(refusal.value).split("at least ")[1].split(",")[0])
+    least = float(str(caught.value).split("at least ")[1].split(",")[0])
     catalog, members = model.to_catalog(least), all_sets(8, 8)
     wrong = np.abs(catalog_values(catalog, model.user(user), members) - model_values(model, user, members))
     assert wrong.max() <= least

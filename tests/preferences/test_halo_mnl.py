@@ -14,7 +14,7 @@ from setwise.preferences.halo_mnl import MNL, HaloMNL
 
 MODELS = 200
 LARGER = 10_000
-JUDGED = 20  # sets a model that the judge itself evaluates
+CHECKED = 20  # sets a model that the reference objective evaluates
 
 
 def random_halo(rng: np.random.Generator, n: int, scale: float = 1.0, **options: bool) -> HaloMNL:
@@ -88,7 +88,7 @@ def check_catalog(rng: np.random.Generator, model: HaloMNL, members: np.ndarray,
     utility = model.utility + members @ model.halo.T
     total = np.where(members, np.exp(utility), 0.0).sum(axis=1)
     assert np.abs(catalog_values(catalog, user, members) - total).max() <= eps
-    for row in rng.choice(len(members), JUDGED):
+    for row in rng.choice(len(members), CHECKED):
         items = np.flatnonzero(members[row])
         assert abs(sw.set_value(catalog, user, items) - model.value(items)) <= eps
 
@@ -115,9 +115,9 @@ def test_catalog_keeps_ids_and_takes_attributes() -> None:
 
 def test_an_eps_out_of_reach_is_refused_and_the_named_one_works() -> None:
     model = random_halo(np.random.default_rng(2), 8)
-    with pytest.raises(InvalidInput, match=r"eps must be at least .* double precision can keep") as refusal:
+    with pytest.raises(InvalidInput, match=r"eps must be at least .* double precision can keep") as caught:
         model.to_catalog(1e-300)
-    least = float(str(refusal.value).split("at least ")[1].split(",")[0])
+    least = float(str(caught.value).split("at least ")[1].split(",")[0])
     members = all_sets(8, 8)
     total = np.where(members, np.exp(model.utility + members @ model.halo.T), 0.0).sum(axis=1)
     assert np.abs(catalog_values(model.to_catalog(least), model.user(), members) - total).max() <= least

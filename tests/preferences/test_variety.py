@@ -62,7 +62,7 @@ def test_every_short_sequence_and_ten_thousand_long_ones() -> None:
         for sequences in (*short, long[:5000, :5], long[5000:, :6]):
             direct = direct_values(model, sequences)
             assert np.abs(transformer_values(instance, sequences) - direct).max() <= eps
-            for at in rng.integers(len(sequences), size=2):  # and by the judge itself
+            for at in rng.integers(len(sequences), size=2):  # and by the reference objective
                 assert abs(sw.set_value(catalog, user, sequences[at]) - direct[at]) <= eps
                 assert model.value(sequences[at]) == pytest.approx(direct[at], rel=1e-12)
 
@@ -133,7 +133,7 @@ def test_choices_follow_the_utilities() -> None:
         ({"beta": math.inf}, "beta must be a finite number, got inf; remove NaN and infinity before calling."),
     ],
 )
-def test_refusals(arguments, sentence: str) -> None:
+def test_invalid_arguments(arguments, sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         SequentialVariety(**{"utility": [1, 1], "embedding": [[1], [-1]], "lag_weight": [1], "beta": 1} | arguments)
     assert str(caught.value) == sentence

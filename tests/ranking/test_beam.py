@@ -30,16 +30,16 @@ instances = st.builds(
     st.booleans(),
     st.sampled_from([0.3, 1.0, 2.0]),
 )
-wishes = st.sampled_from(
+options = st.sampled_from(
     [{}, {"include": [2]}, {"exclude": [0, 4]}, {"at_most": {"artist": 1}}, {"include": [1], "at_most": {"artist": 1}}]
 )
 
 
-class ByTheJudge:
-    """The definition, tuple by tuple, nothing shared: every value is the judge's."""
+class ByReference:
+    """The definition, tuple by tuple, nothing shared: every value is those of the reference objective."""
 
-    def __init__(self, instance: sw.Instance, k: int, **wishes) -> None:
-        self.instance, self.constraints = instance, Constraints.of(instance, k, **wishes)
+    def __init__(self, instance: sw.Instance, k: int, **options) -> None:
+        self.instance, self.constraints = instance, Constraints.of(instance, k, **options)
         self.expanded: dict[tuple[int, ...], int] = {}  # a prefix: how many might join it
 
     def joiners(self, chosen: list[int]) -> list[int]:
@@ -78,12 +78,12 @@ class ByTheJudge:
 
 
 @examples(40)
-@given(instances, st.integers(1, 3), wishes, st.sampled_from([1, 2, 7, 30, 1000]))
-def test_the_definition(instance: sw.Instance, k: int, wishes, solutions: int) -> None:
+@given(instances, st.integers(1, 3), options, st.sampled_from([1, 2, 7, 30, 1000]))
+def test_the_definition(instance: sw.Instance, k: int, options, solutions: int) -> None:
     """The same best values after each candidate solution, the same number of them, no prefix evaluated twice."""
-    slow = ByTheJudge(instance, k, **wishes)
+    slow = ByReference(instance, k, **options)
     expected = slow.trace(solutions)
-    ranking = sw.rank(instance, k, "beam", solutions=solutions, **wishes)
+    ranking = sw.rank(instance, k, "beam", solutions=solutions, **options)
     np.testing.assert_allclose(ranking.trace, expected, rtol=1e-9)
     assert ranking.value == pytest.approx(expected[-1], rel=1e-9)
     assert ranking.evaluations == sum(slow.expanded.values()) + len(slow.constraints.pinned)
@@ -142,11 +142,11 @@ def test_every_tuple_that_exists_is_tried_once(monkeypatch: pytest.MonkeyPatch, 
 
 
 @examples(40)
-@given(instances, st.integers(1, 5), wishes)
-def test_one_solution_is_greedy(instance: sw.Instance, k: int, wishes) -> None:
-    greedy = sw.rank(instance, k, "greedy", **wishes)
+@given(instances, st.integers(1, 5), options)
+def test_one_solution_is_greedy(instance: sw.Instance, k: int, options) -> None:
+    greedy = sw.rank(instance, k, "greedy", **options)
     for option in ("solutions", "width"):
-        one = sw.rank(instance, k, "beam", **{option: 1}, **wishes)
+        one = sw.rank(instance, k, "beam", **{option: 1}, **options)
         np.testing.assert_array_equal(one.indices, greedy.indices)
         assert (one.value, one.evaluations) == (greedy.value, greedy.evaluations)
 
@@ -170,8 +170,8 @@ def test_nothing_to_choose() -> None:
 # --- the usual beam ---
 
 
-def beam_by_the_judge(instance: sw.Instance, k: int, width: int, **wishes) -> float:
-    constraints = Constraints.of(instance, k, **wishes)
+def beam_by_reference(instance: sw.Instance, k: int, width: int, **options) -> float:
+    constraints = Constraints.of(instance, k, **options)
     level = {frozenset(constraints.pinned.tolist())}
     seen = set(level)
     while level:
@@ -182,17 +182,17 @@ def beam_by_the_judge(instance: sw.Instance, k: int, width: int, **wishes) -> fl
 
 
 @examples(40)
-@given(instances, st.integers(1, 4), wishes, st.integers(1, 12))
-def test_the_best_distinct_sets_of_every_level(instance: sw.Instance, k: int, wishes, width: int) -> None:
-    ranking = sw.rank(instance, k, "beam", width=width, **wishes)
-    assert ranking.value == pytest.approx(beam_by_the_judge(instance, k, width, **wishes), rel=1e-9)
+@given(instances, st.integers(1, 4), options, st.integers(1, 12))
+def test_the_best_distinct_sets_of_every_level(instance: sw.Instance, k: int, options, width: int) -> None:
+    ranking = sw.rank(instance, k, "beam", width=width, **options)
+    assert ranking.value == pytest.approx(beam_by_reference(instance, k, width, **options), rel=1e-9)
 
 
 @examples(40)
-@given(instances, st.integers(1, 5), wishes)
-def test_a_beam_wide_enough_tries_everything(instance: sw.Instance, k: int, wishes) -> None:
-    everything = sw.rank(instance, k, "exhaustive", **wishes)
-    wide = sw.rank(instance, k, "beam", width=10**9, **wishes)
+@given(instances, st.integers(1, 5), options)
+def test_a_beam_wide_enough_tries_everything(instance: sw.Instance, k: int, options) -> None:
+    everything = sw.rank(instance, k, "exhaustive", **options)
+    wide = sw.rank(instance, k, "beam", width=10**9, **options)
     assert wide.value == pytest.approx(everything.value, rel=1e-9)
 
 
@@ -216,7 +216,7 @@ def test_all_sequences_are_within_reach() -> None:
         assert len(sw.rank(instance, 3, "beam", solutions=10**6).trace) == 5 * 4 * 3
 
 
-# --- refusals ---
+# --- refused ---
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ def test_all_sequences_are_within_reach() -> None:
         ({"solutions": 5, "width": 5}, "solutions and width must be given one at a time, got both; drop one."),
     ],
 )
-def test_refusals(options, sentence: str) -> None:
+def test_invalid_arguments(options, sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         sw.rank(random_instance(0), 3, "beam", **options)
     assert str(caught.value) == sentence

@@ -20,9 +20,9 @@ def asked(instance: sw.Instance, k: int, exclude=(), include=(), at_most=None, *
 def test_equals_exhaustive_search(count) -> None:
     rng = np.random.default_rng(3)
     for number in range(count(1_000)):
-        instance, k, wishes = small_instance(rng, most=11)
-        best = sw.rank(instance, k, "exhaustive", **wishes)
-        found = asked(instance, k, **wishes)
+        instance, k, options = small_instance(rng, most=11)
+        best = sw.rank(instance, k, "exhaustive", **options)
+        found = asked(instance, k, **options)
         assert found.proven, number
         assert found.value == pytest.approx(best.value, rel=1e-9, abs=1e-12)
         within = 1e-9 * np.abs(instance.rewards_of(found.indices)).sum() + 1e-12
@@ -122,7 +122,7 @@ def test_values_that_cancel() -> None:
         ({"seed": -1}, None),
     ],
 )
-def test_refusals(options, sentence) -> None:
+def test_invalid_arguments(options, sentence) -> None:
     with pytest.raises(InvalidInput) as caught:
         asked(random_instance(0), 3, **options)
     assert sentence is None or str(caught.value) == sentence

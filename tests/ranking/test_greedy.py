@@ -14,7 +14,7 @@ from worlds import REWARDS, random_catalog, random_instance
 
 
 def greedy_by_the_judge(instance: sw.Instance, k: int) -> float:
-    """Grow by the best newcomer, every value taken from the judge; the best set passed."""
+    """Grow by the best candidate, every value taken from the reference objective; the best set passed."""
     chosen: list[int] = []
     passed = []
     for _ in range(k):
@@ -39,16 +39,16 @@ def test_rows_without_weight() -> None:
 
 
 def test_many_candidates_and_members_are_looked_at_in_blocks() -> None:
-    """Several blocks of members, and a reward of its own for many: still what the judge says."""
+    """Several blocks of members, and a reward of its own for many: still what the reference objective says."""
     instance = random_instance(3, n=600, heads=4, rewards=[sw.Logistic(1.0, -b / 10) for b in range(20)])
     ranking = sw.rank(instance, 12, "greedy")
     chosen = ranking.indices
     others = np.setdiff1d(np.arange(600), chosen)
-    for c in chosen:  # the last to join was the best of all newcomers to the others
+    for c in chosen:  # the last to join was the best of all additions to the others
         rest = [i for i in chosen if i != c]
         if instance.value([*rest, c]) >= max(instance.value([*rest, other]) for other in others):
             return
-    pytest.fail("nobody can have joined last")
+    pytest.fail("no member can have been added last")
 
 
 # --- ordered slates ---

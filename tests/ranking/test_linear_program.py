@@ -1,4 +1,4 @@
-"""The linear programs: right answers by a judge that enumerates vertices, at any scale, warm or cold; no bad point passes."""
+"""The linear programs: right answers by a check that enumerates vertices, at any scale, warm or cold; no bad point passes."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_any_other_status_is_an_error() -> None:
         ({"lower": [1.0, 1.0], "upper": [1.0, 0.0]}, "0 ≤ lower ≤ upper ≤ 1"),
     ],
 )
-def test_refusals(change, sentence: str) -> None:
+def test_invalid_arguments(change, sentence: str) -> None:
     program = LinearProgram([[1.0, 1.0]], [-INFINITY], [1.0])
     with pytest.raises(InvalidInput, match=sentence):
         program.maximise(**{"objective": [1.0, 1.0]} | change)

@@ -48,8 +48,8 @@ def test_feasible_and_judged(ranker: str, world, k: int) -> None:
     instance = whole(world)
     ranking = sw.rank(instance, k, ranker)
     assert Constraints.of(instance, k).admits(ranking.indices)
-    judged = sw.set_value(*world, instance.candidates[ranking.indices])
-    assert ranking.value == pytest.approx(judged, rel=1e-12, abs=1e-12)
+    expected = sw.set_value(*world, instance.candidates[ranking.indices])
+    assert ranking.value == pytest.approx(expected, rel=1e-12, abs=1e-12)
     assert ranking.upper_bound >= ranking.value
     assert ranking.evaluations >= 1
     rewards = sw.item_rewards(*world, instance.candidates[ranking.indices])
@@ -219,11 +219,11 @@ REFUSED = [
 
 
 @every_ranker
-@pytest.mark.parametrize(("wish", "error", "sentence"), REFUSED)
-def test_refusals(ranker: str, wish, error, sentence) -> None:
+@pytest.mark.parametrize(("option", "error", "sentence"), REFUSED)
+def test_invalid_arguments(ranker: str, option, error, sentence) -> None:
     instance = whole(random_catalog(5, attributes=GROUPS))
     with pytest.raises(error) as caught:
-        sw.rank(instance, **{"k": 3, "ranker": ranker} | wish)
+        sw.rank(instance, **{"k": 3, "ranker": ranker} | option)
     assert sentence is None or str(caught.value) == sentence
 
 

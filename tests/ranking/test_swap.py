@@ -1,4 +1,4 @@
-"""Swap search: what it finds, how it spends a budget, and that its compiled values are the judge's."""
+"""Swap search: what it finds, how it spends a budget, and that its compiled values are those of the reference objective."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _state(instance: sw.Instance, k: int, chosen: list[int]):
     st.sampled_from([0.5, 4.0, 40.0]),
 )
 def test_a_neighbourhood_holds_the_values_of_the_judge(seed, heads, base, sink, mixed, sharpness) -> None:
-    """The best neighbour of a set is the best of all sets one exchange, newcomer or departure away."""
+    """The best neighbour of a set is the best of all sets one exchange, addition or removal away."""
     rewards = REWARDS if mixed else REWARDS[:1]
     instance = random_instance(seed, n=9, heads=heads, base=base, sink=sink, sharpness=sharpness, rewards=rewards)
     rng = np.random.default_rng(seed)
@@ -99,8 +99,8 @@ def test_against_exhaustive_search_with_everything_an_instance_may_have(count) -
     rng = np.random.default_rng(11)
     found = []
     for _ in range(count(1_000)):
-        instance, k, wishes = small_instance(rng, most=9)
-        best, mine = sw.rank(instance, k, "exhaustive", **wishes), sw.rank(instance, k, "swap", **wishes)
+        instance, k, options = small_instance(rng, most=9)
+        best, mine = sw.rank(instance, k, "exhaustive", **options), sw.rank(instance, k, "swap", **options)
         size = np.abs(instance.rewards_of(best.indices)).sum()
         assert mine.value <= best.value + 1e-9 * size
         found.append(mine.value >= best.value - 1e-9 * size)
@@ -239,7 +239,7 @@ def test_ordered_slates_against_exhaustive_search() -> None:
 
 
 def test_reordering_finds_the_best_exchange_and_shift() -> None:
-    """The best reordering of a slate is the best of all exchanges of two places and all shifts, by the judge."""
+    """The best reordering of a slate is the best of all exchanges of two places and all shifts, by the reference objective."""
     for seed in range(10):
         catalog, user = random_catalog(seed, n=5, heads=1, positions=5, rewards=[sw.Linear()])
         instance = sw.Instance.from_catalog(catalog, user, np.arange(5))

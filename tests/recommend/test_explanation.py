@@ -1,4 +1,4 @@
-"""What an explanation says is what the judge says."""
+"""What an explanation says is what the reference objective says."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_seen_items_are_excluded_unless_pinned_or_overruled() -> None:
         ({"ranker": "none such"}, InvalidInput),
     ],
 )
-def test_refusals(options, error) -> None:
+def test_invalid_arguments(options, error) -> None:
     built, user = index()
     with pytest.raises(error):
         Query.parse(built, user, **options)

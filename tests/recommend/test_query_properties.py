@@ -20,7 +20,7 @@ WORLDS, DIM = 20, 4
 
 @dataclass
 class Small:
-    """A small world whose attributes are plain lists, as whoever checks knows them."""
+    """A small world whose attributes are plain lists, as the checks read them."""
 
     rec: sw.Recommender
     ids: list[str]

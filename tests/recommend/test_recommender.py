@@ -360,7 +360,7 @@ def test_a_budget_for_everything() -> None:
         ({"where": 0}, InvalidInput, None),
     ],
 )  # fmt: skip
-def test_refusals(option, error, sentence) -> None:
+def test_invalid_arguments(option, error, sentence) -> None:
     rec, user = world(9)
     asked = {"user": user, "k": 3} | option
     with pytest.raises(error) as caught:

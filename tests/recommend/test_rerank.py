@@ -167,10 +167,10 @@ ONES = np.ones((3, 2))
         ({"embeddings": ONES, "budget_ms": 0}, "budget_ms must be above 0"),
     ],
 )  # fmt: skip
-def test_refusals(asked, sentence: str) -> None:
-    wish = {"scores": np.ones(3)} | asked
+def test_invalid_arguments(asked, sentence: str) -> None:
+    option = {"scores": np.ones(3)} | asked
     with pytest.raises(InvalidInput) as caught:
-        sw.rerank(wish.pop("scores"), **wish)
+        sw.rerank(option.pop("scores"), **option)
     assert sentence in str(caught.value)
 
 

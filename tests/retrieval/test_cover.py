@@ -203,7 +203,7 @@ def test_thirty_four_times_the_papers_delta() -> None:
     assert delta_for(catalog, 0.1, [1.0]) == pytest.approx(0.1 / (2 * 3), rel=1e-6)
 
 
-def test_refusals() -> None:
+def test_invalid_arguments() -> None:
     catalog, user = random_catalog(0)
     with pytest.raises(InvalidInput, match=r"delta must be greater than 0, got 0.0; pass a distance between queries"):
         cover(catalog, 0)

@@ -66,7 +66,7 @@ def test_exclusions_and_filters() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "error", "sentence"),
+    ("option", "error", "sentence"),
     [
         ({"where": {"genre": "polka"}}, Infeasible, "where and exclude must be conditions that leave an item, got ones that leave none; loosen them."),
         ({"where": {"mood": "sad"}}, InvalidInput, "attribute must be one the catalogue has (artist, genre, title, year), got 'mood'; use one of those names."),
@@ -82,10 +82,10 @@ def test_exclusions_and_filters() -> None:
         ({"exclude": [600]}, InvalidInput, "exclude must be row numbers of the catalogue, 0 to 599, got 600; pass row numbers, not ids."),
     ],
 )  # fmt: skip
-def test_refusals(wish, error, sentence: str) -> None:
+def test_invalid_arguments(option, error, sentence: str) -> None:
     world, index = world_index()
     with pytest.raises(error) as caught:
-        index.candidates(world.user(world.histories[0]), **wish)
+        index.candidates(world.user(world.histories[0]), **option)
     assert str(caught.value) == sentence
 
 
@@ -122,15 +122,15 @@ def test_many_users_at_once(backend: str) -> None:
 
 @pytest.mark.parametrize("backend", ["auto", "numpy"])
 def test_many_users_with_a_filter_and_heads(backend: str) -> None:
-    """Those whose exclusions crowd one cell are served alone, and nobody can tell."""
+    """Those whose exclusions crowd one cell are served alone, with the same result."""
     world, index = world_index(backend=backend)
     users = [world.user(history) for history in world.histories]
     crowded = np.flatnonzero(index.cell_of == index.cell_of[0])[:50]
     lists = [crowded, *world.histories[1:]]
-    for wishes in ({"per_head": 2}, {"where": {"year": (1980, None)}}, {"where": {"genre": "jazz"}, "per_head": 3}):
-        together = index.candidates_many(users, 4, exclude=lists, **wishes)
+    for options in ({"per_head": 2}, {"where": {"year": (1980, None)}}, {"where": {"genre": "jazz"}, "per_head": 3}):
+        together = index.candidates_many(users, 4, exclude=lists, **options)
         for user, rows, found in zip(users, lists, together, strict=True):
-            np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=rows, **wishes))
+            np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=rows, **options))
     heavy = [np.flatnonzero(index.cell_of == 0), *world.histories[1:]]  # one user has seen a whole cell
     for user, seen, found in zip(users, heavy, index.candidates_many(users, 4, exclude=heavy), strict=True):
         np.testing.assert_array_equal(found, index.candidates(user, 4, exclude=seen))

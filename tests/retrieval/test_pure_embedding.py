@@ -19,7 +19,7 @@ def brute_force(catalog: sw.Catalog, user: sw.User, k: int) -> np.ndarray:
 
 
 def test_the_reward_of_an_item_alone() -> None:
-    """With itself for company an item attends to itself: the additive reward is F of the singleton."""
+    """Alone in a set an item attends to itself: the additive reward is F of the singleton."""
     catalog, user = random_catalog(0, heads=3, base=True, rewards=REWARDS)
     alone = [sw.set_value(catalog, user, [row]) for row in range(len(catalog))]
     np.testing.assert_allclose(additive_rewards(catalog, user, np.arange(len(catalog))), alone, rtol=1e-12)
@@ -86,7 +86,7 @@ def test_the_largest_g_and_h_count() -> None:
     assert guaranteed([sw.Exp(), sw.Logistic(4.0)], 0.1, 5, 10.0) == pytest.approx(np.exp(-0.1) * 10 - 5 * 0.1)
 
 
-def test_refusals() -> None:
+def test_invalid_arguments() -> None:
     catalog, user = random_catalog(0)
     with pytest.raises(InvalidInput, match="backend must be 'auto' or one of numpy"):
         PureEmbedding.build(catalog, backend="none")

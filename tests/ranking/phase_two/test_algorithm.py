@@ -172,7 +172,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("parts", "options", "sentence"), REFUSED)
-def test_refusals(parts, options, sentence: str) -> None:
+def test_invalid_arguments(parts, options, sentence: str) -> None:
     instance = random_instance(1, n=5, **parts)
     with pytest.raises(InvalidInput, match=sentence):
         phase_two(instance, Constraints.of(instance, 2), **options)
@@ -181,9 +181,9 @@ def test_refusals(parts, options, sentence: str) -> None:
 def test_constraints_the_paper_does_not_have_are_refused() -> None:
     catalog, user = random_catalog(1, n=5, attributes={"artist": list("aabbc")})
     instance = sw.Instance.from_catalog(catalog, user, np.arange(5))
-    for wish in ({"include": [1]}, {"at_most": {"artist": 1}}):
+    for option in ({"include": [1]}, {"at_most": {"artist": 1}}):
         with pytest.raises(InvalidInput, match="constraints must be k and exclusions alone"):
-            phase_two(instance, Constraints.of(instance, 2, **wish))
+            phase_two(instance, Constraints.of(instance, 2, **option))
 
 
 def test_too_large_is_said_before_it_is_tried() -> None:

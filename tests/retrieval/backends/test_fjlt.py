@@ -148,8 +148,8 @@ def test_on_the_unit_sphere_the_largest_products_are_nearest() -> None:
 def test_nobody_and_nothing() -> None:
     """A user or vectors of length 0 make every product 0, not NaN."""
     vectors, cell_of, user = spread_out(np.random.default_rng(0), 30, DENSE)
-    nobody, nothing = np.zeros_like(user)[None], np.zeros_like(vectors)
-    assert (FJLT.build(vectors, cell_of, 1, eps=0.6).search(nobody, 4).scores == 0).all()
+    zero, nothing = np.zeros_like(user)[None], np.zeros_like(vectors)
+    assert (FJLT.build(vectors, cell_of, 1, eps=0.6).search(zero, 4).scores == 0).all()
     assert (FJLT.build(nothing, cell_of, 1, eps=0.6).search(user[None], 4).scores == 0).all()
 
 
@@ -174,7 +174,7 @@ def test_saved_and_restored_bit_for_bit(d: int, tmp_path) -> None:
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1; pass 0 or more."),
     ],
 )
-def test_refusals(options: dict[str, float], sentence: str) -> None:
-    with pytest.raises(InvalidInput) as refusal:
+def test_invalid_arguments(options: dict[str, float], sentence: str) -> None:
+    with pytest.raises(InvalidInput) as caught:
         FJLT.build(np.ones((2, 2), np.float32), np.zeros(2, np.int32), 1, **options)
-    assert str(refusal.value) == sentence
+    assert str(caught.value) == sentence
