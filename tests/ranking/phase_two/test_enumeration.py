@@ -66,13 +66,13 @@ def test_enumeration_equals_the_test_of_validity(case) -> None:
     valid = set()
     for sets in product(list(combinations(range(m), lam)), repeat=rank):
         union = set().union(*sets)
-        barred = {
+        excluded = {
             i
             for x, row in zip(sets, d, strict=True)
             for i in range(m)
             if i not in x and any(before(row, i, j) for j in x)
         }
-        if len(union) <= k and not union & barred:
+        if len(union) <= k and not union & excluded:
             valid.add(tuple(map(frozenset, sets)))
     assert {x for x in found(d, k, lam) if len(x[0]) == lam} == valid
 
@@ -82,10 +82,10 @@ def test_enumeration_equals_the_test_of_validity(case) -> None:
 def test_solutions_of_a_tuple_are_those_between_fixed_and_barred(case) -> None:
     d, k, lam = case
     for partial in valid_tuples(d, k, lam):
-        fixed, barred = np.flatnonzero(partial.fixed), np.flatnonzero(partial.barred)
+        fixed, excluded = np.flatnonzero(partial.fixed), np.flatnonzero(partial.excluded)
         own = tuple(frozenset(np.flatnonzero(row).tolist()) for row in partial.members)
         for z in solutions(d.shape[1], k):
-            assert (corresponding(z, d, lam) == own) == (set(fixed) <= set(z) and not set(barred) & set(z))
+            assert (corresponding(z, d, lam) == own) == (set(fixed) <= set(z) and not set(excluded) & set(z))
 
 
 @examples(50)
@@ -99,8 +99,10 @@ def test_the_papers_validity_lets_in_small_tuples_that_nothing_corresponds_to() 
     """|X_j| = 1 < λ = 2: ({0}, {1}) passes the paper's test, yet a solution of one item has X_1 = X_2."""
     d = np.array([[2.0, 1.0], [2.0, 2.0]])
     sets = ({0}, {1})
-    barred = {i for x, row in zip(sets, d, strict=True) for i in range(2) if i not in x and row[i] > min(row[list(x)])}
-    assert not {0, 1} & barred
+    excluded = {
+        i for x, row in zip(sets, d, strict=True) for i in range(2) if i not in x and row[i] > min(row[list(x)])
+    }
+    assert not {0, 1} & excluded
     assert ({0}, {1}) not in found(d, 2, 2)
     assert all(len(set(x)) == 1 for x in found(d, 2, 2) if len(x[0]) == 1)
 

@@ -32,7 +32,7 @@ class PartialSolution:
     """A valid tuple with |X_j| = λ: the items it fixes and the items it excludes."""
 
     members: Mask  # (r, m): X_j
-    barred: Mask  # (m,): ∪ X̂_j
+    excluded: Mask  # (m,): ∪ X̂_j
 
     @property
     def fixed(self) -> Mask:
@@ -42,7 +42,7 @@ class PartialSolution:
     @property
     def free(self) -> Mask:
         """The items that are neither fixed nor excluded."""
-        return ~(self.fixed | self.barred)
+        return ~(self.fixed | self.excluded)
 
 
 def subsets(items: Rows, size: int, m: int) -> Mask:
