@@ -21,7 +21,7 @@ SCRIPT = Path("experiments") / "reproduce.py"
 
 
 def reproduce(
-    data: Annotated[Path, typer.Option(help="The folder of the public samples.")] = Path("../shared/data"),
+    data: Annotated[Path, typer.Option(help="The folder of the data samples.")] = Path("data"),
     out: Annotated[Path, typer.Option(help="The folder of the report and of all raw rows.")] = Path("report"),
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: shows that everything runs; the figures are not meaningful.")
@@ -31,9 +31,10 @@ def reproduce(
     """Run every experiment of the paper and of this project, and write the report: page, text, figures and rows.
 
     Takes up to 40 minutes on two cores. An interrupted run resumes where it stopped.
+    The samples are not part of the repository; docs/how-to/data.md lists the files and their sources.
     Exit status: 0 if every step is done, 1 if one failed, 2 if data or a library is missing.
 
-    Example: [bold]setwise reproduce --data ../shared/data --out report/[/bold]
+    Example: [bold]setwise reproduce --data data/ --out report/[/bold]
     """
     command = [sys.executable, str(_script()), "--data", str(data), "--out", str(out)]
     command += ["--quick"] * quick + ["--json"] * as_json
