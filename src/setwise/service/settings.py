@@ -57,7 +57,8 @@ class Settings:
         1000,
         10,
         600_000,
-        "Milliseconds between pings of a worker; silent so long and stopped, or 5 times, it is killed.",
+        "Milliseconds between pings. A worker that does not answer is killed after one interval if it is suspended "
+        "(SIGSTOP), else after five.",
     )
     start_ms: int = _setting(300_000, 100, 3_600_000, "Milliseconds that a worker may take to open the artifact.")
     drain_ms: int = _setting(10_000, 10, 600_000, "Milliseconds after SIGTERM to answer what was accepted.")
