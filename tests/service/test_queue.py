@@ -317,6 +317,26 @@ async def test_a_retried_task_is_computed_alone(fixture: Fixture) -> None:
     working.cancel()
 
 
+@scenario()
+async def test_retried_tasks_return_to_their_places_by_deadline(fixture: Fixture) -> None:
+    """b1 is older than a2, which was computed before it in the group of a0."""
+    busy = fixture.items("busy")
+    (end,) = fixture.ends
+    await end.receive()
+    rest = [fixture.recommend(name) for name in ("a0", "b1", "a2")]
+    end.reply("busy")
+    assert await end.receive() == ["a0", "a2"]
+    end.close()
+    while fixture.short < 1:
+        await asyncio.sleep(0.001)
+    pool, (end,) = await fixture.pool()
+    fixture.queue.replace(pool)
+    for name in ("a0", "b1", "a2"):
+        assert await end.receive() == [name]
+        end.reply(name)
+    assert await asyncio.gather(busy, *rest) == [b"busy", b"a0", b"b1", b"a2"]
+
+
 @scenario(workers=2)
 async def test_an_idle_worker_that_ends(fixture: Fixture) -> None:
     fixture.ends[1].close()

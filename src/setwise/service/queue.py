@@ -9,6 +9,7 @@ fails is retried once on another worker, if there is time.
 from __future__ import annotations
 
 import asyncio
+import bisect
 import math
 import time
 from collections import deque
@@ -30,7 +31,7 @@ class TaskQueue:
     def __init__(self, settings: Settings, metrics: Metrics, pool: WorkerPool, on_short: Callable[[], None]) -> None:
         """``on_short`` is called when the pool has lost a worker."""
         self._settings, self._metrics, self._on_short = settings, metrics, on_short
-        self._waiting: deque[Task] = deque()
+        self._waiting: deque[Task] = deque()  # by deadline, earliest first
         self._old: set[Worker] = set()  # of former pools, until their processes have ended
         self._mean_s = 0.0  # seconds of a worker for one task
         self._alarm: asyncio.TimerHandle | None = None  # at the deadline of the first task
@@ -65,7 +66,7 @@ class TaskQueue:
     # --- deadlines ---
 
     def _set_alarm(self) -> None:
-        """Wake at the deadline of the first task: all have equal time, so it is the earliest."""
+        """Wake at the deadline of the first task, which is the earliest."""
         if self._alarm is not None:
             self._alarm.cancel()
             self._alarm = None
@@ -142,7 +143,7 @@ class TaskQueue:
             elif task.attempts >= _ATTEMPTS:
                 task.finish(worker_lost())
             else:
-                self._waiting.appendleft(task)
+                bisect.insort_left(self._waiting, task, key=lambda queued: queued.deadline)
         self._set_alarm()
         self._dispatch()
 
