@@ -84,9 +84,12 @@ def fit(
         if validation is not None:
             _require_same_ids(validation, data)
         return run.fit_slates(data, validation, loss, embeddings)
-    if validation is not None or loss != "item":
-        must = "left out with sessions, for which the recipe makes its own slates"
-        raise InvalidInput("validation and loss", must, f"loss={loss!r}", "make slates first (training.negatives)")
+    todo = "leave it out, or make slates first (training.negatives)"
+    if validation is not None:
+        must = "None for sessions, a part of which is held out for validation"
+        raise InvalidInput("validation", must, type(validation).__name__, todo)
+    if loss != "item":
+        raise InvalidInput("loss", "'item' for sessions", repr(loss), todo)
     return run.fit_sessions(data, embeddings, whole_number("k", k))
 
 
