@@ -130,9 +130,9 @@ def test_outcomes_stay_aligned_with_their_items():
         ([[9]], [[0]], [1], "history must be rows of the 5 ids"),
         ([[]], [[5]], [1], "shown must be rows of the 5 ids"),
         ([[]], [[]], [], "shown must be slates of an item or more"),
-        ([[]], [[0]], [1, 1], "outcome must be 1 numbers from 0 to 1"),
-        ([[]], [[0]], [1.5], "outcome must be 1 numbers from 0 to 1"),
-        ([[]], [[0]], [np.nan], "outcome must be 1 numbers from 0 to 1"),
+        ([[]], [[0]], [1, 1], r"outcome must be 1 numbers from 0 to 1, .*, got shape \(2,\)"),
+        ([[]], [[0]], [1.5], "outcome must be 1 numbers from 0 to 1, .*, got 1.5 at position 0"),
+        ([[]], [[0]], [np.nan], "outcome must be 1 numbers from 0 to 1, .*, got nan at position 0"),
     ],
 )
 def test_misaligned_slates_are_refused(history, shown, outcome, message):
@@ -142,7 +142,7 @@ def test_misaligned_slates_are_refused(history, shown, outcome, message):
 
 def test_slates_of_other_ids_are_not_joined():
     other = Slates(Ragged.of([[]]), Ragged.of([[0]]), np.ones(1, np.float32), ["z"])
-    with pytest.raises(InvalidInput, match="over the same ids"):
+    with pytest.raises(InvalidInput, match="over the same ids, got different ids; build both from one list of ids"):
         slates().joined(other)
 
 

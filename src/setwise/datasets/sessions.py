@@ -131,9 +131,13 @@ class Slates:
         if not self.shown.lengths.all():
             raise InvalidInput("shown", "slates of an item or more", "an empty one", "leave empty slates out")
         outcome = np.asarray(self.outcome)
-        if outcome.shape != self.shown.values.shape or not ((outcome >= 0) & (outcome <= 1)).all():
-            must = f"{len(self.shown.values)} numbers from 0 to 1, one per item shown"
+        must = f"{len(self.shown.values)} numbers from 0 to 1, one per item shown"
+        if outcome.shape != self.shown.values.shape:
             raise InvalidInput("outcome", must, f"shape {outcome.shape}", "align outcomes with the items shown")
+        outside = ~((outcome >= 0) & (outcome <= 1))  # NaN too
+        if outside.any():
+            at = int(np.argmax(outside))
+            raise InvalidInput("outcome", must, f"{outcome[at]:g} at position {at}", "map outcomes to 0 … 1")
 
     def __len__(self) -> int:
         return len(self.shown)
@@ -152,7 +156,7 @@ class Slates:
     def joined(self, others: Slates) -> Slates:
         """These slates followed by the others, which are over the same ids."""
         if list(self.ids) != list(others.ids):
-            raise InvalidInput("slates", "over the same ids", "others", "number the items alike")
+            raise InvalidInput("slates", "over the same ids", "different ids", "build both from one list of ids")
         return replace(
             self,
             history=self.history.joined(others.history),
