@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
+from setwise.bounds.gap import relative_gap
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
@@ -67,17 +68,11 @@ class Slate:
 
     @property
     def gap(self) -> float:
-        """(upper_bound − value) / upper_bound: the share of the bound that this slate does not reach.
+        """The relative gap (upper_bound − value) / upper_bound; 0 if proven, 1 without a bound (``bounds/gap.py``).
 
-        0 when proven. A gap of 0.1 says that the slate has at least 90 % of the value of the best feasible set. It is
-        relative to the size of the value where the bound is not positive, and 1 where there is no bound.
+        A gap of 0.1 says that the slate has at least 90 % of the value of the best feasible set.
         """
-        if self.proven:
-            return 0.0
-        if not math.isfinite(self.upper_bound):
-            return 1.0
-        size = self.upper_bound if self.upper_bound > 0 else abs(self.value)
-        return (self.upper_bound - self.value) / size if size > 0 else 0.0
+        return relative_gap(self.value, self.upper_bound, self.proven)
 
     def __len__(self) -> int:
         return len(self.indices)

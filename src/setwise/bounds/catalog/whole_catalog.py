@@ -52,6 +52,7 @@ from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPE
 from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
 from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, score_items, select_first
 from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefixes
+from setwise.bounds.gap import relative_gap
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.eligibility import Eligibility
@@ -90,8 +91,8 @@ class WholeBound:
 
     @property
     def gap(self) -> float:
-        """The relative gap (upper bound − value) / upper bound; 0 if proven."""
-        return 0.0 if self.proven or self.upper_bound <= 0 else 1 - self.value / self.upper_bound
+        """The relative gap (upper bound − value) / upper bound; 0 if proven (``bounds/gap.py``)."""
+        return relative_gap(self.value, self.upper_bound, self.proven)
 
 
 def whole_catalog_bound(
