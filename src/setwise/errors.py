@@ -9,6 +9,7 @@
     ├── TooLarge                           the method would exceed its own limit of work
     ├── MalformedFile       (ValueError)   a data file that does not follow its format, with the line
     ├── DamagedArtifact     (OSError)      a saved object that is incomplete, altered or foreign
+    ├── StartTimeout        (TimeoutError) a worker of the service did not open the artifact in time
     └── MissingDependency   (ImportError)  an optional library is not installed
 
 Each message is one sentence: what was expected, what came, what to do next.
@@ -61,6 +62,16 @@ class DamagedArtifact(SetwiseError, OSError):
     def __init__(self, path: str | Path, reason: str, todo: str = "restore it or save it again") -> None:
         self.path, self.reason, self.todo = Path(path), reason, todo
         super().__init__(f"{self.path} must be an intact setwise artifact, but {reason}; {todo}.")
+
+
+class StartTimeout(SetwiseError, TimeoutError):
+    """A worker of the service took too long to open an artifact, which may be intact."""
+
+    def __init__(self, path: str | Path, start_ms: int) -> None:
+        self.path, self.start_ms = Path(path), start_ms
+        super().__init__(
+            f"A worker must open {self.path} within {start_ms} ms, but took longer; raise --start-ms or check the disk."
+        )
 
 
 class MissingDependency(SetwiseError, ImportError):

@@ -16,10 +16,12 @@ import pytest
 from services import Here, Running, error_message, here, post, running, world_recommender
 
 import setwise as sw
+from setwise.errors import StartTimeout
 from setwise.service.handlers import ServedArtifact
+from setwise.service.http_errors import reload_failed
 from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
-from setwise.service.worker_pool import WorkerPool
+from setwise.service.worker_pool import Worker, WorkerPool
 
 HISTORY = ["song-1", "song-40"]
 KEY = "a-long-and-random-key"
@@ -142,6 +144,16 @@ def test_an_error_names_the_folder_and_not_the_copy(tmp_path: Path) -> None:
     with pytest.raises(sw.SetwiseError, match="only a catalogue must be") as error:
         asyncio.run(WorkerPool.start(tmp_path / "only a catalogue", Settings(workers=2), Metrics()))
     assert "setwise-" not in str(error.value)
+
+
+def test_a_worker_that_takes_too_long_to_open_the_artifact(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the setting: the artifact may be intact."""
+    monkeypatch.setattr(Worker, "_handle", lambda *_: None)  # the report is never received
+    with pytest.raises(StartTimeout, match="within 100 ms, but took longer; raise --start-ms") as error:
+        asyncio.run(WorkerPool.start(folder, Settings(workers=1, start_ms=100), Metrics()))
+    answer = reload_failed(error.value)
+    assert (answer.status, answer.code) == (503, "start_timeout")
+    assert "--start-ms" in str(answer)
 
 
 def test_one_reload_at_a_time(folder: Path) -> None:

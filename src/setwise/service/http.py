@@ -232,7 +232,7 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/items", "Items by words of their title, or by id.", _items,
           schemas.ItemsRequest, schemas.ItemsResponse, _QUEUED),
     Route("GET", "/v1/info", "The artifact that is served, and the limits.", _info, None, schemas.Info),
-    Route("POST", "/admin/reload", "Serve what the folder holds now.", _reload, None, schemas.Reloaded, (409, 422)),
+    Route("POST", "/admin/reload", "Open the folder again.", _reload, None, schemas.Reloaded, (409, 422, 503)),
     Route("GET", "/healthz", "Whether the process lives.", _healthy, None, schemas.Status, (), open=True),
     Route("GET", "/readyz", "Whether a worker is ready.", _ready, None, schemas.Status, (503,), open=True),
     Route("GET", "/metrics", "Metrics for Prometheus.", _metrics, open=True),

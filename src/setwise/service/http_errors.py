@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, TooLarge, UnknownId
+from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, StartTimeout, TooLarge, UnknownId
 
 JSON = "application/json"
 LONGEST = 400  # characters of a message: it may quote a value of a megabyte
@@ -205,8 +205,14 @@ def deadline_exceeded(milliseconds: int) -> HttpError:
     )
 
 
-def bad_artifact(error: Exception) -> HttpError:
-    """An artifact that cannot replace the one that is served."""
+def reload_failed(error: Exception) -> HttpError:
+    """A reload that failed: the artifact was refused, or a worker did not open it in time."""
+    if isinstance(error, StartTimeout):
+        message = (
+            f"A worker did not open the new artifact within {error.start_ms} ms; the old one is still served. "
+            "Try again, or restart with a larger --start-ms."
+        )
+        return HttpError(503, "start_timeout", message, {"Retry-After": "5"})
     reason = error.reason if isinstance(error, DamagedArtifact) else "it is not a saved recommender or index"
     message = f"The new artifact was refused ({reason}); the old one is still served."
     return HttpError(422, "bad_artifact", message)

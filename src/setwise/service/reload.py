@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from setwise.service.http_errors import HttpError, bad_artifact
+from setwise.service.http_errors import HttpError, reload_failed
 from setwise.service.logs import error_place, log
 from setwise.service.metrics import Metrics
 from setwise.service.queue import TaskQueue
@@ -48,7 +48,7 @@ class Reloader:
         except Exception as error:  # whatever is wrong with the files, the old pool goes on
             self._metrics.count_reload("refused")
             log().error("reload refused", serving=self.queue.pool.info.version, **error_place(error))
-            raise bad_artifact(error) from None
+            raise reload_failed(error) from None
 
     async def _new_pool(self) -> WorkerPool:
         return await WorkerPool.start(self._folder, self._settings, self._metrics)

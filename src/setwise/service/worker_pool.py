@@ -29,7 +29,7 @@ from typing import cast
 
 import msgspec
 
-from setwise.errors import DamagedArtifact
+from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.service.artifact_copy import copy_artifact
 from setwise.service.handlers import Outcome, Reply, TaskMessage
 from setwise.service.http_errors import HttpError
@@ -44,7 +44,6 @@ _STARVED = 5  # heartbeats of silence until a worker that is not stopped is kill
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
 _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
 _ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
-_TOO_SLOW = NotOpened("the process that opened it took too long", "raise --start-ms, or look at the disk")
 _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's connections have it
 
 
@@ -110,7 +109,10 @@ class Worker(asyncio.Protocol):
         self._next_ping: asyncio.TimerHandle | None = None
 
     async def start(self, artifact: Path, version: str) -> Opened | NotOpened:
-        """Start the process and wait until it has opened the artifact, or has failed to."""
+        """Start the process and wait until it has opened the artifact, or has failed to.
+
+        Raises TimeoutError if that takes longer than ``start_ms``.
+        """
         ours, theirs = socket.socketpair()
         with theirs:
             context = multiprocessing.get_context("forkserver")
@@ -120,11 +122,8 @@ class Worker(asyncio.Protocol):
             self._process = process
             await asyncio.to_thread(process.start)
         await self.connect(ours)
-        try:
-            async with asyncio.timeout(self._settings.start_ms / 1000):
-                return await self.opened
-        except TimeoutError:
-            return _TOO_SLOW
+        async with asyncio.timeout(self._settings.start_ms / 1000):
+            return await self.opened
 
     @property
     def unfinished(self) -> list[Task]:
@@ -302,7 +301,10 @@ class WorkerPool:
         async def open_worker(artifact: Path, version: str) -> Info:
             worker = Worker(settings, metrics)
             workers.append(worker)
-            report = await worker.start(artifact, version)
+            try:
+                report = await worker.start(artifact, version)
+            except TimeoutError:
+                raise StartTimeout(folder, settings.start_ms) from None
             if isinstance(report, NotOpened):
                 raise DamagedArtifact(folder, report.reason, report.todo)
             return report.info
