@@ -41,7 +41,7 @@ def test_json_agrees_with_the_world() -> None:
     report = json.loads(result.stdout)
     assert [row["method"] for row in report["methods"]] == list(METHODS.values())
     expected = {row["method"]: row["expected"] for row in report["methods"]}
-    assert expected["setwise"] >= expected["greedy"] - 1e-9
+    assert expected["swap search (setwise)"] >= expected["greedy"] - 1e-9
     best = report["best_with_true_model"]
     assert all(0 < row["true"] <= best + 1e-9 for row in report["methods"])
     world = World.make(60, n_users=20)

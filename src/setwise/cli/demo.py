@@ -17,7 +17,7 @@ from rich.table import Table
 from setwise.datasets import World
 from setwise.errors import InvalidInput
 from setwise.model.objective import set_value
-from setwise.ranking import RANKERS
+from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -26,7 +26,11 @@ from setwise.retrieval import Index
 if TYPE_CHECKING:
     from setwise.training import SimpleTransformer
 
-METHODS = {ranker.name: ranker.title for ranker in RANKERS.values() if ranker.interactive}
+METHODS = {
+    ranker.name: f"{ranker.title} (setwise)" if ranker is DEFAULT else ranker.title
+    for ranker in RANKERS.values()
+    if ranker.interactive
+}
 TRAINING: dict[str, Any] = {"dim": 24, "epochs": 8}
 USERS = 20
 

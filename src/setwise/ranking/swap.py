@@ -241,4 +241,4 @@ def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
     )
 
 
-SWAP = Ranker("swap", swap, "setwise", interactive=True, lower_limits=True, default_evaluations=default_evaluations)
+SWAP = Ranker("swap", swap, "swap search", interactive=True, lower_limits=True, default_evaluations=default_evaluations)
