@@ -14,6 +14,8 @@ from pathlib import Path
 
 import httpx
 
+from setwise.kernels.cache import RECORD
+
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "setwise"
 TIMEOUT = 600  # seconds until a command counts as hung; speed is not tested
@@ -60,6 +62,7 @@ def copy_compiled_code(installed: Path) -> None:
         target = installed / compiled.relative_to(SOURCE)
         target.parent.mkdir(exist_ok=True)
         shutil.copy2(compiled, target)
+    shutil.copy2(SOURCE / "__pycache__" / RECORD, installed / "__pycache__" / RECORD)
     for source in SOURCE.rglob("*.py"):
         times = source.stat()
         os.utime(installed / source.relative_to(SOURCE), ns=(times.st_atime_ns, times.st_mtime_ns))

@@ -119,7 +119,7 @@ def test_choices_follow_the_utilities() -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"utility": [1, 0]}, "utility must be greater than 0, got 0.0; drop items nobody wants."),
+        ({"utility": [1, 0]}, "utility must be greater than 0, got 0.0; drop items of no utility."),
         ({"lag_weight": [-1]}, "lag_weight must be at least 0, got -1.0; put the sign into beta."),
         (
             {"embedding": [[1], [2]]},

@@ -151,13 +151,13 @@ ONES = np.ones((3, 2))
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({}, "rerank's arguments must be either embeddings alone or query and key together, got another choice; say how candidates affect each other."),
+        ({}, "rerank's arguments must be either embeddings alone or query and key together, got another choice; pass one of the two."),
         ({"embeddings": ONES, "query": ONES, "key": ONES}, "rerank's arguments must be either"),
         ({"query": ONES}, "rerank's arguments must be either"),
         ({"embeddings": np.ones((4, 2))}, "embeddings must be an array of shape (3, d), got shape (4, 2); reshape it or check its source."),
         ({"embeddings": ONES, "scores": np.ones((3, 1))}, "scores must be an array of shape (m,)"),
         ({"embeddings": ONES, "scores": [0.0, np.nan, 1.0]}, "scores must be finite everywhere"),
-        ({"embeddings": ONES, "strength": -1}, "strength must be at least 0, got -1; pass 0 for none of it."),
+        ({"embeddings": ONES, "strength": -1}, "strength must be at least 0, got -1; pass 0 to switch it off."),
         ({"embeddings": ONES, "sharpness": "much"}, "sharpness must be a finite number"),
         ({"embeddings": ONES, "at_most": 1}, "groups and at_most must be given together, got one alone; pass both or neither."),
         ({"embeddings": ONES, "groups": ["a"], "at_most": 1}, "attribute 'groups' must be 3 values, one per item, got 1"),

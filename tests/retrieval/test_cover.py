@@ -209,5 +209,7 @@ def test_invalid_arguments() -> None:
         cover(catalog, 0)
     with pytest.raises(InvalidInput, match=r"eps must be greater than 0, got -1.0; pass the loss of score"):
         delta_for(catalog, -1, user)
-    with pytest.raises(InvalidInput, match="user must be one to whom items differ, got equal scores only; take any"):
+    with pytest.raises(
+        InvalidInput, match="user must be one with different scores, got equal scores only; use any delta"
+    ):
         delta_for(catalog, 0.1, np.zeros((1, 3)))

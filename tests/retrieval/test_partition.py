@@ -11,6 +11,7 @@ import setwise as sw
 from counts import examples
 from setwise.errors import InvalidInput
 from setwise.retrieval import clusters as module
+from setwise.retrieval import kmeans
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from worlds import REWARDS, random_catalog
 
@@ -73,14 +74,15 @@ def test_no_matrix_of_distances_is_large(equal: bool, monkeypatch: pytest.Monkey
     rng = np.random.default_rng(0)
     points = np.ones((5000, 4)) if equal else rng.normal(size=(5000, 4)) ** 5
     catalog, largest, made = sw.Catalog(points, points, points), 1 << 14, []
-    plain = module._squared_distances
+    plain = kmeans.squared_distances
 
     def watched(points, centres):
         made.append(len(points) * len(centres))
         return plain(points, centres)
 
-    monkeypatch.setattr(module, "_DISTANCES", largest)
-    monkeypatch.setattr(module, "_squared_distances", watched)
+    monkeypatch.setattr(kmeans, "_DISTANCES", largest)
+    for each in (kmeans, module):
+        monkeypatch.setattr(each, "squared_distances", watched)
     monkeypatch.setattr(module, "_ITERATIONS", 2)
     partition = clusters(catalog, 100)
     assert partition.sizes.max() <= 100

@@ -24,10 +24,10 @@ class SimpleTransformer(SlateModel):
     def fit(cls, data: Sessions | Slates, **options: Any) -> SimpleTransformer:
         """Train on sessions (playlists, baskets) or on slates with outcomes; for ``options`` see ``recipe.fit``."""
         try:
-            from setwise.training import recipe  # imports torch, so only when needed
+            from setwise.training.recipe import fit as fit_model  # imports torch, so only when needed
         except ModuleNotFoundError as error:
             if (error.name or "").split(".")[0] != "torch":
                 raise
             raise MissingDependency("torch", "training a model", "train") from None
-        model = recipe.fit(data, **options)
+        model = fit_model(data, **options)
         return cls(model.catalog(), model.encoder, model.summary)

@@ -43,7 +43,7 @@ def test_a_table_goes_with_its_backend() -> None:
 
 def test_a_lost_connection_is_opened_again() -> None:
     index = PgVector.build(VECTORS, CELL_OF, 1)
-    with index._connections.lend() as connection:
+    with index._connections.connection() as connection:
         connection.close()
     assert index.search(VECTORS[:1], 2).rows.tolist() == [[[5, 4]]]
 
