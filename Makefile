@@ -34,11 +34,13 @@ lint: $(DEV)
 # Small counts: about ten minutes on two cores.
 test: lint
 	$(BIN)/python tests/service/page_browser.py
+	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
 
 # The same tests with full counts.
 test-all: lint
 	$(BIN)/python tests/service/page_browser.py
+	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term --large $(PYTEST)
 
 docs: $(DEV)

@@ -12,7 +12,7 @@ from hypothesis import settings
 from counts import LARGE, SMALL
 from setwise.kernels.cache import clear_stale_package
 
-FRACTION = 20  # of the full counts run without --large
+FRACTION = 40  # of the full counts run without --large
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -37,7 +37,7 @@ def large(request: pytest.FixtureRequest) -> bool:
 
 @pytest.fixture(scope="session")
 def count(large: bool) -> Callable[[int], int]:
-    """count(n): n with --large, else a twentieth of it and at least one."""
+    """count(n): n with --large, else one in FRACTION of it and at least one."""
     return (lambda n: n) if large else (lambda n: max(1, n // FRACTION))
 
 
