@@ -1,15 +1,17 @@
 """The training recipe: from data to a calibrated model.
 
-**From slates** (items shown, with outcomes): item embeddings from the histories. The pointwise stage learns what each
-item is worth by itself. The interaction stage then adds attention, which is kept only if it lowers the log loss on
-validation slates. The reward is calibrated on those slates. Predictions for slates that the optimiser would choose can
-only be verified by showing them: do so, and call ``model.calibrated(those slates)``.
+**From slates** (items shown, with outcomes): item embeddings from the histories. The pointwise stage learns the reward
+of each item by itself. The interaction stage then adds attention, which is kept only if it lowers the log loss on
+validation slates. The reward is calibrated on those slates. With another loss than "item", or with ``base=False``,
+there is one stage: attention is always kept and nothing is calibrated; call ``model.calibrated(slates)``. Predictions
+for slates that the optimiser would choose can only be verified by showing them: do so, and call
+``model.calibrated(those slates)``.
 
 **From sessions** (implicit feedback: it is not known what was shown): the sessions are split in three parts. The
 pointwise stage learns from single items of the first part (pointwise.py). The interaction stage learns, with the items
-frozen, from on-policy slates for the second part, whose outcomes are the targets of its sessions (on_policy.py). Both
-models are evaluated on the third part: attention is kept only if its slates have significantly more hits, and the
-reward is calibrated there.
+frozen, from on-policy slates for the second part (on_policy.py): an item is a hit if the rest of the session, its
+targets, contains it. Both models are evaluated on the third part: attention is kept only if its slates have
+significantly more hits, and the reward is calibrated there.
 """
 
 from __future__ import annotations
@@ -64,10 +66,11 @@ def fit(
 ) -> SlateModel:
     """Train a model on sessions or slates.
 
-    ``validation``: slates for early stopping (a part of the data unless given); ``loss``: item, set or choice (slates
-    only); ``embeddings``: "word2vec" or "spectral" of the sessions or histories ("auto": spectral for slates over few
-    items, word2vec otherwise), an array (n_items, d), or None for random initial embeddings; ``k``: the size of the
-    slates that will be shown; ``checkpoint``: a folder from which an interrupted run resumes; ``device``: cpu or cuda.
+    ``validation``: slates for early stopping, for the choice between the stages and for calibration (slates only; a
+    part of the data unless given); ``loss``: item, set or choice (sessions: item only); ``embeddings``: "word2vec" or
+    "spectral" of the sessions or histories ("auto": spectral for slates over few items, word2vec otherwise), an array
+    (n_items, d), or None for random initial embeddings; ``k``: the size of the on-policy slates (sessions only);
+    ``checkpoint``: a folder from which an interrupted run resumes; ``device``: cpu or cuda.
     ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, pooling) and ``Schedule`` (epochs, batch,
     learning_rate, weight_decay, patience, seed).
     """
@@ -95,8 +98,8 @@ def fit(
 
 def _require_same_ids(validation: object, slates: Slates) -> None:
     if not isinstance(validation, Slates) or not len(validation) or list(validation.ids) != list(slates.ids):
-        got = "slates over other ids, or none" if isinstance(validation, Slates) else type(validation).__name__
-        todo = "use a part of the same slates, or number the items alike"
+        got = "no slates, or slates over different ids" if isinstance(validation, Slates) else type(validation).__name__
+        todo = "use a part of the same slates, or build both from one list of ids"
         raise InvalidInput("validation", "Slates, one or more, over the same ids as the data", got, todo)
 
 
@@ -212,7 +215,7 @@ class _Run:
         return self.more_hits(pointwise, _calibrate_on_policy(trained, evaluation, k))
 
     def interaction_schedule(self) -> Schedule:
-        """The schedule of the interaction stage on sessions: half the epochs, and smaller batches of fewer slates."""
+        """The schedule of the interaction stage on sessions: half the epochs, and an eighth of the slates per batch."""
         epochs, batch = max(1, self.schedule.epochs // 2), max(1, self.schedule.batch // 8)
         return replace(self.schedule, epochs=epochs, batch=batch)
 
