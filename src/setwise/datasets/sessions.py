@@ -26,7 +26,8 @@ from setwise.model.ragged import Ragged
 class Sessions:
     """Ordered items of many sessions; ``items`` holds row numbers of ``ids``.
 
-    ``ordered`` is False for sessions whose order is not meaningful (such as a file of sorted ids).
+    ``ordered`` has one truth value per session: False if the order of its items has no meaning (such as in a file of
+    sorted ids). None: all sessions are ordered.
     """
 
     items: Ragged
@@ -65,7 +66,7 @@ class Sessions:
         return np.bincount(self.items.values, minlength=self.n_items)
 
     def taken(self, rows: ArrayLike) -> Sessions:
-        """The sessions of these rows, over the same ids."""
+        """The sessions at these positions, over the same ids."""
         chosen = np.asarray(rows, np.int64)
         return replace(
             self, items=self.items.taken(chosen), ordered=None if self.ordered is None else self.ordered[chosen]
@@ -148,7 +149,7 @@ class Slates:
         return len(self.ids)
 
     def taken(self, rows: ArrayLike) -> Slates:
-        """The slates of these rows, over the same ids."""
+        """The slates at these positions, over the same ids."""
         chosen = np.asarray(rows, np.int64)
         outcome = frozen(self.outcome[self.shown.places(chosen)])
         return replace(self, history=self.history.taken(chosen), shown=self.shown.taken(chosen), outcome=outcome)
