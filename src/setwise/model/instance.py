@@ -4,9 +4,10 @@
     score       (H, m)      s_j^h
     base        (m,)        the self term
     sink_logit  (H, m)      log of the sink's weight z_i^h, or None      sink_score  (H,)  s_0^h
-    rewards, reward_class   the τ functions, and the number of each candidate's
+    rewards     (τ,)        the distinct reward functions
+    reward_class  (m,)      the index of each candidate's function in ``rewards``
     groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
-    exclusive   label arrays; no value may be chosen twice (items and places of an ordered slate)
+    exclusive   arrays (m,) of labels: at most one candidate per label (the items and positions of an ordered slate)
 
 Logits are stored, not weights, so that any subset can be valued exactly: weights divided by the row's maximum
 (``weight``, which rankers use) underflow for sets without the row's largest ones.
@@ -30,7 +31,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
 from setwise.model.users import User
 
-FLOOR = -700.0  # e^-700 ≈ 1e-304: the smallest weight of an item that has one, so that no denominator vanishes
+FLOOR = -700.0  # the smallest log of a positive weight; e^-700 ≈ 1e-304, so no denominator vanishes
 
 
 class Instance:
@@ -80,14 +81,14 @@ class Instance:
         if not len(rows):
             raise Infeasible("candidates", "at least one", "none", "loosen the filters or exclude fewer")
         checked = catalog.user(user)
-        places: Rows | None = None
+        positions: Rows | None = None
         exclusive: tuple[Rows, ...] = ()
         if catalog.positions is not None:
             length = len(catalog.positions.query)
-            rows, places = np.repeat(rows, length), np.tile(np.arange(length), len(rows))
-            exclusive = (rows, places)
-        logit, sink_logit = _in_catalogue_order(catalog, rows, places)
-        score, sink_score = objective.scores(catalog, checked, rows, places)
+            rows, positions = np.repeat(rows, length), np.tile(np.arange(length), len(rows))
+            exclusive = (rows, positions)
+        logit, sink_logit = _in_catalogue_order(catalog, rows, positions)
+        score, sink_score = objective.scores(catalog, checked, rows, positions)
         instance = cls(
             frozen(logit),
             frozen(score),
@@ -96,7 +97,7 @@ class Instance:
             sink_logit,
             sink_score,
             rows,
-            places,
+            positions,
             exclusive=exclusive,
         )
         attributes = catalog.attributes
@@ -175,7 +176,7 @@ class Instance:
         return float(self.rewards_of(indices).sum())
 
     def permuted(self, order: Rows) -> Instance:
-        """The same problem with candidate ``order[p]`` at place p."""
+        """The same problem with candidate ``order[p]`` at index p."""
         instance = Instance(
             frozen(self.logit[:, order[:, None], order]),
             frozen(self.score[:, order]),
@@ -194,12 +195,12 @@ class Instance:
         return instance
 
 
-def _in_catalogue_order(catalog: Catalog, rows: Rows, places: Rows | None) -> tuple[Floats, Floats | None]:
-    """The logits among ``rows``, computed in catalogue order: rounding in matrix products depends on the place."""
-    order = np.lexsort((rows,) if places is None else (places, rows))
+def _in_catalogue_order(catalog: Catalog, rows: Rows, positions: Rows | None) -> tuple[Floats, Floats | None]:
+    """The logits among ``rows``, computed in catalogue order: rounding in matrix products depends on the order."""
+    order = np.lexsort((rows,) if positions is None else (positions, rows))
     if (order == np.arange(len(rows))).all():
-        return objective.logits(catalog, rows, places)
-    logit, sink_logit = objective.logits(catalog, rows[order], None if places is None else places[order])
+        return objective.logits(catalog, rows, positions)
+    logit, sink_logit = objective.logits(catalog, rows[order], None if positions is None else positions[order])
     back = np.argsort(order)
     return logit[:, back[:, None], back], None if sink_logit is None else sink_logit[:, back]
 
@@ -259,10 +260,10 @@ def _whole(name: str, given: ArrayLike, m: int) -> Rows:
 
 
 def _refuse_repetition(candidates: Rows, positions: Rows | None) -> None:
-    place = np.zeros_like(candidates) if positions is None else positions
-    order = np.lexsort((place, candidates))
-    rows, places = candidates[order], place[order]
-    again = np.flatnonzero((rows[1:] == rows[:-1]) & (places[1:] == places[:-1]))
+    position = np.zeros_like(candidates) if positions is None else positions
+    order = np.lexsort((position, candidates))
+    rows, position = candidates[order], position[order]
+    again = np.flatnonzero((rows[1:] == rows[:-1]) & (position[1:] == position[:-1]))
     if again.size:
         what = "candidates" if positions is None else "(candidate, position) pairs"
         raise InvalidInput(what, "distinct", f"{int(rows[again[0]])} more than once", "remove the repetition")
