@@ -73,10 +73,10 @@ class Fixture:
 
     async def start(self) -> Fixture:
         pool, self.ends = await self.pool()
-        self.queue = TaskQueue(self.settings, self.metrics, pool, self.count_short)
+        self.queue = TaskQueue(self.settings, self.metrics, pool, self.count_lost)
         return self
 
-    def count_short(self) -> None:
+    def count_lost(self) -> None:
         self.short += 1
 
     async def pool(self) -> tuple[WorkerPool, list[WorkerEnd]]:

@@ -1,9 +1,10 @@
 """The queue: bounded, between the HTTP routes and the worker pool.
 
-A request is queued, or shed at once when the queue is full. A free worker gets the oldest task and, with it, its share
-of the queued tasks that differ only in the user: one pass over the catalogue serves them all. No task waits for others
-to join it. A task whose deadline passes in the queue is answered at that moment and never computed. A task whose worker
-fails is retried once on another worker, if there is time.
+A free worker gets the oldest task and, with it, its share of the queued tasks that differ only in the user: one pass
+over the catalogue serves them all. No task waits for others to join it. A task is *shed*, that is dropped without being
+computed, when the queue is full, when its deadline passes in the queue (it is answered at that moment), or when its
+client disconnects. A task already at a worker runs to its end. A task whose worker fails is retried once on another
+worker, if there is time.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ _LATEST = 0.1  # weight of the latest task in the mean time of a task
 class TaskQueue:
     """The queue and the pool that serves it. Only the event loop's thread uses it, so nothing is locked."""
 
-    def __init__(self, settings: Settings, metrics: Metrics, pool: WorkerPool, on_short: Callable[[], None]) -> None:
-        """``on_short`` is called when the pool has lost a worker."""
-        self._settings, self._metrics, self._on_short = settings, metrics, on_short
+    def __init__(
+        self, settings: Settings, metrics: Metrics, pool: WorkerPool, on_worker_lost: Callable[[], None]
+    ) -> None:
+        """``on_worker_lost`` is called when the pool has lost a worker."""
+        self._settings, self._metrics, self._on_worker_lost = settings, metrics, on_worker_lost
         self._waiting: deque[Task] = deque()  # by deadline, earliest first
         self._old: set[Worker] = set()  # of former pools, until their processes have ended
         self._mean_s = 0.0  # seconds of a worker for one task
@@ -57,7 +60,7 @@ class TaskQueue:
         return task
 
     def abandon(self, task: Task) -> None:
-        """Drop a task whose client has disconnected; one that is being computed is finished."""
+        """Drop a queued task whose client has disconnected; a task already at a worker runs to its end."""
         if task in self._waiting:
             self._waiting.remove(task)
             self._metrics.count_shed("disconnect")
@@ -98,7 +101,7 @@ class TaskQueue:
             worker.put_to_work(self._free, self._lose)
 
     def _dispatch(self) -> None:
-        """Give queued tasks to idle workers: the one that worked last first, as its caches hold the catalogue."""
+        """Give queued tasks to idle workers, the most recently used first: the catalogue is still in its CPU cache."""
         while self._waiting and self._idle:
             worker, tasks = self._idle.pop(), self._group()
             worker.compute(tasks)
@@ -132,7 +135,7 @@ class TaskQueue:
             self._idle.remove(worker)
         if worker in self.pool.workers:
             self.pool.workers.remove(worker)
-            self._on_short()
+            self._on_worker_lost()
         now = time.monotonic()
         for task in reversed(unfinished):
             if task.finished:

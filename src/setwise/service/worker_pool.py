@@ -1,14 +1,15 @@
 """The worker pool: the processes that compute, all of one artifact, as the event loop sees them.
 
-Processes and not threads, because threads share the interpreter's lock: a computing thread that holds it while the
-machine runs another process would keep the event loop from shedding requests.
+Workers are processes, not threads: threads share the global interpreter lock (GIL), and a thread that holds it while it
+computes, or while the system runs another process in its place, keeps the event loop from answering.
 
 A worker has one artifact all its life, and another artifact needs another pool, so no response mixes two. Workers are
-forked from a server process that has imported everything and started nothing, which is safe and quick.
+forked from a server process (multiprocessing's forkserver) that has imported the modules and has no threads: they start
+quickly, and no lock of another thread is copied.
 
-The parent never trusts a worker to return. A worker must acknowledge every message, and idle ones are pinged every
-``heartbeat_ms``. One that is silent for that time and stopped, or silent for five times as long, is killed. So is one
-that has not finished its tasks ``grace_ms`` after their deadline.
+A worker may hang. It must acknowledge every message, and idle workers are pinged every ``heartbeat_ms``. A worker is
+killed if it has not acknowledged for that time and the process is suspended (SIGSTOP), or for five times as long, or if
+it has not finished its tasks ``grace_ms`` after their deadline.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened, run_worker
 
 END_S = 3.0  # a worker whose connection was closed must end within this time
-_STARVED = 5  # heartbeats of silence until a worker that is not stopped is killed: it may lack a core
+_STARVED = 5  # heartbeats of silence until a worker that is not suspended is killed: it may lack a core
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
 _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
 _ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
@@ -170,12 +171,12 @@ class Worker(asyncio.Protocol):
         self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
 
     def _look_again(self) -> None:
-        """A stopped process is killed after a second look; one that may only lack a core has more time."""
-        wait_s = _SECOND_LOOK_S if self._is_stopped() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
+        """A suspended process is killed after a second look; one that may only lack a core has more time."""
+        wait_s = _SECOND_LOOK_S if self._is_suspended() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
         self._silent = self._loop.call_later(wait_s, self._fail, "hung")
 
-    def _is_stopped(self) -> bool:
-        """Whether the system says that the process is stopped; False where it does not say."""
+    def _is_suspended(self) -> bool:
+        """Whether the process is suspended (SIGSTOP); False if the system has no /proc."""
         if self._process is None:
             return False
         try:
@@ -213,7 +214,7 @@ class Worker(asyncio.Protocol):
         return self._process is not None and self._process.pid is not None and self._process.is_alive()
 
     def kill(self) -> None:
-        """End the process now, if it lives; SIGKILL ends a stopped process too."""
+        """End the process now, if it lives; SIGKILL ends a suspended process too."""
         if self._process is not None and self.alive:
             self._process.kill()
 
@@ -229,7 +230,7 @@ class Worker(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """The connection is open."""
         self._line = cast(asyncio.Transport, transport)  # uvloop's transports have its methods, not its type
-        if self._closed:  # meanwhile: another worker of the pool could not open the artifact
+        if self._closed:  # before it was open, because another worker could not open the artifact
             transport.close()
 
     def data_received(self, data: bytes) -> None:
