@@ -160,7 +160,9 @@ def test_the_reserve_is_what_comes_next(backend: str, per_head: int, where) -> N
     assert [len(each.best) for each in index.retrieve_many(users, 3)] == [24] * len(users)
     with pytest.raises(InvalidInput, match="eligible must be one per user, 5 in all, got 1"):
         index.retrieve_many(users, 3, eligible[:1])
-    with pytest.raises(InvalidInput, match="eligible must be about the 600 items of this index, got about 12"):
+    with pytest.raises(
+        InvalidInput, match="eligible must be one for the 600 items of this catalogue, got one for 12 items"
+    ):
         index.retrieve(users[0], 3, sw.Index.build(random_catalog(0, n=12)[0], cells=1).eligible())
 
 

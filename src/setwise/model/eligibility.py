@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from setwise._types import Mask, Rows
 from setwise._validation import index_array
-from setwise.errors import Infeasible
+from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 
 
@@ -80,6 +80,13 @@ class Eligibility:
         chosen = np.asarray(rows, np.intp)
         inside = np.ones(len(chosen), bool) if self.allowed is None else self.allowed[chosen]
         return inside & ~np.isin(chosen, self.excluded)
+
+
+def require_rows(eligible: Eligibility, n: int) -> None:
+    """Refuse the eligible rows of another catalogue than one of n items: their mask would be read past its end."""
+    if eligible.n != n:
+        must, got = f"one for the {n} items of this catalogue", f"one for {eligible.n} items"
+        raise InvalidInput("eligible", must, got, "call eligible() on this index")
 
 
 def _nonempty(eligible: Eligibility) -> Eligibility:

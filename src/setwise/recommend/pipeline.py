@@ -1,13 +1,13 @@
 """The pipeline of one request: retrieve candidates, rank them, bound every other set, value the answer.
 
-**Retrieve.** Phase One knows what items contribute to others, not what they earn beside others: the best items of every
-cell by score may lack the best partners of the top-scoring item, the *anchor*. So the pass over the catalogue also
-returns a reserve, and the items of it that form the best pairs with the anchor become candidates as well
-(``retrieval/partners.py``; docs/evidence/results.md, Reach, says what that is worth).
+**Retrieve.** Phase One ranks items by score, which is what they contribute to other items. It does not see their own
+reward in a slate: the best items of every cell by score may lack the best partners of the top-scoring item, the
+*anchor*. So the pass over the catalogue also returns a reserve, and the items of it that form the best pairs with the
+anchor become candidates as well (``retrieval/partners.py``; docs/evidence/results.md, Reach, has measurements).
 
-**Rank and bound.** Swap search mostly finds the best set in its first few climbs and spends the rest confirming it. A
-bound confirms more. So where one is wanted, ranking first makes a sixteenth of its evaluations, the bound gets a
-quarter of its time, and only if that proves nothing do both continue. If the search for the bound meets a better
+**Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
+bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
+quarter of its time. Unless that proves the set optimal, both continue. If the search for the bound finds a better
 feasible set, that set is the answer. Pinned items and ``at_most`` only remove feasible sets, so the bound holds for
 them too.
 """
@@ -33,8 +33,8 @@ from setwise.ranking.exact import EXACT
 from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
+from setwise.retrieval.index_state import Retrieved
 from setwise.retrieval.partners import best_partners
-from setwise.retrieval.snapshot import Retrieved
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
@@ -43,24 +43,30 @@ if TYPE_CHECKING:
 
 
 PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
-RESERVE, LARGEST_RESERVE = 9, 6_400  # times k of every cell; and rows times heads in all at most
+RESERVE = 9  # the reserve has 9 k items of every cell,
+LARGEST_RESERVE = 6_400  # but at most so many in all, divided by the number of heads
 PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
 BOUND_MS = 100.0  # for the bound when the query has no budget
 RANK_SHARE = 0.4  # of the remaining budget goes to ranking where a bound follows
 LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is for valuing the answer
-FIRST_LOOK = 16  # ranking first makes this fraction of its evaluations
+FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 SHORTEST_MS = 0.5  # a phase gets at least this
-PROVEN_WITHIN = 1e-8  # of Σ |f_i|: what rounding outwards leaves between value and bound of a finished search
+# A slate is proven optimal if its bound exceeds its value by at most this share of Σ |f_i|: bounds are rounded
+# upwards, so even that of a finished search is slightly larger than the value.
+PROVEN_WITHIN = 1e-8
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
 
 @dataclass(frozen=True, eq=False)
 class Snapshot:
-    """What requests read: an index at one moment, its cells where bounds are wanted, and the most candidates."""
+    """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
+
+    The cells of ``cell_bounds`` are finer than those of the index.
+    """
 
     index: Index
-    cells: CellBounds | None
+    cell_bounds: CellBounds | None
     most_candidates: int
 
 
@@ -160,14 +166,14 @@ def _answer_some(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snap
 def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Scored | None]:
     """The scores of all items that bounds read, in one pass; None where the bound needs none."""
     needed = [query.certify and not candidates.complete for query, candidates, _ in part]
-    if snapshot.cells is None or not any(needed):
+    if snapshot.cell_bounds is None or not any(needed):
         return [None] * len(part)
     from setwise.bounds.catalog.whole_catalog import scores
 
     start = time.perf_counter()
     asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]
     users, eligible = [query.user for query, *_ in asking], [query.eligible for query, *_ in asking]
-    found = iter(scores(snapshot.cells, users, eligible))
+    found = iter(scores(snapshot.cell_bounds, users, eligible))
     for *_, clock in asking:
         clock.timings["certify"] = 1000 * (time.perf_counter() - start) / len(asking)
     return [next(found) if wanted else None for wanted in needed]
@@ -179,12 +185,12 @@ def answer(
     """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
     with clock.phase("rank"):
         instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
-    if not query.certify or snapshot.cells is None:
+    if not query.certify or snapshot.cell_bounds is None:
         with clock.phase("rank"):
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
         return _valued(query, best, math.inf, clock)
-    bounded = _rank_and_bound(query, snapshot.cells, candidates, instance, clock, scored)
+    bounded = _rank_and_bound(query, snapshot.cell_bounds, candidates, instance, clock, scored)
     return _valued(query, bounded.best, bounded.upper_bound, clock)
 
 
@@ -267,18 +273,18 @@ def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) 
 # --- Phase Two and the bound ---
 
 
-def _ranked(query: Query, instance: Instance, clock: Clock, share: float, part: int = 1) -> Best:
-    """The ranker's set, in a share of the remaining budget; one ``part`` of the evaluations where it counts them."""
-    ranking = _rank(query, instance, query.ranker, clock.share(share), part)
+def _ranked(query: Query, instance: Instance, clock: Clock, share: float, divisor: int = 1) -> Best:
+    """The ranker's set, in a share of the remaining budget; default evaluations are divided by ``divisor``."""
+    ranking = _rank(query, instance, query.ranker, clock.share(share), divisor)
     return Best(instance.candidates[ranking.indices], ranking.value)
 
 
-def _rank(query: Query, instance: Instance, ranker: Ranker, budget_ms: float, part: int = 1) -> Ranking:
+def _rank(query: Query, instance: Instance, ranker: Ranker, budget_ms: float, divisor: int = 1) -> Ranking:
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
     if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
-        options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // part
+        options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
     return rank(instance, query.k, ranker.name, include=pinned, **query.constraints, **options)
 
@@ -327,7 +333,10 @@ def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock
 
 
 def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
-    """Continue the search over the whole catalogue; it ignores pins and limits, so it improves no limited query."""
+    """Continue the search over the whole catalogue.
+
+    The search ignores include and at_most, so a set that it finds is used only if the query has neither.
+    """
     search.run(budget_ms)
     found = search.found()
     if found.better is not None and not query.is_limited:

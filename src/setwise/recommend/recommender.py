@@ -126,7 +126,7 @@ class Recommender:
         return self._snapshot
 
     def _is_current(self, snapshot: Snapshot, certify: bool) -> bool:
-        return snapshot.index.is_like(self.index) and not (certify and snapshot.cells is None)
+        return snapshot.index.is_like(self.index) and not (certify and snapshot.cell_bounds is None)
 
     def __repr__(self) -> str:
         return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certify})"
@@ -269,7 +269,7 @@ class Recommender:
         if not self.certify:
             return None
         snapshot = self._current(True)
-        return snapshot.cells if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
+        return snapshot.cell_bounds if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
 
     def _restricted(self, catalog: Catalog, encoder: Encoder) -> Encoder:
         """The encoder of just these items, in their order."""

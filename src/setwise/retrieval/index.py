@@ -29,21 +29,20 @@ from setwise._types import Rows
 from setwise._validation import whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
-from setwise.model.eligibility import Eligibility
+from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.protocol import Neighbors, item_vectors, resolved
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
-from setwise.retrieval.partition import Partition
-from setwise.retrieval.snapshot import (
+from setwise.retrieval.index_state import (
     IndexState,
     Retrieved,
-    require_fitting,
     retrieve_batch,
     retrieve_one,
     search_vectors,
 )
+from setwise.retrieval.partition import Partition
 from setwise.storage import artifact
 
 _GIVEN = ("vectors", "cell_of", "n_cells", "arrays")  # arguments of every backend; the rest are options
@@ -166,7 +165,7 @@ class Index:
         """
         state = self._state
         allowed = state.eligible if eligible is None else eligible
-        require_fitting(state, allowed)
+        require_rows(allowed, len(state.catalog))
         (vectors,), passes = search_vectors(state, [user], per_cell, per_head, reserve)
         return retrieve_one(state, vectors, passes, allowed)
 
@@ -185,7 +184,7 @@ class Index:
             todo = "pass what eligible() returns for each of them"
             raise InvalidInput("eligible", f"one per user, {len(users)} in all", f"{len(allowed)}", todo)
         for each in allowed:
-            require_fitting(state, each)
+            require_rows(each, len(state.catalog))
         vectors, passes = search_vectors(state, users, per_cell, per_head, reserve)
         return retrieve_batch(state, vectors, passes, allowed)
 
@@ -232,7 +231,7 @@ class Index:
             largest_cell=int(sizes.max()),
             query_radius=float(cells.query_radius[sizes > 0].mean()),
             key_radius=float(cells.key_radius[sizes > 0].mean()),
-            overflow=len(state.catalog) - state.compacted,
+            overflow=len(state.catalog) - state.n_compacted,
             removed=0 if state.removed is None else int(state.removed.sum()),
             backend=self._backend,
         )
@@ -254,10 +253,10 @@ class Index:
             joined = state.catalog.joined(items)
             near = nearest_cells(joined, np.arange(len(state.catalog), len(joined)), state.partition)
             partition = state.partition.grown(joined, near)
-            added = np.arange(state.compacted, len(joined))
+            added = np.arange(state.n_compacted, len(joined))
             overflow = BruteForce.build(item_vectors(joined.taken(added)), partition.cell_of[added], partition.n_cells)
             removed = None if state.removed is None else np.append(state.removed, np.zeros(len(items), bool))
-            self._state = IndexState(joined, partition, state.neighbors, state.compacted, overflow, removed)
+            self._state = IndexState(joined, partition, state.neighbors, state.n_compacted, overflow, removed)
 
     def remove(self, ids: IdChoice) -> None:
         """Make the items with these ids ineligible for every search."""

@@ -1,4 +1,7 @@
-"""Whole-catalogue bounds: an upper bound on F(S) over all feasible sets S of the n items.
+"""Whole-catalogue bounds: an upper bound on F(S) over all sets S of at most k eligible items of the catalogue.
+
+Pins and group limits are ignored. They only remove sets, so the bound also holds for the sets that satisfy them; the
+set that the search finds (``better``) may violate them.
 
 **Order and prefixes.** Order the items by some σ, largest first: by the score s_i if there is one head; if there are
 several, by the largest of the item's standardised scores, max_h (s_i^h − mean_h) / deviation_h, so that items late in
@@ -6,31 +9,32 @@ the order score little in every head (any order is valid). The first m members o
 All others come later, so in head h they score at most M_h(C), the largest s_j^h of the later items. The prefixes form a
 tree, which is searched best first.
 
-**Bound on an average.** Let x attend to T ⊇ A = C ∪ {i}, and let D be the weight of A and the sink in its row, avg
-their average. The r other members of T score at most M_h and have a total weight of at most W = r e^reach, where reach
-is the largest logit of x with any item. So the average over T is a mixture of avg and of a number ≤ M_h, in which the
-latter has a share of at most W / (D + W):
+**Bound on an average.** Let S have the prefix C and contain a later item i, let A = C ∪ {i} and x ∈ A. In head h, let D
+be the sum of x's weights on A and the sink, and avg the average of their scores with these weights. The r = |S| − |A|
+other members of S score at most M_h and have a total weight of at most W = r e^reach, where reach is the largest logit
+of x with any item. So the average over S is a mixture of avg and of a number ≤ M_h, in which the latter has a share of
+at most W / (D + W):
 
-    avg_x^h(T)  ≤  cap_x^h(A)  =  avg + W / (D + W) · max(M_h − avg, 0),       and as f does not decrease
+    avg_x^h(S)  ≤  cap_x^h(A)  =  avg + W / (D + W) · max(M_h − avg, 0),       and as f does not decrease
 
     reward_i(C)  =  f_i( base_i + Σ_h cap_i^h(C ∪ {i}) )      bounds the reward of i in any S with prefix C and i ∈ S,
     left_ci(C)   =  f_c( base_c + Σ_h cap_c^h(C ∪ {i}) )      bounds the reward of c ∈ C if i ∈ S.
 
-**Bound of a prefix.** Let S consist of C and q later members R. The reward of c ∈ C is at most the least left_ci over
-i ∈ R, hence at most their mean:
+**Bound of a prefix.** Let q = k − |C|, and let S consist of C and q later members R. The reward of c ∈ C is at most the
+least left_ci over i ∈ R, hence at most their mean:
 
     F(S)  ≤  Σ_{i∈R} ( reward_i + (1/q) Σ_{c∈C} left_ci )  ≤  the sum of the q largest of these brackets.
 
-With fewer than q later members: the sum of that many largest rewards, plus the largest Σ_c left_ci. If i is the *next*
-member, M_h may be replaced by M_h(C ∪ {i}) in all of this, and the other members add at most the q − 1 largest positive
-rewards. The value of C alone is computed.
+If S has r < q later members, r > 0: F(S) is at most the sum of the r largest rewards, plus the largest Σ_c left_ci.
+S = C is evaluated exactly. If i is the *next* member, M_h may be replaced by M_h(C ∪ {i}) in all of this, and the other
+members add at most the q − 1 largest positive rewards.
 
-**Cells.** The items of a cell are bounded together, with every logit at the worse end of its interval (cells.py) and
-the largest score of the cell: an average with weights between limits is largest when all scores above it have their
-largest weight and all below their least, and D is least when all weights are least. A cell counts as often as it has
-items. It is opened, so that its items are bounded one by one, only if its bound is among the q largest or the search
-reaches it. So a step costs time for cells and opened items, not for n items. The only pass over all n items computes
-their scores and the largest of each cell.
+**Cells.** The items of a cell are bounded together, with the largest score of the cell and each logit at the end of its
+interval (cells.py) that gives the larger bound: an average with weights between limits is largest when all scores above
+it have their largest weight and all below their least, and D is least when all weights are least. A cell of c eligible
+items contributes its bound up to c times. It is opened, so that its items are bounded one by one, only if its bound is
+among the q largest or the search reaches it. So a step costs time for cells and opened items, not for n items. The only
+pass over all n items computes their scores and the largest of each cell.
 
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
 of logits, weights and averages (``_pads``).
@@ -55,26 +59,27 @@ from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefi
 from setwise.bounds.gap import relative_gap
 from setwise.errors import InvalidInput
 from setwise.model import objective
-from setwise.model.eligibility import Eligibility
+from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.users import User
 
-_LISTED = 512  # items whose place in the order is exact
-_BINS = 512  # bins of σ for the others
-_LEVELS = 64  # thresholds of σ at the root; below it one with a single head, else _LEVELS_BELOW
-_LEVELS_BELOW = 8
-_HEAP, _NODES = 1 << 17, 1 << 13
-_WEIGHTS = 1e-10  # weights and rewards are computed to a relative 1e-11
-_UNDERFLOW = 1e-180  # smaller products with weights may underflow
-_STEPS = 4  # between two readings of the clock
+_LISTED = 512  # the first items of the order, each at its exact position
+_BINS = 512  # bins of σ, of equal width, for the later items
+_LEVELS = 64  # thresholds of σ at the root for which the rewards of the other members are bounded
+_LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
+_HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
+_WEIGHTS = 1e-10  # relative margin: weights and rewards are computed to a relative 1e-11
+_UNDERFLOW = 1e-180  # absolute margin: smaller products with weights may underflow
+_STEPS = 4  # steps of the search between two readings of the clock
 
 
 @dataclass(frozen=True, eq=False)
 class WholeBound:
-    """An upper bound over all feasible sets of the catalogue, and the best set known.
+    """An upper bound over all sets of at most k eligible items, and the best set known.
 
-    upper_bound  F(S) ≤ this for every feasible S; at least ``value``
+    upper_bound  F(S) ≤ this for every such S; at least ``value``
     value        the value of the best set known: the one passed, or that of ``better``
-    better       rows of a set that the search found and that is better than the value passed, or None
+    better       rows of a set that the search found and that is better than the value passed, or None; it may violate
+                 pins and group limits
     proven       whether ``value`` is proven optimal, up to rounding
     nodes        prefixes bounded
     opened       cells opened
@@ -118,8 +123,9 @@ def whole_catalog_bound(
 class WholeCatalogSearch:
     """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
-    ``finished`` is whether the best set known is proven optimal, ``ms`` the time used so far. ``scored`` may pass the
-    result of ``scores`` for this user and these ``eligible`` items, to save computing it again.
+    ``finished`` is whether no open entry can be better than the best set known. Entries that were dropped for lack of
+    memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
+    ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items.
     """
 
     def __init__(
@@ -191,12 +197,10 @@ def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
     n = len(cells.catalog)
     masks = np.ones((len(eligible), n), bool)
     for mask, one in zip(masks, eligible, strict=True):
-        if one is not None and one.n != n:
-            raise InvalidInput(
-                "eligible", f"about the {n} items of the catalogue", f"about {one.n}", "use one catalogue"
-            )
-        if one is not None and one.mask is not None:
-            mask[:] = one.mask
+        if one is not None:
+            require_rows(one, n)
+            if one.mask is not None:
+                mask[:] = one.mask
     return masks
 
 
@@ -207,10 +211,10 @@ def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibil
     """Scores and σ of all items for several users, each with their eligible items, in one pass over the values."""
     catalog, n = cells.catalog, len(cells.catalog)
     pads = [_pads(cells, user) for user in users]
-    shown = _masks(cells, eligible)
+    eligible_mask = _masks(cells, eligible)
     score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
-    asked, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
-    score_items(catalog.value, asked, pad, shown, cells.place, score, total)
+    user_heads, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
+    score_items(catalog.value, user_heads, pad, eligible_mask, cells.place, score, total)
     if catalog.heads > 1:
         total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
     bases = [objective.base_scores(catalog, user, cells.rows) for user in users]

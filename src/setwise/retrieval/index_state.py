@@ -1,4 +1,4 @@
-"""The state of an index at one moment, and the searches that read it.
+"""IndexState: an index at one moment, and the searches that read it.
 
 A state is immutable and replaced as a whole: a search keeps the one it began with while the index changes.
 """
@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike
 
 from setwise._types import Floats32, Ints, Mask, Rows
 from setwise._validation import whole_number
-from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
@@ -23,7 +22,7 @@ from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.protocol import Hits, Neighbors, scaled, user_vector
 from setwise.retrieval.partition import Partition
 
-_MOST_EXCLUDED = 32  # exclusions in one cell up to which a user takes part in a shared pass
+_MOST_EXCLUDED = 32  # a user who excludes more rows of one cell does not share a pass with others
 
 
 class Retrieved(NamedTuple):
@@ -47,10 +46,10 @@ class IndexState:
 
     catalog: Catalog
     partition: Partition
-    neighbors: Neighbors  # searches the rows before ``compacted``
-    compacted: int
-    overflow: BruteForce | None  # searches the rows from ``compacted`` on
-    removed: Mask | None  # (n,)
+    neighbors: Neighbors  # searches the first ``n_compacted`` rows
+    n_compacted: int  # rows at the last build or compaction; rows that were added later follow them
+    overflow: BruteForce | None  # searches the added rows; None: there are none
+    removed: Mask | None  # (n,) whether each row was removed; None: no row was
 
     @cached_property
     def largest_cell(self) -> int:
@@ -88,13 +87,6 @@ def _vectors_of(user: User, with_heads: bool) -> Floats32:
     return np.stack(vectors)
 
 
-def require_fitting(state: IndexState, eligible: Eligibility) -> None:
-    """Refuse the eligible rows of another catalogue: their mask would be read past its end."""
-    if eligible.n != len(state.catalog):
-        must = f"about the {len(state.catalog)} items of this index"
-        raise InvalidInput("eligible", must, f"about {eligible.n}", "compute it with eligible() of the same snapshot")
-
-
 def retrieve_one(state: IndexState, vectors: Floats32, passes: list[Pass], eligible: Eligibility) -> Retrieved:
     """The candidates of one user."""
     found = [
@@ -107,14 +99,15 @@ def retrieve_one(state: IndexState, vectors: Floats32, passes: list[Pass], eligi
 def retrieve_batch(
     state: IndexState, vectors: list[Floats32], passes: list[Pass], eligible: Sequence[Eligibility]
 ) -> list[Retrieved]:
-    """The candidates of many users; those with one filter share their passes over the catalogue.
+    """The candidates of many users; those with the same filter share passes over the catalogue.
 
     A pass serves users with different exclusions: it fetches as many more rows of each cell as any of them excludes
-    there. A user who excludes very many rows of one cell is served alone, to keep the shared pass narrow.
+    there. A user who excludes more than ``_MOST_EXCLUDED`` rows of one cell has passes of their own: the others would
+    fetch as many more rows.
     """
     most = np.array([int(np.bincount(state.partition.cell_of[each.excluded]).max(initial=0)) for each in eligible])
     result: list[Retrieved] = [_merged([], [])] * len(vectors)
-    for group in _with_one_filter(eligible, most <= _MOST_EXCLUDED):
+    for group in _grouped_by_mask(eligible, most <= _MOST_EXCLUDED):
         own, extra = [eligible[user].excluded for user in group], int(most[group].max())
         allowed = eligible[group[0]].allowed
         found = [
@@ -128,8 +121,8 @@ def retrieve_batch(
     return result
 
 
-def _with_one_filter(eligible: Sequence[Eligibility], sharing: Mask) -> list[list[int]]:
-    """The numbers of the ``sharing`` users, grouped by their common mask."""
+def _grouped_by_mask(eligible: Sequence[Eligibility], sharing: Mask) -> list[list[int]]:
+    """The positions of the ``sharing`` users, grouped by their mask of allowed rows (the same object)."""
     groups: dict[int, list[int]] = {}
     for user in np.flatnonzero(sharing).tolist():
         groups.setdefault(id(eligible[user].allowed), []).append(user)
@@ -139,11 +132,11 @@ def _with_one_filter(eligible: Sequence[Eligibility], sharing: Mask) -> list[lis
 def _search(state: IndexState, users: Floats32, per_cell: int, eligible: Mask | None) -> Hits:
     """The best of every cell among compacted and added rows; never more per cell than the largest cell holds."""
     per_cell = min(per_cell, state.largest_cell)
-    hits = state.neighbors.search(users, per_cell, None if eligible is None else eligible[: state.compacted])
+    hits = state.neighbors.search(users, per_cell, None if eligible is None else eligible[: state.n_compacted])
     if state.overflow is None:
         return hits
-    added = state.overflow.search(users, per_cell, None if eligible is None else eligible[state.compacted :])
-    added_rows = np.where(added.rows >= 0, added.rows + state.compacted, -1)
+    added = state.overflow.search(users, per_cell, None if eligible is None else eligible[state.n_compacted :])
+    added_rows = np.where(added.rows >= 0, added.rows + state.n_compacted, -1)
     rows, scores = np.concatenate([hits.rows, added_rows], axis=2), np.concatenate([hits.scores, added.scores], axis=2)
     best = np.argsort(-scores, axis=2, kind="stable")[:, :, :per_cell]
     return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
