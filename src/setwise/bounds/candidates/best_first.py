@@ -193,14 +193,14 @@ def branch_on_head(data: Any, node: Any, queue: Any, p: int, n: int, q: int, sta
 @njit(**INNER)
 def branch(node: Any, queue: Any, p: int, q: int, stage: int, left: int, node_bound: float) -> None:
     """Push one child for each candidate, in the order of bounds; its partners are the candidates after it."""
-    order, about, cut = node.order, node.about, queue.level[CUT]
+    order, given_candidate, cut = node.order, node.given_candidate, queue.level[CUT]
     for t in range(left):
-        node.key[order[t]] = about[order[t], GIVEN]
+        node.key[order[t]] = given_candidate[order[t], GIVEN]
     sort_descending(order, left, node.key)
     for t in range(left - q + 1):
         i = order[t]
-        if bound_with_candidate(node.pair, about, node.best, p, q, i, order, t + 1, left):
-            bound = min(node_bound, about[i, GIVEN])
+        if bound_with_candidate(node.pair, given_candidate, node.best, p, q, i, order, t + 1, left):
+            bound = min(node_bound, given_candidate[i, GIVEN])
             if bound > cut:
                 open_child(queue, node, p, i, q - 1, stage, t + 1, left, True, bound)
 
@@ -282,11 +282,13 @@ def expand(data: Any, node: Any, queue: Any, p: int, n: int, q: int, stage: int,
                 left += 1
     else:
         bound_pairs(data, node, p, n, q, cut)
-        left = prune(node.pair, node.about, node.best, node.alive, node.order, p, n, q, cut)
+        left = prune(node.pair, node.given_candidate, node.best, node.alive, node.order, p, n, q, cut)
     if q <= 2:
         evaluate_leaves(data, node, queue, p, q, left)
     elif left >= q:
-        node_bound = min(min(node_bound, most), bound_node(node.pair, node.about, node.best, node.order, p, q, left))
+        node_bound = min(
+            min(node_bound, most), bound_node(node.pair, node.given_candidate, node.best, node.order, p, q, left)
+        )
         if node_bound > cut:
             branch(node, queue, p, q, stage, left, node_bound)
 

@@ -247,7 +247,7 @@ def _node_workspace(heads: int, m: int, k: int) -> NodeWorkspace:
         known_order=np.tile(np.arange(m), (k + 1, 1)),
         pair=np.empty((rows, m)),
         key=np.empty(m),
-        about=np.empty((m, 5)),
+        given_candidate=np.empty((m, 5)),
         alive=np.empty(m, np.bool_),
         best=np.empty((4, k + 1)),
         who=np.empty(k + 1, np.int64),

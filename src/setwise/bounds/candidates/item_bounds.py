@@ -67,7 +67,7 @@ class NodeWorkspace(NamedTuple):
     known_order: Ints  # (k + 1, m) the candidates by known ``single``, largest first
     pair: Floats  # (R, m) bound on the reward of row r with candidate c in the set
     key: Floats  # (m,) sort keys
-    about: Floats  # (m, 5): bounds given one candidate, see pair_bounds.py
+    given_candidate: Floats  # (m, 5): bounds for sets with candidate c; columns in pair_bounds.py
     alive: Mask  # (m,)
     best: Floats  # (4, k + 1): three scratch rows, and the q largest ``single``
     who: Ints  # (k + 1,)

@@ -1,19 +1,31 @@
 """Compiled upper bounds U_i|j on the reward of item i in sets that contain item j as well.
 
-With j ∈ S beside P ∪ {i}, e − 1 other items are left to choose and
+Notation: item_bounds.py (a node with members P, q places to fill, sums N and D). With j ∈ S beside P ∪ {i}, e − 1 other
+items are left to choose and
 
     h_j(α) = N − αD + min( top_e(α), top_{e−1}(α) + w_ij (s_j − α) )
 
-(top_e: the sum of the e largest terms; the minimum is exact, as j is either among the e largest or not). h_j is convex,
-being a maximum of lines, so its chord between two values of α lies above it, and the chord's zero is an upper bound on
-i's average. top_e and top_{e−1} are computed at five values of α; each pair then costs one division.
+(top_e: the sum of the e largest terms; the minimum is exact, as j is either among the e largest or not). h_j is the
+maximum of one line in α for each choice of the other items, hence convex. So its chord between two values of α lies
+above it, and the chord's zero is an upper bound on i's average. top_e and top_{e−1} are computed at five values of α;
+each pair then costs one division.
 
 A pair that no set better than the incumbent contains is pruned. So is a candidate with fewer than q − 1 partners left,
-and one whose best partners do not suffice:
+and one whose best partners do not suffice. For every i ∈ R = S∖P
 
-    F(S) ≤ Σ_{p∈P} U_p|i + U_i' + (the q − 1 largest U_j|i over partners j)          for every i ∈ S∖P,
+    F(S) ≤ Σ_{p∈P} U_p|i + U_i' + (the q − 1 largest U_j|i over partners j),                          (given candidate)
 
-where U_i' is the (q−1)-st largest U_i|j: the reward of i is at most U_i|j for the worst of its q − 1 partners j.
+where U_i' is the (q − 1)-th largest U_i|j: the reward of i is at most U_i|j for the worst of its q − 1 partners j. That
+reward is also at most the mean of U_i|j over them, so the last two terms may be replaced by the sum of the
+q − 1 largest U_i|j / (q − 1) + U_j|i.
+
+The reward of p ∈ P is at most the mean of U_p|i over i ∈ R, and that of i ∈ R at most the mean of U_i|j over j ∈ R∖{i}.
+The sum of these means, with the two bounds of each pair shared equally between its items, is
+
+    F(S) ≤ Σ_{i∈R} degree_i,     degree_i = Σ_{p∈P} U_p|i / q + Σ_j (U_i|j + U_j|i) / (2(q − 1)),           (degree)
+
+where j runs over the q − 1 partners of i with the largest sums U_i|j + U_j|i. So F(S) is at most the sum of the q
+largest degrees.
 """
 
 from __future__ import annotations
@@ -39,7 +51,9 @@ from setwise.bounds.candidates.item_bounds import (
 from setwise.kernels.largest import keep_largest
 from setwise.kernels.options import INNER
 
-GIVEN, MEMBERS, OWN, BETTER, WORST = 0, 1, 2, 3, 4  # columns of NodeWorkspace.about
+# Columns of NodeWorkspace.given_candidate, bounds for sets with candidate i: on F(S), on the sum of the members'
+# rewards, on the reward of i (U_i'), the sum of the q − 2 largest U_j|i over partners j, and the (q − 1)-th largest.
+GIVEN, MEMBERS, OWN, BETTER, WORST = 0, 1, 2, 3, 4
 KNOTS = 5  # values of α between which chords are drawn
 ROUNDS = 3  # of pruning: later ones prune little
 NONE = -np.inf  # a pair that cannot be part of a better set
@@ -158,7 +172,7 @@ def bound_pairs(data: Any, node: Any, p: int, n: int, q: int, cut: float) -> Non
 
 @njit(**INNER)
 def bound_with_candidate(
-    pair: Floats, about: Floats, best: Floats, p: int, q: int, i: int, order: Any, first: int, last: int
+    pair: Floats, given_candidate: Floats, best: Floats, p: int, q: int, i: int, order: Any, first: int, last: int
 ) -> bool:
     """Bound F of sets with candidate i and partners among order[first:last]; False if there are too few of these."""
     own, partner, mixed = best[0], best[1], best[2]
@@ -182,13 +196,16 @@ def bound_with_candidate(
     for place in range(q - 1):
         better += partner[place] if place < q - 2 else 0.0
         either += mixed[place]
-    about[i, MEMBERS], about[i, OWN], about[i, BETTER], about[i, WORST] = members, own[q - 2], better, partner[q - 2]
-    about[i, GIVEN] = members + min(own[q - 2] + better + partner[q - 2], either)
+    given = given_candidate[i]
+    given[MEMBERS], given[OWN], given[BETTER], given[WORST] = members, own[q - 2], better, partner[q - 2]
+    given[GIVEN] = members + min(own[q - 2] + better + partner[q - 2], either)
     return True
 
 
 @njit(**INNER)
-def prune(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: int, n: int, q: int, cut: float) -> int:
+def prune(
+    pair: Floats, given_candidate: Floats, best: Floats, alive: Any, order: Any, p: int, n: int, q: int, cut: float
+) -> int:
     """Prune candidates and pairs that cannot beat ``cut``; return how many candidates are left, first in ``order``."""
     left = 0
     for i in range(n):
@@ -198,7 +215,10 @@ def prune(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: 
     for step in range(ROUNDS):
         for place in range(left):
             i = order[place]
-            if not bound_with_candidate(pair, about, best, p, q, i, order, 0, left) or about[i, GIVEN] <= cut:
+            if (
+                not bound_with_candidate(pair, given_candidate, best, p, q, i, order, 0, left)
+                or given_candidate[i, GIVEN] <= cut
+            ):
                 alive[i] = False
                 for other in range(n):
                     pair[p + i, other], pair[p + other, i] = NONE, NONE
@@ -212,14 +232,14 @@ def prune(pair: Floats, about: Floats, best: Floats, alive: Any, order: Any, p: 
             break
         for one in range(left):
             for two in range(one):
-                pruned += prune_pair(pair, about, p, order[one], order[two], cut)
+                pruned += prune_pair(pair, given_candidate, p, order[one], order[two], cut)
         if pruned * 20 < left:
             break
     return left
 
 
 @njit(**INNER)
-def prune_pair(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) -> int:
+def prune_pair(pair: Floats, given_candidate: Floats, p: int, i: int, j: int, cut: float) -> int:
     """Prune the pair if no set with both beats ``cut``; return the number of pairs pruned."""
     u, v = pair[p + i, j], pair[p + j, i]
     if u == NONE:
@@ -227,8 +247,8 @@ def prune_pair(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) 
     members = 0.0
     for r in range(p):
         members += min(pair[r, i], pair[r, j])
-    one = min(u, about[i, OWN]) + about[i, BETTER] + min(v, about[i, WORST])
-    two = min(v, about[j, OWN]) + about[j, BETTER] + min(u, about[j, WORST])
+    one = min(u, given_candidate[i, OWN]) + given_candidate[i, BETTER] + min(v, given_candidate[i, WORST])
+    two = min(v, given_candidate[j, OWN]) + given_candidate[j, BETTER] + min(u, given_candidate[j, WORST])
     if members + min(one, two) > cut:
         return 0
     pair[p + i, j], pair[p + j, i] = NONE, NONE
@@ -236,14 +256,14 @@ def prune_pair(pair: Floats, about: Floats, p: int, i: int, j: int, cut: float) 
 
 
 @njit(**INNER)
-def bound_node(pair: Floats, about: Floats, best: Floats, order: Any, p: int, q: int, left: int) -> float:
-    """F(S) ≤ the q-th largest ``GIVEN``, and ≤ the sum of the q largest degrees."""
+def bound_node(pair: Floats, given_candidate: Floats, best: Floats, order: Any, p: int, q: int, left: int) -> float:
+    """F(S) ≤ ``GIVEN`` of each of its q candidates, so ≤ the q-th largest, and ≤ the sum of the q largest degrees."""
     given, degrees, partners = best[0], best[1], best[2]
     for place in range(q):
         given[place], degrees[place] = NONE, NONE
     for place in range(left):
         i = order[place]
-        keep_largest(given, q, about[i, GIVEN])
+        keep_largest(given, q, given_candidate[i, GIVEN])
         for other in range(q - 1):
             partners[other] = NONE
         for other in range(left):
@@ -253,7 +273,7 @@ def bound_node(pair: Floats, about: Floats, best: Floats, order: Any, p: int, q:
         degree = 0.0
         for other in range(q - 1):
             degree += partners[other]
-        keep_largest(degrees, q, about[i, MEMBERS] / q + degree / (2 * (q - 1)))
+        keep_largest(degrees, q, given_candidate[i, MEMBERS] / q + degree / (2 * (q - 1)))
     total = 0.0
     for place in range(q):
         total += degrees[place]
