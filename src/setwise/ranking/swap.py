@@ -1,15 +1,15 @@
-"""Swap search: local search from many starts by the best exchange of one member; the best set found is returned.
+"""Swap search: local search from many starts; each step makes the best single exchange, addition or removal.
 
-A climb starts with the pinned items and an anchor, grows greedily to k members, and then makes the best of all
+A climb starts with the pinned items and a start item and grows greedily to k members. It then makes the best of all
 exchanges (one member out, one candidate in), additions (while |S| < k) and removals as long as F rises; in an ordered
-slate also the best exchange of two places or shift of one item past others. Anchors are the candidates of highest
-score, of highest reward beside the best-scored one, and of most attention received. After them climbs start from
-perturbations of the best set: some members are replaced at random. The order of the work does not depend on the budget:
-a larger budget never gives a smaller value.
+slate also the best exchange of two positions or shift of one item past others. Start items are the candidates of
+highest score, of highest reward beside the best-scored one, and of most attention received. Later climbs start from
+perturbations of the best set: some members are replaced at random. The best set found is returned. The order of the
+work does not depend on the budget: a larger budget never gives a smaller value.
 
-Weights are e^(logit − the row's largest), at least e^−700. Where the logits of a row are further apart, the search does
-not distinguish the smallest weights; then greedy, which is exact for any logits, runs as well and the better set is
-returned.
+Weights are e^(logit − the row's largest), and at least e^−700. If logits of one item are more than 600 apart, the
+search may not distinguish the smallest weights. Then greedy also runs, which evaluates sets from the logits, and the
+better set is returned.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ from setwise.ranking.ranker import Ranker, Ranking
 if TYPE_CHECKING:
     from setwise.ranking.swap_kernels import SwapInstance, SwapState
 
-# Default evaluations: 0.999 of the best known value on trained catalogues (k = 5 and 10). They grow with the size of a
-# neighbourhood, k m pairs of a member and a candidate.
+# Default evaluations: with them the search reaches 0.999 of the best known value on trained catalogues (k = 5 and 10).
+# They grow with k m, the number of exchanges of one member for one candidate.
 DEFAULT_EVALUATIONS = 400_000
 MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the first caps small instances
 MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
-ANCHORS = 8  # of each kind
+START_ITEMS = 8  # of each kind
 FIRST_SLICE = 2_000  # evaluations before the clock is first read
 SLICE_MS = 0.5  # between later readings
 UNLIMITED = 2**62
 LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights and logistic arguments that single precision can represent
-WIDE_SPREAD = 600.0  # of the logits of one row: beyond it the search does not distinguish all weights
+WIDE_SPREAD = 600.0  # greedy also runs if finite logits of one row are further apart
 
 
 def swap(
@@ -87,7 +87,7 @@ def default_evaluations(m: int, k: int) -> int:
 
 
 def _number_of_sets(constraints: Constraints) -> int:
-    """How many feasible sets there are, limits of groups aside; at most ``UNLIMITED``."""
+    """The number of sets of at most k candidates with all pinned ones, without group limits; ``UNLIMITED`` at most."""
     pinned = len(constraints.pinned)
     free, sets = int(constraints.open.sum()) - pinned, 1
     for size in range(1, min(constraints.k - pinned, free) + 1):
@@ -113,7 +113,7 @@ def _advance_until(deadline: float, problem: SwapInstance, state: SwapState, mos
 
 
 def _has_wide_spread(instance: Instance) -> bool:
-    """Whether some row's logits (−∞ aside) are too far apart for ``Instance.weight`` to distinguish them."""
+    """Whether finite logits of one row are more than ``WIDE_SPREAD`` apart."""
     weight = instance.weight
     return bool(((weight < np.exp(-WIDE_SPREAD)) & (weight > 0)).any())
 
@@ -149,7 +149,7 @@ def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance
         constraints.minimums,
         slot,
         pair_at,
-        _anchors(instance, free),
+        _start_items(instance, free),
     )
     parts: list[Any] = [*map(_read_only, arrays), min(constraints.k, instance.m)]
     return SwapInstance(*parts)
@@ -163,7 +163,7 @@ def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
 
 
 def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Item and place of each candidate of an ordered slate, and the candidate of each item and place (−1: none)."""
+    """Item and position of each candidate of an ordered slate, and the candidate of each of these pairs (−1: none)."""
     if instance.positions is None:
         return np.empty((0, 2), np.int64), np.empty((0, 0), np.int64)
     items, item = np.unique(instance.candidates, return_inverse=True)
@@ -173,24 +173,24 @@ def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.stack([item, place], axis=1).astype(np.int64), pair_at.astype(np.int64)
 
 
-def _anchors(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
+def _start_items(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
     """The best free candidates by score, by reward beside the best-scored one and by attention received, in turns."""
     score = np.where(free, instance.total_score, -np.inf)
     beside = np.where(free, _rewards_beside(instance, int(np.argmax(score))), -np.inf)
     total = instance.weight.sum(axis=2) + instance.sink_weight
     received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
     attention = np.where(free, received, -np.inf)
-    columns = [np.argsort(-measure, kind="stable")[:ANCHORS] for measure in (score, beside, attention)]
+    columns = [np.argsort(-measure, kind="stable")[:START_ITEMS] for measure in (score, beside, attention)]
     turns = np.stack(columns, axis=1).ravel()
     return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
 
 
-def _rewards_beside(instance: Instance, anchor: int) -> Floats:
-    """f_i(a_i({i, anchor})) for every candidate i."""
+def _rewards_beside(instance: Instance, partner: int) -> Floats:
+    """f_i(a_i({i, partner})) for every candidate i."""
     own = np.diagonal(instance.weight, axis1=1, axis2=2)
-    given = instance.weight[:, :, anchor]
+    given = instance.weight[:, :, partner]
     total = own + given + instance.sink_weight
-    numerator = own * instance.score + given * instance.score[:, anchor, None]
+    numerator = own * instance.score + given * instance.score[:, partner, None]
     numerator = numerator + instance.sink_weight * _sink_score(instance)
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
     return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))

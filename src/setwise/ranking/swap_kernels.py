@@ -59,7 +59,7 @@ class SwapInstance(NamedTuple):
     minimums: Ints  # (G, labels); (0, 0) without lower limits
     slot: Ints  # (m, 2) item and place in an ordered slate; (0, 2) in a set
     pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
-    anchors: Ints  # where climbs start
+    start_items: Ints  # candidates, one for each of the first climbs
     k: int
 
 
@@ -355,16 +355,16 @@ def perturb(problem: SwapInstance, state: SwapState) -> None:
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def start_climb(problem: SwapInstance, state: SwapState) -> None:
-    """Start a climb: from the pinned items alone, then with each anchor, then from a perturbation of the best set."""
+    """Start a climb: from the pinned items, then from them and each start item, then from a perturbed best set."""
     started = state.tally[STARTED]
     state.tally[STARTED] += 1
     state.tally[PHASE] = GROWING
-    if started > len(problem.anchors):
+    if started > len(problem.start_items):
         perturb(problem, state)
         return
     adopt(problem, state, problem.pinned, len(problem.pinned))
     if started > 0:
-        try_add(problem, state, problem.anchors[started - 1])
+        try_add(problem, state, problem.start_items[started - 1])
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
