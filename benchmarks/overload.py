@@ -103,7 +103,7 @@ class Client:
                 "what": what,
                 "at_s": round(now, 4),
                 "status": int(head[9:12] or 0),
-                "told": b"retry-after" in head.lower(),
+                "retry_after": b"retry-after" in head.lower(),
                 "ms": round(1000 * (now - start), 3),
             }
             self.rows.append(row)
@@ -229,11 +229,11 @@ def report(rows: list[Row], found: dict[str, Any]) -> None:
     statuses = {
         status: sum(row["status"] == status for row in asked) for status in sorted({row["status"] for row in asked})
     }
-    untold = sum(row["status"] == 503 and not row["told"] for row in asked)
+    unannounced = sum(row["status"] == 503 and not row["retry_after"] for row in asked)
     print(
         f"a request alone: p50 {found['alone']:.1f} ms; capacity before {found['before']:.1f}, after {found['after']:.1f} answers a second"
     )
-    print(f"offered {TIMES} times the first: answers by status {statuses}; 503 without Retry-After: {untold}")
+    print(f"offered {TIMES} times the first: answers by status {statuses}; 503 without Retry-After: {unannounced}")
     print(
         f"goodput {found['goodput']:.1f} a second, {2 * found['goodput'] / (found['before'] + found['after']):.1%} of capacity (limit: 90 %)"
     )
@@ -271,7 +271,7 @@ def main() -> None:
             process.terminate()
             process.wait()
     with gzip.open(options.out, "wt", newline="") as file:
-        writer = csv.DictWriter(file, ("phase", "what", "at_s", "status", "told", "ms"))
+        writer = csv.DictWriter(file, ("phase", "what", "at_s", "status", "retry_after", "ms"))
         writer.writeheader()
         writer.writerows(client.rows)
     report(client.rows, found)
