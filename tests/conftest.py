@@ -12,7 +12,7 @@ from hypothesis import settings
 from counts import LARGE, SMALL
 from setwise.kernels.cache import clear_stale_package
 
-FRACTION = 40  # of the full counts run without --large
+FRACTION = 20  # of the full counts run without --large
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

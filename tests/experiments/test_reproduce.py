@@ -62,8 +62,18 @@ def interrupted_after_a_step(data: Path, out: Path) -> None:
     _, errors = run.communicate()
     assert run.returncode == 130, errors
     assert "resumes from here" in errors
-    with (out / ".lock").open() as lock:  # no process holds the lock any more
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    wait_for_lock(out / ".lock")
+
+
+def wait_for_lock(path: Path) -> None:
+    """Every process of the interrupted run ends, and with the last one the lock."""
+    with path.open() as lock:
+        for _ in range(600):
+            try:
+                return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                time.sleep(0.1)
+    raise AssertionError("a process of the interrupted run still holds the lock")
 
 
 def finished(data: Path, out: Path) -> dict[str, object]:
