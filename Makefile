@@ -31,17 +31,17 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Small counts: about ten minutes on two cores.
+# Small counts.
 test: lint
 	$(BIN)/python tests/service/page_browser.py
 	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
 
 # The same tests with full counts.
 test-all: lint
 	$(BIN)/python tests/service/page_browser.py
 	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term --large $(PYTEST)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term --large $(PYTEST)
 
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
