@@ -38,7 +38,7 @@ def faults(before: str) -> float:
     return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc is told what to keep")
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the setting that keeps freed memory")
 @pytest.mark.parametrize(
     "before",
     [
