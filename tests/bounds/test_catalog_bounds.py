@@ -16,6 +16,7 @@ from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, scores, who
 from setwise.errors import Infeasible, InvalidInput
 from setwise.kernels.rewards import table_value
 from setwise.model import objective
+from setwise.model.added_scores import AddedScores
 from setwise.model.eligibility import Eligibility
 from setwise.model.reward_table import RewardTable
 from setwise.retrieval.clusters import clusters
@@ -25,6 +26,20 @@ FOREVER = 1e6  # milliseconds
 
 
 def draw(seed: int, n: int, rng: np.random.Generator) -> tuple[sw.Catalog, sw.User]:
+    """``draw_plain``; every third user has added scores, dense or sparse, of any size."""
+    catalog, user = draw_plain(seed, n, rng)
+    own = np.random.default_rng([seed, 1])
+    if own.random() < 2 / 3:
+        return catalog, user
+    added = own.choice([0.3, 1.0, 30.0]) * own.normal(size=n)
+    added = np.round(added) if own.random() < 0.3 else added
+    if own.random() < 0.5:
+        return catalog, user.with_scores(AddedScores.dense(added))
+    rows = np.flatnonzero(own.random(n) < own.random())
+    return catalog, user.with_scores(AddedScores.sparse(n, rows, added[rows], rest=float(own.choice([0.0, -1.0]))))
+
+
+def draw_plain(seed: int, n: int, rng: np.random.Generator) -> tuple[sw.Catalog, sw.User]:
     """A catalogue of n items with any heads, rewards, sharpness, base and sink; sometimes in whole numbers, for ties."""
     rewards = [REWARDS[number] for number in rng.choice(len(REWARDS), size=rng.integers(1, 4), replace=False)]
     catalog, user = random_catalog(

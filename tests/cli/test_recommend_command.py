@@ -171,7 +171,7 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, or --history '' for an empty history."),
+        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, --history '' for an empty history, or --scores alone."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
         (("--history", "unknown"), UnknownId, "'unknown'"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
@@ -221,3 +221,50 @@ def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
 @pytest.mark.parametrize("verb", ["index", "recommend", "evaluate", "bench"])
 def test_help_has_an_example(verb: str) -> None:
     assert f"Example: setwise {verb} " in said(run(verb, "--help"))
+
+
+def test_own_scores(songs: Path, tmp_path: Path) -> None:
+    rec = sw.Recommender.load(songs / "songs")
+    dense = np.random.default_rng(0).normal(size=60)
+    named = {f"s{row}": float(dense[row]) for row in range(0, 60, 2)}
+    (tmp_path / "dense.json").write_text(json.dumps(dense.tolist()))
+    (tmp_path / "named.json").write_text(json.dumps(named))
+    (tmp_path / "named.csv").write_text("item_id,score\n" + "".join(f"{one},{score}\n" for one, score in named.items()))
+    (tmp_path / "plain.csv").write_text("".join(f"{100 + row},{dense[row]}\n" for row in range(0, 60, 2)))
+    (tmp_path / "numbers.json").write_text(json.dumps({str(100 + row): dense[row] for row in range(0, 60, 2)}))
+    expected = rec.recommend(history=["s1"], scores=dense, k=4)
+    answer = asked(songs, "--history", "s1", "--scores", tmp_path / "dense.json", "--k", 4)
+    assert [item["id"] for item in answer["items"]] == expected.items.tolist()
+    assert answer["value"] == pytest.approx(expected.value)
+    expected = rec.recommend(scores=named, k=4)
+    for name in ("named.json", "named.csv"):
+        answer = asked(songs, "--scores", tmp_path / name, "--k", 4, "--save", tmp_path / "slate.json")
+        assert [item["id"] for item in answer["items"]] == expected.items.tolist()
+        assert run("verify", tmp_path / "slate.json", "--catalog", songs / "songs").exit_code == 0
+    for name in ("plain.csv", "numbers.json"):
+        answer = asked(songs, "--scores", tmp_path / name, "--k", 4, folder="numbered")
+        assert [f"s{item['id'] - 100}" for item in answer["items"]] == expected.items.tolist()
+    floored = asked(songs, "--history", "s1", "--scores", tmp_path / "named.csv", "--scores-floor", -1, "--k", 4)
+    expected = rec.recommend(history=["s1"], scores=named, scores_floor=-1.0, k=4)
+    assert [item["id"] for item in floored["items"]] == expected.items.tolist()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("{", "--scores must be a file of JSON or CSV"),
+        ('{"s1": 1.0, "s1": 2.0}', "--scores must be about each id once, got 's1' twice"),
+        ("s1,1.0\ns1,2.0\n", "--scores must be about each id once, got 's1' twice"),
+        ("id,score\ns1\n", "a line of scores must be id,score, got 's1'"),
+        ("s1,1.0\ns2,high\n", "a line of scores must be id,score, got 's2,high'"),
+        ("s1,nan\n", r"scores\['s1'\] must be a finite number"),
+        ("[1.0]", "scores must be one for each of 60 items, got 1"),
+        ('{"nowhere": 1.0}', "one of the known ids"),
+        ("", "scores must be a mapping with at least one item"),
+    ],
+)
+def test_score_files_that_are_wrong(songs: Path, tmp_path: Path, content: str, sentence: str) -> None:
+    (tmp_path / "scores").write_text(content)
+    result = run("recommend", songs / "songs", "--scores", tmp_path / "scores")
+    assert isinstance(result.exception, InvalidInput)
+    assert re.search(sentence, str(result.exception))

@@ -30,6 +30,8 @@ def saved(tmp_path: Path) -> Path:
             "catalog": catalog.digest,
             "query": {
                 "user": {"heads": user.heads, "base": None},
+                "scores": None,
+                "scores_floor": None,
                 "k": 2,
                 "exclude": [],
                 "include": [],

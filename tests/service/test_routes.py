@@ -266,3 +266,36 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
         assert [item["id"] for item in service.client.get("/v1/items?q=7").json()["items"]] == [7]
         assert [item["id"] for item in service.client.get("/v1/items?ids=7,x,-1,39").json()["items"]] == [7, 39]
         assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}
+
+
+def test_own_scores(service: Here, recommender: sw.Recommender) -> None:
+    catalog = recommender.index.catalog
+    dense = np.random.default_rng(0).normal(size=len(catalog)).tolist()
+    named = {f"song-{row}": dense[row] for row in range(0, 300, 3)}
+    bodies = [
+        {"scores": dense, "k": 4},
+        {"scores": named, "k": 4},
+        {"history": HISTORY, "scores": dense, "k": 4},
+        {"history": HISTORY, "scores": named, "scores_floor": -1.0, "k": 4},
+        {"history": HISTORY, "scores": named, "at_most": {"artist": 1}, "k": 4},
+    ]
+    for body in bodies:
+        answer = post(service, "/v1/recommend", body | {"budget_ms": 1000})
+        slate = recommender.recommend(**body)
+        assert [item["id"] for item in answer["items"]] == slate.items.tolist()
+        check(answer, recommender, slate.user)
+    assert {item["id"] for item in post(service, "/v1/recommend", bodies[0])["items"]} == {
+        f"song-{row}" for row in np.argsort(dense)[-4:]
+    }
+    explained = post(service, "/v1/explain", bodies[2])
+    assert explained["slate"]["items"]
+    batch = post(service, "/v1/recommend/batch", {"requests": [*bodies, {"history": HISTORY, "k": 4}, bodies[0]]})["answers"]
+    for body, answer in zip(bodies, batch, strict=False):
+        assert [item["id"] for item in answer["items"]] == recommender.recommend(**body).items.tolist()
+    assert batch[-1]["items"] == batch[0]["items"]
+
+
+def test_scores_beyond_the_size_of_a_body(folder, recommender: sw.Recommender) -> None:
+    with here(folder, body_bytes=2000) as small:
+        response = small.client.post("/v1/recommend", json={"scores": [0.123456789] * 300})
+        assert response.status_code == 413

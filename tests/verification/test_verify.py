@@ -17,6 +17,7 @@ import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
+from setwise.model.added_scores import AddedScores
 from setwise.model.eligibility import Eligibility
 from setwise.recommend.query import condition_to_json
 from setwise.verification import reference_proof, slate_file
@@ -37,6 +38,8 @@ def claimed(catalog: sw.Catalog, user: sw.User, rows, places, query: Content, up
     return query | {
         "catalog": catalog.digest,
         "user": {"heads": user.heads, "base": user.base},
+        "scores": None if user.scores is None else user.scores.whole(),
+        "scores_floor": None,
         "indices": np.asarray(rows)[order],
         "positions": None if places is None else np.asarray(places)[order],
         "items": catalog.ids[np.asarray(rows)[order]],
@@ -90,6 +93,8 @@ def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
             "price": np.where(rng.random(n) < 0.1, np.nan, rng.integers(1, 5, size=n)),
         },
     )
+    if rng.random() < 0.3:
+        user = user.with_scores(AddedScores.dense(rng.normal(size=n)))
     query = constraints(
         int(rng.integers(2, 4)),
         exclude=np.flatnonzero(rng.random(n) < 0.15)[:2],
@@ -104,7 +109,7 @@ def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
     return catalog, user, best(catalog, user, query)
 
 
-QUERY = ("user", "k", "exclude", "include", "where", "at_most")
+QUERY = ("user", "scores", "scores_floor", "k", "exclude", "include", "where", "at_most")
 
 
 def written(catalog: sw.Catalog, content: Content) -> Content:
@@ -294,7 +299,7 @@ def worse_slate(content: Content, catalog: sw.Catalog, rng: np.random.Generator)
         return None
     rows = np.array([rng.choice(free), *content["include"]])
     places = None if content["positions"] is None else np.arange(len(rows))
-    worse = claimed(catalog, sw.User(**content["user"]), rows, places, {})
+    worse = claimed(catalog, sw.User(**content["user"], scores=content["scores"]), rows, places, {})
     return worse if is_less(worse["value"], content["value"]) else None
 
 
@@ -309,7 +314,7 @@ def bound_below(content: Content, catalog: sw.Catalog, rng: np.random.Generator)
 
 def more_allowed(content: Content, catalog: sw.Catalog, wider: Content) -> Lie:
     """The same claims, although more sets are feasible and one of them is better."""
-    optimum = best(catalog, sw.User(**content["user"]), content | wider)["value"]
+    optimum = best(catalog, sw.User(**content["user"], scores=content["scores"]), content | wider)["value"]
     return wider if is_less(content["value"], optimum) else None
 
 
@@ -320,7 +325,7 @@ def limit_broken(content: Content, catalog: sw.Catalog) -> Lie:
 
 def another_user(content: Content, catalog: sw.Catalog, rng: np.random.Generator) -> Lie:
     user = content["user"] | {"heads": rng.normal(size=content["user"]["heads"].shape)}
-    value = sw.set_value(catalog, sw.User(**user), content["indices"], content["positions"])
+    value = sw.set_value(catalog, sw.User(**user, scores=content["scores"]), content["indices"], content["positions"])
     return {"user": user} if abs(value - content["value"]) > 1e-6 * (1 + abs(value)) else None
 
 
@@ -352,6 +357,13 @@ def changed(numbers: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     at = tuple(rng.integers(size) for size in result.shape)
     result[at] = moved(result[at], rng)
     return result
+
+
+def scores_changed(content: Content, rng: np.random.Generator) -> np.ndarray:
+    """Other scores of the items shown."""
+    scores = np.array(content["scores"])
+    scores[np.asarray(content["indices"])] += 0.1 + rng.random()
+    return scores
 
 
 LIES: dict[str, Callable[[Content, sw.Catalog, np.random.Generator], Lie]] = {
@@ -388,6 +400,11 @@ LIES: dict[str, Callable[[Content, sw.Catalog, np.random.Generator], Lie]] = {
     "limit forgotten": lambda content, catalog, rng: more_allowed(content, catalog, {"at_most": {}}),
     "pin forgotten": lambda content, catalog, rng: more_allowed(content, catalog, {"include": []}),
     "backwards": lambda content, catalog, rng: backwards(content),
+    "scores forgotten": lambda content, catalog, rng: None if content["scores"] is None else {"scores": None},
+    "scores of a slate without": lambda content, catalog, rng: {"scores": np.full(len(catalog), 0.01)} if content["scores"] is None else None,
+    "a score of another length": lambda content, catalog, rng: {"scores": [1.0]},
+    "a score changed": lambda content, catalog, rng: None if content["scores"] is None else {"scores": scores_changed(content, rng)},
+    "a floor left out": lambda content, catalog, rng: {"scores": {str(catalog.ids[int(content["indices"][0])]): 0.0}} if len(content["indices"]) > 1 else None,
 }  # fmt: skip
 
 
@@ -496,7 +513,7 @@ def test_floats_and_filters_come_back(tmp_path: Path) -> None:
         {"value": math.nan}, {"value": "much"}, {"k": 0}, {"k": 2.0}, {"k": True}, {"indices": [-1]}, {"indices": "ab"},
         {"proven": 1}, {"colour": 1}, {"version": 1}, {"format": "x"}, {"user": {"heads": [[1.0], []], "base": None}},
         {"user": {"heads": [[math.inf]], "base": None}}, {"user": [1.0]}, {"where": {"a": {"from": 1}}}, {"where": {"a": None}},
-        {"where": {"a": math.inf}}, {"where": {"a": {"from": "x", "to": 1}}}, {"exclude": [1.5]}, {"ranker": 1}, {"certify": 1}, {"at_most": {"a": 1.5}}, {"items": [1.5]}, {"items": ["\ud800"]}, {"rewards": 5},
+        {"where": {"a": math.inf}}, {"where": {"a": {"from": "x", "to": 1}}}, {"exclude": [1.5]}, {"ranker": 1}, {"scores": 1.0}, {"scores": ["a"]}, {"scores": {"a": None}}, {"scores_floor": "low"}, {"scores": [math.nan]}, {"certify": 1}, {"at_most": {"a": 1.5}}, {"items": [1.5]}, {"items": ["\ud800"]}, {"rewards": 5},
     ],
 )  # fmt: skip
 def test_contents_that_are_not_written(change: Content, tmp_path: Path) -> None:
@@ -537,15 +554,15 @@ def test_missing_keys_and_folders(tmp_path: Path) -> None:
         (b"", "not JSON"),
         (b"[1, 2]", "no setwise slate"),
         (b"\xff\xfe", "not JSON"),
-        (b'{"format": "setwise slate", "version": 1}', "version is 1, not 2.*save the slate anew"),
+        (b'{"format": "setwise slate", "version": 1}', "version is 1, not 3.*save the slate anew"),
         (b'{"format": "setwise slate", "version": NaN}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 2, "k": 1e999}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 2, "k": "\\ud800"}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 2}', "no key 'catalog'"),
-        (b'{"format": "setwise slate", "version": 2, "x": 1}', "the unknown key 'x'"),
+        (b'{"format": "setwise slate", "version": 3, "k": 1e999}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 3, "k": "\\ud800"}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 3}', "no key 'catalog'"),
+        (b'{"format": "setwise slate", "version": 3, "x": 1}', "the unknown key 'x'"),
         (b"[" * 100_000, "not JSON"),
         (b"9" * 10_000, "not JSON"),
-        (b" " * (slate_file.MAX_BYTES + 1), "more than 16,777,216 bytes"),
+        (b" " * (slate_file.MAX_BYTES + 1), "more than 67,108,864 bytes"),
     ],
 )
 def test_files_that_are_not_slates(raw: bytes, reason: str, tmp_path: Path) -> None:

@@ -31,12 +31,12 @@ def ids(catalog: Catalog, texts: Iterable[str]) -> list[Any]:
 
 def lines(path: Path) -> list[str]:
     """The lines of a file that are not empty; the way to give ids that contain commas."""
-    return [line for line in _text(path).splitlines() if line.strip()]
+    return [line for line in read_text(path).splitlines() if line.strip()]
 
 
 def user(path: Path) -> User:
     """A user from a JSON file: {"heads": [[…]], "base": […]}, or only the vector or matrix of heads."""
-    text = _text(path)
+    text = read_text(path)
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
@@ -89,7 +89,8 @@ def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
         raise InvalidInput(name, must, repr(text), "check its spelling") from None
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """The text of a file in UTF-8."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

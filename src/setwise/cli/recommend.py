@@ -13,6 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli import query_options
+from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.ranking import DEFAULT, RANKERS
@@ -30,6 +31,13 @@ def recommend(
     ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, one id per line.")] = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
+    scores: Annotated[
+        Path | None,
+        typer.Option(help="Your own recommender's scores: JSON {id: score} or [one per item], or CSV lines id,score."),
+    ] = None,
+    scores_floor: Annotated[
+        float | None, typer.Option(help="The score of items without one; by default they are not eligible.")
+    ] = None,
     k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
     exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; by default the history.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
@@ -57,7 +65,9 @@ def recommend(
     recommender = Recommender.load(folder)
     catalog = recommender.index.catalog
     slate = recommender.recommend(
-        **_user(catalog, history, history_file, user_json),
+        **_user(catalog, history, history_file, user_json, scores),
+        scores=None if scores is None else read_scores(catalog, scores),
+        scores_floor=scores_floor,
         k=k,
         exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude)),
         include=query_options.ids(catalog, query_options.split(include or ())),
@@ -77,12 +87,18 @@ def recommend(
 
 
 def _user(
-    catalog: Catalog, history: list[str] | None, history_file: Path | None, user_json: Path | None
+    catalog: Catalog,
+    history: list[str] | None,
+    history_file: Path | None,
+    user_json: Path | None,
+    scores: Path | None,
 ) -> dict[str, Any]:
-    """The user as keyword arguments of ``recommend``, from the one option that was given."""
+    """The user as keyword arguments of ``recommend``, from the one option that was given; none with scores alone."""
     given = 3 - [history, history_file, user_json].count(None)
+    if not given and scores is not None:
+        return {}
     if given != 1:
-        todo = "pass one of them, or --history '' for an empty history"
+        todo = "pass one of them, --history '' for an empty history, or --scores alone"
         got = "several" if given else "none"
         raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", got, todo)
     if user_json is not None:

@@ -154,6 +154,9 @@ class Catalog:
             must = "absent, as the catalogue has no base" if want is None else f"a vector of length {want}"
             got = "none" if have is None else f"length {have}"
             raise InvalidInput("user base", must, got, "pass setwise.User(heads=..., base=...) that fits the catalogue")
+        if result.scores is not None and result.scores.n != self.n_items:
+            todo = "pass one score per item, in the order of the catalogue, or a mapping {id: score}"
+            raise InvalidInput("scores", f"one for each of {self.n_items} items", f"{result.scores.n}", todo)
         return result
 
     def rows_of(self, ids: IdChoice) -> NDArray[np.intp]:

@@ -1,14 +1,15 @@
 """Eligible items: which rows of a catalogue a slate may hold. Computed once per query, read by every later phase.
 
-An item is eligible unless it was removed from the index, fails the filter ``where``, or is one of the query's own
-``exclude`` rows. The parts that queries share (removals and filter) and the rows that are one query's own are kept
-apart, for two reasons: queries with one filter share one mask of n bytes, and retrieval can serve them in one pass.
+An item is eligible unless it was removed from the index, fails the filter ``where``, is one of the query's own
+``exclude`` rows, or has no score where the query's own scores name some items only. The parts that queries share
+(removals and filter) and the rows that are one query's own are kept apart, for two reasons: queries with one filter
+share one mask of n bytes, and retrieval can serve them in one pass.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -57,6 +58,18 @@ class Eligibility:
         excluded = np.union1d(self.excluded, rows) if self.excluded.size else rows
         allowed = self.n if self.allowed is None else self.count + self._allowed_among(self.excluded)
         return _nonempty(Eligibility(self.n, self.allowed, excluded, allowed - self._allowed_among(excluded)))
+
+    def within(self, rows: Rows) -> Eligibility:
+        """Those of these rows that are among ``rows``. The cost is O(n): the result has a mask of its own."""
+        allowed = np.zeros(self.n, bool)
+        allowed[rows if self.allowed is None else rows[self.allowed[rows]]] = True
+        left = int(np.count_nonzero(allowed))
+        inside = Eligibility(self.n, allowed, self.excluded, left)
+        left -= inside._allowed_among(self.excluded)
+        if left == 0:
+            todo = "score items that may be shown, or state a scores_floor"
+            raise Infeasible("scores", "about an item that is neither excluded nor filtered out", "none", todo)
+        return replace(inside, count=left)
 
     def _allowed_among(self, rows: Rows) -> int:
         return len(rows) if self.allowed is None else int(np.count_nonzero(self.allowed[rows]))

@@ -1,11 +1,12 @@
 """The reference objective: the value of a set, computed from the definition in float64.
 
-    a_i(S) = base_i · u⁰ + Σ_h  ( z_i^h s_0^h + Σ_{j∈S} w_ij^h s_j^h ) / ( z_i^h + Σ_{j∈S} w_ij^h )
+    a_i(S) = base_i · u⁰ + t_i + Σ_h  ( z_i^h s_0^h + Σ_{j∈S} w_ij^h s_j^h ) / ( z_i^h + Σ_{j∈S} w_ij^h )
     F(S)   = Σ_{i∈S} f_i(a_i(S))
 
 with w_ij^h = exp(q_i^h · k_j^h), scores s_j^h = v_j^h · u^h and, when the catalogue has a sink,
-z_i^h = exp(q_i^h · k_0^h). Attention runs over S alone, i itself included. Scaling a row of w changes nothing, so the
-row's maximum is subtracted before ``exp``: logits of any size are safe.
+z_i^h = exp(q_i^h · k_0^h). t_i is the user's added score of item i, 0 without any (added_scores.py). Attention runs
+over S alone, i itself included. Scaling a row of w changes nothing, so the row's maximum is subtracted before ``exp``:
+logits of any size are safe.
 
 In an ordered slate every item has a place (0, 1, 2, … unless ``positions`` is given); the encodings of the place are
 added to the item's query, key and value.
@@ -96,10 +97,11 @@ def scores(catalog: Catalog, user: User, rows: Rows, places: Rows | None) -> tup
 
 
 def base_scores(catalog: Catalog, user: User, rows: Rows) -> Floats:
-    """base_i · u⁰ for ``rows``, zero without a base term."""
+    """The self term base_i · u⁰ + t_i for ``rows``; zero without a base term and without added scores."""
+    added = np.zeros(len(rows)) if user.scores is None else user.scores.of(rows)
     if catalog.base is None or user.base is None:
-        return np.zeros(len(rows))
-    return np.asarray(catalog.base[rows].astype(np.float64) @ user.base)
+        return added
+    return np.asarray(catalog.base[rows].astype(np.float64) @ user.base + added)
 
 
 def _encoded(catalog: Catalog, name: Literal["query", "key", "value"], rows: Rows, places: Rows | None) -> Floats:

@@ -1,4 +1,4 @@
-"""User: the vectors that turn values into scores."""
+"""User: the vectors that turn values into scores, and numbers that a request adds to items."""
 
 from __future__ import annotations
 
@@ -8,21 +8,32 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._validation import numbers, real_array
+from setwise.model.added_scores import AddedScores
 
 
 @dataclass(frozen=True, eq=False)
 class User:
     """A user: one vector per head, and one for the base term if the catalogue has one.
 
-    heads (H, d_v) gives the scores s_i^h = v_i^h · u^h; base (d_0,) the self term base_i · u⁰.
+    heads (H, d_v) gives the scores s_i^h = v_i^h · u^h; base (d_0,) the self term base_i · u⁰. ``scores`` are added
+    scores: numbers of the items for this user alone, (n,) or an ``AddedScores``, which join the self term.
     """
 
     heads: NDArray[np.float64]
     base: NDArray[np.float64] | None = None
+    scores: AddedScores | None = None
 
-    def __init__(self, heads: ArrayLike, base: ArrayLike | None = None) -> None:
+    def __init__(
+        self, heads: ArrayLike, base: ArrayLike | None = None, scores: AddedScores | ArrayLike | None = None
+    ) -> None:
         wide = numbers("user", heads)
         object.__setattr__(
             self, "heads", real_array("user", wide[None, :] if wide.ndim == 1 else wide, ("heads", "d_v"), np.float64)
         )
         object.__setattr__(self, "base", None if base is None else real_array("user base", base, ("d_0",), np.float64))
+        added = scores if scores is None or isinstance(scores, AddedScores) else AddedScores.dense(scores)
+        object.__setattr__(self, "scores", added)
+
+    def with_scores(self, scores: AddedScores | None) -> User:
+        """The same vectors with these added scores instead."""
+        return User(self.heads, self.base, scores)

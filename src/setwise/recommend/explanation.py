@@ -2,11 +2,11 @@
 
 Item i of the slate S receives from the items it attends to: its argument is
 
-    a_i(S) = base_i · u⁰ + Σ_h sink_i^h s_0^h + Σ_{j∈S} lent_ij,      lent_ij = Σ_h attention_ij^h s_j^h,
+    a_i(S) = base_i · u⁰ + t_i + Σ_h sink_i^h s_0^h + Σ_{j∈S} lent_ij,      lent_ij = Σ_h attention_ij^h s_j^h,
 
-so ``lent`` is the paper's directed weighted graph, valued by the user's scores. ``rewards`` beside ``alone`` says what
-the other items of the slate are worth to each item; the rivals say what choosing the set as a whole is worth. Every
-value is recomputed by the reference objective.
+with the added scores t_i. So ``lent`` is the paper's directed weighted graph, valued by the user's scores. ``rewards``
+beside ``alone`` says what the other items of the slate are worth to each item; the rivals say what choosing the set as
+a whole is worth. Every value is recomputed by the reference objective.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
 **JSON form.** ``to_json`` writes, and ``arguments_from_json`` reads, one object:
 
     user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids]  or  vector […] (one head)
+    scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
+    scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
     exclude      ids not to show; left out: the items of the history
     include      ids that must be in the slate
@@ -34,20 +36,24 @@ from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
+from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
 USER_KEYS = ("history", "user", "vector")
-JSON_KEYS = (*USER_KEYS, "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify")
+SCORE_KEYS = ("scores", "scores_floor")
+JSON_KEYS = (*USER_KEYS, *SCORE_KEYS, "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify")
 
 
 @dataclass(frozen=True, eq=False)
 class Query:
     """What is asked of a catalogue for one user.
 
+    user      with the added scores of the request (``user.scores``), the caller's and the user's own in one
     exclude   rows that must not be shown, those of removed items among them; ascending
     include   rows that must be in the slate; ascending
-    eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``
+    eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
+              a score where ``only_scored``
     """
 
     catalog: Catalog = field(repr=False)
@@ -61,6 +67,7 @@ class Query:
     ranker: Ranker
     certify: bool
     eligible: Eligibility = field(repr=False)
+    only_scored: bool = False  # whether an item without an added score is not eligible
 
     @classmethod
     def parse(
@@ -70,6 +77,8 @@ class Query:
         seen: Rows = NO_ROWS,
         *,
         k: int = 10,
+        scores: Given | None = None,
+        scores_floor: float | None = None,
         exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
@@ -92,9 +101,14 @@ class Query:
             if given is not None and not isinstance(given, Mapping):
                 must = "a mapping of attributes, or left out"
                 raise InvalidInput(name, must, repr(given), f"write {name}={{'artist': …}}")
+        fitting, own = catalog.user(user), caller_scores(catalog, scores, scores_floor)
+        shared = index.eligible(where=where) if filtered is None else filtered
+        if own is not None:
+            fitting = fitting.with_scores(own.combined(fitting.scores))
+            shared = shared if own.named is None else shared.within(own.named)
         return cls(
             catalog=catalog,
-            user=catalog.user(user),
+            user=fitting,
             k=whole_number("k", k),
             exclude=excluded,
             include=pinned,
@@ -103,9 +117,8 @@ class Query:
             budget_ms=milliseconds(budget_ms),
             ranker=ranker_named(ranker),
             certify=bool(certify),
-            eligible=_eligible(
-                catalog, index.eligible(where=where) if filtered is None else filtered, unwanted, pinned
-            ),
+            eligible=_eligible(catalog, shared, unwanted, pinned),
+            only_scored=own is not None and own.named is not None,
         )
 
     @property
@@ -123,6 +136,7 @@ class Query:
         ids, user = self.catalog.ids, self.user
         return {
             "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
+            **scores_to_json(self.catalog, user.scores, not self.only_scored),
             "k": self.k,
             "exclude": ids[self.exclude].tolist(),
             "include": ids[self.include].tolist(),
@@ -155,9 +169,10 @@ def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
         raise InvalidInput("the query", f"an object with keys among {', '.join(JSON_KEYS)}", unknown[0], "drop it")
     given = {key: part for key, part in content.items() if part is not None}
     stated = [key for key in USER_KEYS if key in given]
-    if len(stated) != 1:
+    if len(stated) > 1 or not (stated or "scores" in given):
         got = " and ".join(stated) or "none of them"
-        raise InvalidInput("the query", "an object with exactly one of history, user and vector", got, "send one")
+        must = "an object with exactly one of history, user and vector, or with scores alone"
+        raise InvalidInput("the query", must, got, "send one")
     if "vector" in given:
         given["user"] = User(given.pop("vector"))
     elif "user" in given:

@@ -33,6 +33,7 @@ from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, ranker_named, warm_up
 from setwise.recommend import pipeline
+from setwise.recommend.caller_scores import Given
 from setwise.recommend.explanation import Explanation, explained
 from setwise.recommend.memory import keep_some
 from setwise.recommend.pipeline import Snapshot
@@ -40,6 +41,7 @@ from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import best_partners
+from setwise.retrieval.scored_search import warm_up_added_scores
 from setwise.storage import artifact
 
 if TYPE_CHECKING:
@@ -93,6 +95,7 @@ class Recommender:
         warm_up()
         keep_some()
         best_partners(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
+        warm_up_added_scores()
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
@@ -139,6 +142,8 @@ class Recommender:
         k: int = 10,
         *,
         history: IdChoice | None = None,
+        scores: Given | None = None,
+        scores_floor: float | None = None,
         exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
@@ -154,15 +159,22 @@ class Recommender:
         them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
         allows two items of one artist; ``budget_ms`` is for the whole request (some 100 ms otherwise). ``ranker`` and
         ``certify`` are for this request alone.
+
+        ``scores`` are those of your own recommender for this request, on the scale of the argument: one number per
+        item in the order of the catalogue, or {id: score}. They are added to each item's argument. An item that a
+        mapping does not name is not eligible, or has the score ``scores_floor``. With scores, user and history may
+        both be left out: the user is then zero, and an item's argument is its score.
         """
         began = time.perf_counter()
         snapshot = self._snapshot_for(certify)
-        _one_of(user=user, history=history)
+        _one_of(user=user, history=history, unless=scores)
         pair = (user, NO_ROWS) if history is None else self._encoded(snapshot.index.catalog, [history])[0]
         query = self._query(
             snapshot,
             pair,
             k=k,
+            scores=scores,
+            scores_floor=scores_floor,
             exclude=exclude,
             include=include,
             where=where,
@@ -179,26 +191,30 @@ class Recommender:
         k: int = 10,
         *,
         histories: Iterable[IdChoice] | None = None,
+        scores: Iterable[Given] | None = None,
         threads: int | None = None,
         **options: Any,
     ) -> list[Slate]:
         """``recommend`` for many users or histories with the same options: retrieved together, ranked in parallel.
 
+        ``scores`` has one entry per user or history, each an array or a mapping; alone, one entry per slate.
         Up to 256 of them share one pass over the catalogue (the ``timings`` of each have its share of it); ranking
         uses ``threads`` threads, one a core unless given.
         """
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
-        given = _one_of(users=users, histories=histories)
-        every = listed("users", given, "users") if histories is None else listed("histories", given, "histories")
+        every, added = _requests(users, histories, scores)
         where, slates = options.get("where"), list[Slate]()
         filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
         for start in range(0, len(every), RETRIEVED_TOGETHER):
-            some = every[start : start + RETRIEVED_TOGETHER]
+            some, own = (part[start : start + RETRIEVED_TOGETHER] for part in (every, added))
             seen = (
-                [(user, NO_ROWS) for user in some] if users is not None else self._encoded(snapshot.index.catalog, some)
+                [(user, NO_ROWS) for user in some] if histories is None else self._encoded(snapshot.index.catalog, some)
             )
-            queries = [self._query(snapshot, one, k=k, filtered=filtered, **options) for one in seen]
+            queries = [
+                self._query(snapshot, one, k=k, scores=scored, filtered=filtered, **options)
+                for one, scored in zip(seen, own, strict=True)
+            ]
             slates += pipeline.run_many(queries, snapshot, workers)
         return slates
 
@@ -210,6 +226,8 @@ class Recommender:
     ) -> Query:
         """Parse one request; what it leaves open is as the recommender has it."""
         user, seen = pair
+        if user is None and stated.get("scores") is not None:
+            user = zero_user(snapshot.index.catalog)
         chosen = self.ranker if ranker is None else ranker
         bounded = self.certify if certify is None else certify
         return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, **stated)
@@ -299,16 +317,28 @@ class Recommender:
         return recommender
 
 
-def _one_of(**either: Any) -> Any:
-    """The one of the two arguments that was given."""
+def _one_of(unless: Any = None, **either: Any) -> Any:
+    """The one of the two arguments that was given; None is fine where ``unless`` was."""
     given = [one for one in either.values() if one is not None]
-    if len(given) != 1:
+    if len(given) > 1 or (not given and unless is None):
         got = "both" if given else "neither"
         raise InvalidInput(" or ".join(either), "given, and not both", got, "pass one of the two")
-    return given[0]
+    return given[0] if given else None
+
+
+def _requests(users: Any, histories: Any, scores: Any) -> tuple[list[Any], list[Any]]:
+    """The users or histories of ``recommend_many``, and the scores of each: two lists of one length."""
+    given = _one_of(users=users, histories=histories, unless=scores)
+    name = "users" if histories is None else "histories"
+    added = None if scores is None else listed("scores", scores, "scores")
+    every = [None] * len(added or ()) if given is None else listed(name, given, name)
+    if added is not None and len(added) != len(every):
+        must = f"one entry for each of the {len(every)} {name}"
+        raise InvalidInput("scores", must, f"{len(added)}", "pass an array or a mapping for each")
+    return every, added or [None] * len(every)
 
 
 def zero_user(catalog: Catalog) -> User:
-    """A user whose scores are all zero: for compiling kernels before the first request."""
+    """A user whose scores are all zero: for requests by added scores alone, and for compiling kernels beforehand."""
     base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
     return User(np.zeros((catalog.heads, catalog.value.shape[2])), base)

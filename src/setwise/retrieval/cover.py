@@ -49,7 +49,7 @@ from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.pure_embedding import guaranteed
+from setwise.retrieval.pure_embedding import guaranteed, refuse_added_scores
 
 _INWARDS = 1 - 1e-12  # balls are this much smaller, so that rounding cannot make a pair exceed δ
 
@@ -104,7 +104,7 @@ def delta_for(catalog: Catalog, eps: float, user: ArrayLike | User) -> float:
 
 def sensitivity(catalog: Catalog, user: ArrayLike | User) -> float:
     """ε/δ of the proposition: Σ_h R_h D_h + 2 Σ_{p>1} ‖u^p‖."""
-    checked = catalog.user(user)
+    checked = refuse_added_scores(catalog.user(user))
     reach = (_longest(catalog, "query") + _longest(catalog, "key")) / 2
     mixing = float(np.linalg.norm(checked.heads[1:], axis=1).sum())
     if checked.base is not None:

@@ -3,8 +3,9 @@
     index = Index.build(catalog, cells=256)
     index.candidates(user, per_cell=10)          rows of the catalogue, at most cells · per_cell of them
 
-Inside a cell items are ranked by total score, base_i · u⁰ + Σ_h v_i^h · u^h. ``per_head`` adds, for every head alone,
-the best of each cell by s_i^h: items with a high score in one head and a low total.
+Inside a cell items are ranked by total score, base_i · u⁰ + Σ_h v_i^h · u^h, plus t_i for a user with added scores
+(scored_search.py). ``per_head`` adds, for every head alone, the best of each cell by s_i^h: items with a high score in
+one head and a low total.
 
 **Changes.** Added items go to the nearest cell and are held in a small overflow segment, searched beside the main
 one; removed items are not eligible. ``compact`` rebuilds the index with both applied. A change replaces the index's
@@ -166,8 +167,8 @@ class Index:
         state = self._state
         allowed = state.eligible if eligible is None else eligible
         require_rows(allowed, len(state.catalog))
-        (vectors,), passes = search_vectors(state, [user], per_cell, per_head, reserve)
-        return retrieve_one(state, vectors, passes, allowed)
+        (search,), passes = search_vectors(state, [user], per_cell, per_head, reserve)
+        return retrieve_one(state, search, passes, allowed)
 
     def retrieve_many(
         self,
@@ -185,8 +186,8 @@ class Index:
             raise InvalidInput("eligible", f"one per user, {len(users)} in all", f"{len(allowed)}", todo)
         for each in allowed:
             require_rows(each, len(state.catalog))
-        vectors, passes = search_vectors(state, users, per_cell, per_head, reserve)
-        return retrieve_batch(state, vectors, passes, allowed)
+        searches, passes = search_vectors(state, users, per_cell, per_head, reserve)
+        return retrieve_batch(state, searches, passes, allowed)
 
     @property
     def catalog(self) -> Catalog:

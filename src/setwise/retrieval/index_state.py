@@ -15,12 +15,21 @@ from numpy.typing import ArrayLike
 
 from setwise._types import Floats32, Ints, Mask, Rows
 from setwise._validation import whole_number
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 from setwise.retrieval.backends.brute_force import BruteForce
-from setwise.retrieval.backends.protocol import Hits, Neighbors, scaled, user_vector
+from setwise.retrieval.backends.protocol import Hits, Neighbors, by_cell, scaled, user_vector
 from setwise.retrieval.partition import Partition
+from setwise.retrieval.scored_search import (
+    CellOrder,
+    all_scored,
+    is_sparse,
+    lower_rows,
+    search_dense,
+    with_scored_rows,
+)
 
 _MOST_EXCLUDED = 32  # a user who excludes more rows of one cell does not share a pass with others
 
@@ -32,12 +41,24 @@ class Retrieved(NamedTuple):
     reserve: Rows  # the next best rows of every cell, as many as were requested
 
 
+class UserSearch(NamedTuple):
+    """A user and their search vectors, (1, D) or (1 + H, D): by total score first, then by each head alone."""
+
+    user: User
+    vectors: Floats32
+
+
 class Pass(NamedTuple):
     """One search of the backend: some of a user's search vectors, and how many rows of each cell they fetch."""
 
     vectors: slice
     best: int
     reserve: int
+    by_total: bool  # by total score, which added scores change; else by one head
+
+    def added_scores(self, user: User) -> AddedScores | None:
+        """The added scores of this user that change the order of this pass."""
+        return user.scores if self.by_total else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +78,11 @@ class IndexState:
         return int(self.partition.sizes.max())
 
     @cached_property
+    def cells(self) -> CellOrder:
+        """All rows, added ones included, sorted by cell."""
+        return CellOrder(*by_cell(self.partition.cell_of, self.partition.n_cells))
+
+    @cached_property
     def eligible(self) -> Eligibility:
         """The rows that were not removed."""
         return Eligibility.of(self.catalog, self.removed)
@@ -64,16 +90,18 @@ class IndexState:
 
 def search_vectors(
     state: IndexState, users: Sequence[ArrayLike | User], per_cell: int, per_head: int, reserve: int
-) -> tuple[list[Floats32], list[Pass]]:
-    """Each user's search vectors, (1, D) or (1 + H, D), and the passes to make with them; arguments are checked.
+) -> tuple[list[UserSearch], list[Pass]]:
+    """Each user with their search vectors, and the passes to make with them; arguments are checked.
 
     The first pass ranks by total score and also fetches the ``reserve``. The second ranks by each head alone.
     """
     with_heads = whole_number("per_head", per_head, least=0) > 0 and state.catalog.heads > 1
-    passes = [Pass(slice(0, 1), whole_number("per_cell", per_cell), whole_number("reserve", reserve, least=0))]
+    best, more = whole_number("per_cell", per_cell), whole_number("reserve", reserve, least=0)
+    passes = [Pass(slice(0, 1), best, more, True)]
     if with_heads:
-        passes.append(Pass(slice(1, None), per_head, 0))
-    return [_vectors_of(state.catalog.user(user), with_heads) for user in users], passes
+        passes.append(Pass(slice(1, None), per_head, 0, False))
+    checked = [state.catalog.user(user) for user in users]
+    return [UserSearch(user, _vectors_of(user, with_heads)) for user in checked], passes
 
 
 def _vectors_of(user: User, with_heads: bool) -> Floats32:
@@ -87,38 +115,69 @@ def _vectors_of(user: User, with_heads: bool) -> Floats32:
     return np.stack(vectors)
 
 
-def retrieve_one(state: IndexState, vectors: Floats32, passes: list[Pass], eligible: Eligibility) -> Retrieved:
+def retrieve_one(state: IndexState, search: UserSearch, passes: list[Pass], eligible: Eligibility) -> Retrieved:
     """The candidates of one user."""
-    found = [
-        (_search(state, vectors[each.vectors], each.best + each.reserve, eligible.mask).rows, each.best)
-        for each in passes
-    ]
-    return _merged([rows[:, :, :best] for rows, best in found], [rows[:, :, best:] for rows, best in found])
+    found = [_one_pass(state, search, each, eligible) for each in passes]
+    return _merged([best for best, _ in found], [reserve for _, reserve in found])
+
+
+def _one_pass(state: IndexState, search: UserSearch, each: Pass, eligible: Eligibility) -> tuple[Ints, Ints]:
+    """The best rows of every cell in one pass, and the reserve; −1 in empty places."""
+    vectors, count, scores = search.vectors[each.vectors], each.best + each.reserve, each.added_scores(search.user)
+    if scores is None:
+        rows = _search(state, vectors, count, eligible.mask).rows
+        return rows[:, :, : each.best], rows[:, :, each.best :]
+    if not is_sparse(scores):
+        most = min(count, state.largest_cell)
+        rows = search_dense(state.catalog, state.cells, search.user, most, eligible.mask).rows
+        return rows[:, :, : each.best], rows[:, :, each.best :]
+    found, products = np.empty(0, np.intp), np.empty(0, np.float32)
+    if not all_scored(scores, eligible):
+        hits = _search(state, vectors, count, _mask_without(eligible, lower_rows(scores)))
+        found, products = hits.rows[hits.rows >= 0], hits.scores[hits.rows >= 0]
+    return with_scored_rows(
+        state.catalog, state.partition.cell_of, search.user, scores, found, products, eligible, each.best, each.reserve
+    )
+
+
+def _mask_without(eligible: Eligibility, rows: Rows) -> Mask | None:
+    """The mask of eligible rows less ``rows``; unlike an ``Eligibility`` it may leave none."""
+    if not len(rows):
+        return eligible.mask
+    mask = np.ones(eligible.n, bool) if eligible.mask is None else eligible.mask.copy()
+    mask[rows] = False
+    return mask
 
 
 def retrieve_batch(
-    state: IndexState, vectors: list[Floats32], passes: list[Pass], eligible: Sequence[Eligibility]
+    state: IndexState, searches: Sequence[UserSearch], passes: list[Pass], eligible: Sequence[Eligibility]
 ) -> list[Retrieved]:
     """The candidates of many users; those with the same filter share passes over the catalogue.
 
     A pass serves users with different exclusions: it fetches as many more rows of each cell as any of them excludes
     there. A user who excludes more than ``_MOST_EXCLUDED`` rows of one cell has passes of their own: the others would
-    fetch as many more rows.
+    fetch as many more rows. So has a user with added scores, unless these are sparse.
     """
-    most = np.array([int(np.bincount(state.partition.cell_of[each.excluded]).max(initial=0)) for each in eligible])
-    result: list[Retrieved] = [_merged([], [])] * len(vectors)
-    for group in _grouped_by_mask(eligible, most <= _MOST_EXCLUDED):
-        own, extra = [eligible[user].excluded for user in group], int(most[group].max())
-        allowed = eligible[group[0]].allowed
-        found = [
-            _shared(state, each, [vectors[user][each.vectors] for user in group], own, extra, allowed)
-            for each in passes
-        ]
+    lower = [lower_rows(search.user.scores) for search in searches]
+    excluded = [np.union1d(each.excluded, rows) for each, rows in zip(eligible, lower, strict=True)]
+    most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in excluded])
+    alike = [_can_share(search.user.scores, own) for search, own in zip(searches, eligible, strict=True)]
+    sharing = (most <= _MOST_EXCLUDED) & np.array(alike, bool)
+    result: list[Retrieved] = [_merged([], [])] * len(searches)
+    for group in _grouped_by_mask(eligible, sharing):
+        extra, mine = int(most[group].max()), [searches[user] for user in group]
+        left_out = {True: [excluded[user] for user in group], False: [eligible[user].excluded for user in group]}
+        allowed = [eligible[user] for user in group]
+        found = [_shared(state, each, mine, left_out[each.by_total], extra, allowed) for each in passes]
         for user, *parts in zip(group, *found, strict=True):
             result[user] = _merged([best for best, _ in parts], [reserve for _, reserve in parts])
-    for user in np.flatnonzero(most > _MOST_EXCLUDED).tolist():
-        result[user] = retrieve_one(state, vectors[user], passes, eligible[user])
+    for user in np.flatnonzero(~sharing).tolist():
+        result[user] = retrieve_one(state, searches[user], passes, eligible[user])
     return result
+
+
+def _can_share(scores: AddedScores | None, eligible: Eligibility) -> bool:
+    return scores is None or (is_sparse(scores) and not all_scored(scores, eligible))
 
 
 def _grouped_by_mask(eligible: Sequence[Eligibility], sharing: Mask) -> list[list[int]]:
@@ -143,16 +202,30 @@ def _search(state: IndexState, users: Floats32, per_cell: int, eligible: Mask | 
 
 
 def _shared(
-    state: IndexState, each: Pass, vectors: list[Floats32], excluded: list[Rows], extra: int, allowed: Mask | None
+    state: IndexState,
+    each: Pass,
+    searches: Sequence[UserSearch],
+    excluded: Sequence[Rows],
+    extra: int,
+    eligible: Sequence[Eligibility],
 ) -> list[tuple[Ints, Ints]]:
     """One pass for many users: for each the best rows and the reserve, without the rows which that user excludes."""
-    hits = _search(state, np.concatenate(vectors), each.best + each.reserve + extra, allowed).rows
+    vectors = np.concatenate([search.vectors[each.vectors] for search in searches])
+    hits = _search(state, vectors, each.best + each.reserve + extra, eligible[0].allowed)
     result = []
-    for rows, mine in zip(np.split(hits, len(vectors)), excluded, strict=True):
+    parts = np.split(hits.rows, len(searches)), np.split(hits.scores, len(searches))
+    for search, mine, own, rows, products in zip(searches, excluded, eligible, *parts, strict=True):
         kept = (rows >= 0) & ~np.isin(rows, mine)
         place = np.cumsum(kept, axis=2)
-        reserve = kept & (place > each.best) & (place <= each.best + each.reserve)
-        result.append((rows[kept & (place <= each.best)], rows[reserve]))
+        scores = each.added_scores(search.user)
+        if scores is None:
+            reserve = kept & (place > each.best) & (place <= each.best + each.reserve)
+            result.append((rows[kept & (place <= each.best)], rows[reserve]))
+            continue
+        kept &= place <= each.best + each.reserve
+        cell_of, count = state.partition.cell_of, (each.best, each.reserve)
+        found = rows[kept], products[kept]
+        result.append(with_scored_rows(state.catalog, cell_of, search.user, scores, *found, own, *count))
     return result
 
 

@@ -27,6 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats
 from setwise._validation import whole_number
+from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Reward, evaluate
@@ -66,12 +67,20 @@ class PureEmbedding:
 
     def recommend(self, user: ArrayLike | User, k: int) -> Additive:
         """At most k items of positive reward, the best there are; the single best if no reward is positive."""
-        checked = self.catalog.user(user)
+        checked = refuse_added_scores(self.catalog.user(user))
         hits = self.nearest.search(user_vector(checked)[None], whole_number("k", k))
         candidates = hits.rows[hits.rows >= 0]
         reward = additive_rewards(self.catalog, checked, candidates)
         best = np.argsort(-reward, kind="stable")[: min(k, max(1, np.count_nonzero(reward > 0)))]
         return Additive(candidates[best], reward[best])
+
+
+def refuse_added_scores(user: User) -> User:
+    """``user``, who must have no added scores: this proposition is about vectors, which do not contain them."""
+    if user.scores is not None:
+        todo = "leave them out, or use setwise.Recommender"
+        raise InvalidInput("user", "without added scores here", "one with scores", todo)
+    return user
 
 
 def additive_rewards(catalog: Catalog, user: User, rows: NDArray[np.intp]) -> Floats:

@@ -210,10 +210,10 @@ class Handlers:
         share = left_ms / len(requests)
         try:
             each = [request.arguments() for request in requests]
-            one = "user" if "user" in each[0] else "history"
-            users = {"user": "users", "history": "histories"}[one]
-            arguments = each[0] | {"budget_ms": self._budget(requests[0], share), users: [given[one] for given in each]}
-            del arguments[one]
+            arguments = each[0] | {"budget_ms": self._budget(requests[0], share)}
+            for one, many in (("user", "users"), ("history", "histories"), ("scores", "scores")):
+                if arguments.pop(one, None) is not None:
+                    arguments[many] = [given[one] for given in each]
             return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
         except SetwiseError:
             return [self._slate_or_error(request, share) for request in requests]

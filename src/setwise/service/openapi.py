@@ -66,6 +66,9 @@ def _add_limits(components: dict[str, Any], settings: Settings) -> None:
         {"required": [name], "properties": {name: {"type": kind}}}
         for name, kind in (("history", "array"), ("user", "object"), ("vector", "array"))
     ]
+    absent = {name: {"type": "null"} for name in ("history", "user", "vector")}
+    alone = {"required": ["scores"], "properties": absent | {"scores": {"type": ["array", "object"]}}}
+    components["RecommendRequest"]["oneOf"].append(alone)
 
 
 def _operation(row: Row, has_key: bool, parameters: dict[str, Any]) -> dict[str, Any]:

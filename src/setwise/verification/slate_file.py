@@ -1,9 +1,9 @@
 """A slate on disk: the query, the slate and the claims about it, in one JSON file.
 
-    format, version      "setwise slate", 2
+    format, version      "setwise slate", 3
     catalog              the digest of the catalogue that the rows belong to
-    query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, k, exclude, include,
-                         where, at_most, budget_ms, ranker, certify; items are named by id
+    query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, scores, scores_floor, k,
+                         exclude, include, where, at_most, budget_ms, ranker, certify; items are named by id
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
     digest               sha256 of the canonical JSON of all the rest
@@ -29,8 +29,8 @@ import numpy as np
 
 from setwise.errors import DamagedArtifact, InvalidInput
 
-FORMAT, VERSION = "setwise slate", 2
-MAX_BYTES = 16 << 20  # no slate file is larger
+FORMAT, VERSION = "setwise slate", 3
+MAX_BYTES = 64 << 20  # no slate file is larger; scores of a million items take some 20 MiB
 
 
 def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
@@ -47,7 +47,8 @@ def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Non
     if wrong:
         raise InvalidInput("slate", "a content with the keys of slate_file.py", wrong, "correct the content")
     if len(raw) > MAX_BYTES:
-        raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", "exclude fewer items by name")
+        todo = "exclude or score fewer items by name"
+        raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", todo)
     _replace(Path(path), raw)
 
 
@@ -152,6 +153,12 @@ def _is_user(part: Any) -> bool:
     return even and (part["base"] is None or _is_vector(part["base"]))
 
 
+def _are_scores(part: Any) -> bool:
+    if isinstance(part, dict):
+        return all(type(entry) is float for entry in part.values())
+    return part is None or _is_vector(part)
+
+
 def _is_scalar(part: Any) -> bool:
     return type(part) in (str, int, float, bool)
 
@@ -174,6 +181,8 @@ def _is_where(part: Any) -> bool:
 
 _QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "user": ("heads of equal length and a base", _is_user),
+    "scores": ("null, a list of numbers, or a number an id", _are_scores),
+    "scores_floor": ("null, or a number", lambda part: part is None or type(part) is float),
     "k": ("a whole number of at least 1", lambda part: _is_count(part) and part >= 1),
     "exclude": ("a list of ids", _are_ids),
     "include": ("a list of ids", _are_ids),
@@ -227,6 +236,9 @@ def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
         form["rewards"] = [_real_to_json(reward) for reward in form["rewards"]]
     if isinstance(form.get("query"), dict) and isinstance(form["query"].get("user"), dict):
         form["query"]["user"] = {name: _floats(part) for name, part in form["query"]["user"].items()}
+    for key in ("scores", "scores_floor"):
+        if isinstance(form.get("query"), dict) and key in form["query"]:
+            form["query"][key] = _floats(form["query"][key])
     return form
 
 
@@ -240,9 +252,11 @@ def _plain(part: Any) -> Any:
 
 
 def _floats(part: Any) -> Any:
-    """The whole numbers of a vector as floats."""
+    """The whole numbers of a vector, or of a mapping, as floats."""
     if isinstance(part, list):
         return [_floats(one) for one in part]
+    if isinstance(part, dict):
+        return {name: _floats(one) for name, one in part.items()}
     return float(part) if type(part) is int else part
 
 

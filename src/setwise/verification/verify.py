@@ -95,8 +95,33 @@ class _Claim:
 
     @cached_property
     def slate_user(self) -> User:
-        """The user of the file."""
-        return self.catalog.user(User(**self.query["user"]))
+        """The user of the file, with the scores that the request added to items."""
+        return self.catalog.user(User(**self.query["user"], scores=self._added_scores()))
+
+    def _added_scores(self) -> Floats | None:
+        """The added score of every item: (n,); without a floor an unnamed item has 0, and is not eligible."""
+        scores, floor = self.query["scores"], self.query["scores_floor"]
+        if not isinstance(scores, dict):
+            return None if scores is None else np.array(scores)
+        added = np.full(len(self.catalog), 0.0 if floor is None else floor)
+        added[self._scored_rows(scores)] = list(scores.values())
+        return added
+
+    def _scored_rows(self, scores: dict[str, float]) -> NDArray[np.intp]:
+        """The rows of the ids that are the keys of ``scores``; whole numbers are written as texts."""
+        text = hasattr(self.catalog.ids.values, "offsets")
+        try:
+            return self.catalog.rows_of(list(scores) if text else [int(one) for one in scores])
+        except ValueError:
+            raise InvalidInput("scores", "about ids of the catalogue", "another text", "correct its keys") from None
+
+    def _unscored(self) -> NDArray[np.bool_]:
+        """Which items are not eligible for want of a score."""
+        scores = self.query["scores"]
+        unscored = np.full(len(self.catalog), isinstance(scores, dict) and self.query["scores_floor"] is None)
+        if unscored.any():
+            unscored[self._scored_rows(scores)] = False
+        return unscored
 
     @cached_property
     def reference_rewards(self) -> Floats:
@@ -135,6 +160,8 @@ class _Claim:
         given, own = self.catalog.user(self.given), self.slate_user
         mine, theirs = (np.zeros(0) if user.base is None else user.base for user in (own, given))
         same = np.array_equal(given.heads, own.heads) and np.array_equal(mine, theirs)
+        if given.scores is not None:  # a user without scores says nothing about those of the request
+            same &= own.scores is not None and np.array_equal(given.scores.whole(), own.scores.whole())
         return same, "the user is the one given" if same else "the slate is for another user than the one given"
 
     def ids(self) -> Outcome:
@@ -164,6 +191,8 @@ class _Claim:
             yield "a pinned item is not in the slate"
         if not _eligible(self.catalog, [], query["where"])[rows].all():
             yield "an item does not meet the filter"
+        if self._unscored()[rows].any():
+            yield "an item has no score, and the query states no floor"
         for name, limit in query["at_most"].items():
             label = _labels(self.catalog.attributes[name])[rows]
             if label[label >= 0].size and np.bincount(label[label >= 0]).max() > limit:
@@ -226,7 +255,8 @@ class _Claim:
 
     def _proof(self, bound: float, limit: float) -> Outcome:
         query, columns = self.query, self.catalog.attributes
-        eligible = np.flatnonzero(_eligible(self.catalog, self._rows_of("exclude"), query["where"]))
+        shown = _eligible(self.catalog, self._rows_of("exclude"), query["where"]) & ~self._unscored()
+        eligible = np.flatnonzero(shown)
         groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in query["at_most"].items()]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"

@@ -218,8 +218,10 @@ def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibil
     if catalog.heads > 1:
         total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
     bases = [objective.base_scores(catalog, user, cells.rows) for user in users]
-    for base, (_, padding) in zip(bases, pads, strict=True):
+    for base, user, (_, padding) in zip(bases, users, pads, strict=True):
         base += padding
+        if user.scores is not None:  # rounding of sums with t_i, item by item: one large t_i does not loosen the rest
+            base += _WEIGHTS * np.abs(user.scores.of(cells.rows))
     return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
 
 

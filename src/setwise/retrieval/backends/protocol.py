@@ -138,7 +138,12 @@ def scaled(vector: Floats) -> Floats32:
 
     The order of scores stays the same, and products in float32 neither overflow nor underflow.
     """
-    return np.asarray(np.ldexp(vector, -np.frexp(np.abs(vector).max(initial=0.0))[1]), np.float32)
+    return np.asarray(np.ldexp(vector, -exponent(vector)), np.float32)
+
+
+def exponent(vector: Floats) -> int:
+    """The power of two by which ``scaled`` divides."""
+    return int(np.frexp(np.abs(vector).max(initial=0.0))[1])
 
 
 def by_cell(cell_of: NDArray[np.int32], n_cells: int) -> tuple[Ints, Ints]:

@@ -1,0 +1,66 @@
+"""The file of ``--scores``: the caller's own scores, as JSON or as CSV.
+
+JSON is {"id": score, …}, or [score, …] with one number per item in the order of the catalogue. CSV has lines of
+id,score; a first line whose second field is no number is a heading.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+from setwise.cli.query_options import ids, read_text
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+
+
+def read_scores(catalog: Catalog, path: Path) -> Any:
+    """The scores in this file, as ``recommend`` takes them."""
+    text = read_text(path)
+    return _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(catalog, path, text)
+
+
+def _from_json(path: Path, text: str) -> Any:
+    try:
+        content = json.loads(text, object_pairs_hook=list)
+    except (ValueError, RecursionError):
+        raise InvalidInput("--scores", "a file of JSON or CSV", path.name, "write {id: score} or id,score") from None
+    if not text.lstrip().startswith("{"):
+        return content
+    scores: dict[str, Any] = {}
+    for one, score in content:  # pairs: a plain object would keep the last of two scores of one id
+        if one in scores:
+            raise _repeated(one)
+        scores[one] = score
+    return scores
+
+
+def _from_csv(catalog: Catalog, path: Path, text: str) -> dict[Any, float]:
+    lines = [line for line in csv.reader(io.StringIO(text)) if line]
+    if lines and len(lines[0]) == 2 and _number(lines[0][1]) is None:
+        lines = lines[1:]
+    scores: dict[Any, float] = {}
+    for line in lines:
+        score = _number(line[1]) if len(line) == 2 else None
+        if score is None:
+            got = repr(",".join(line)[:60])
+            raise InvalidInput(f"a line of {path.name}", "id,score", got, "write one id and one number per line")
+        one = ids(catalog, [line[0]])[0]
+        if one in scores:
+            raise _repeated(one)
+        scores[one] = score
+    return scores
+
+
+def _repeated(one: Any) -> InvalidInput:
+    return InvalidInput("--scores", "about each id once", f"{one!r} twice", "keep one line for it")
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,83 @@
+"""The caller's own scores of a request: from what was passed to added scores, and to JSON and back.
+
+    scores          one number per item in the order of the catalogue, or a mapping {id: score}
+    scores_floor    with a mapping: the score of the items that it does not name; left out: these are not eligible
+
+In JSON a mapping is an object, whose keys are texts. So where the ids of a catalogue are whole numbers, a key may also
+be the decimal text of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from setwise._types import Rows
+from setwise._validation import real_number, require_finite
+from setwise.errors import InvalidInput
+from setwise.model.added_scores import AddedScores
+from setwise.model.attributes import Strings
+from setwise.model.catalog import Catalog
+
+Given = ArrayLike | Mapping[Any, float]
+
+
+class CallerScores(NamedTuple):
+    """Checked scores; ``named`` are the only eligible rows, ascending, or None where all items are."""
+
+    scores: AddedScores
+    named: Rows | None
+
+    def combined(self, others: AddedScores | None) -> AddedScores:
+        """These scores plus ``others``, which a user may have already."""
+        total = self.scores.plus(others)
+        return total if self.named is None else total.only(self.named)
+
+
+def caller_scores(catalog: Catalog, scores: Given | None, floor: float | None) -> CallerScores | None:
+    """What was passed as ``scores`` and ``scores_floor``, checked against the catalogue; None without scores."""
+    if scores is None:
+        if floor is not None:
+            raise InvalidInput("scores_floor", "left out without scores", floor, "pass scores={id: score} too")
+        return None
+    if isinstance(scores, Mapping):
+        return _of_mapping(catalog, scores, None if floor is None else real_number("scores_floor", floor))
+    if floor is not None:
+        must = "left out where scores has a number for every item"
+        raise InvalidInput("scores_floor", must, floor, "pass scores={id: score} to leave items out")
+    dense = AddedScores.dense(scores)
+    if dense.n != len(catalog):
+        todo = "pass one score per item, in the order of the catalogue, or a mapping {id: score}"
+        raise InvalidInput("scores", f"one for each of {len(catalog)} items", f"{dense.n}", todo)
+    return CallerScores(dense, None)
+
+
+def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> CallerScores:
+    if not scores and floor is None:
+        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+    ids = list(scores)
+    rows = catalog.rows_of(ids if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in ids])
+    values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
+    require_finite("scores", values)
+    sparse = AddedScores.sparse(len(catalog), rows, values, 0.0 if floor is None else floor)
+    return CallerScores(sparse, sparse.rows if floor is None else None)
+
+
+def _whole(one: Any) -> Any:
+    """A decimal text as the number that it names; anything else as it is."""
+    if isinstance(one, str) and one.removeprefix("-").isdecimal() and len(one) < 20 and str(int(one)) == one:
+        return int(one)
+    return one
+
+
+def scores_to_json(catalog: Catalog, scores: AddedScores | None, all_eligible: bool) -> dict[str, Any]:
+    """``scores`` and ``scores_floor`` of the JSON form; the floor is null unless items without a score are eligible."""
+    if scores is None:
+        return {"scores": None, "scores_floor": None}
+    if scores.rows is None:
+        return {"scores": scores.values.tolist(), "scores_floor": None}
+    named = zip(catalog.ids[scores.rows].tolist(), scores.values.tolist(), strict=True)
+    return {"scores": {str(one): score for one, score in named}, "scores_floor": scores.rest if all_eligible else None}
