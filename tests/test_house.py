@@ -42,6 +42,7 @@ BELOW["verification"] -= {"kernels"}  # verification shares no compiled code wit
 # A library that is optional, large or compiled, and the only files that may import it.
 HEAVY = {
     "numba": {
+        "kernels/copy.py",
         "kernels/heap.py",
         "kernels/largest.py",
         "kernels/rewards.py",

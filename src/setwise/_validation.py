@@ -137,6 +137,11 @@ def frozen(array: NDArray[ScalarType]) -> NDArray[ScalarType]:
     return array
 
 
+def read_only(array: NDArray[ScalarType]) -> NDArray[ScalarType]:
+    """A read-only view in row order: frozen and other arrays then share one compiled version of a function."""
+    return frozen(np.ascontiguousarray(array).view())
+
+
 def real_array(parameter: str, array: ArrayLike, shape: Shape, dtype: type[FloatType]) -> NDArray[FloatType]:
     """``array`` as a finite, C-ordered, read-only array of ``dtype``; copied unless it already is one."""
     given = numbers(parameter, array)

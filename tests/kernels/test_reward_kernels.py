@@ -20,6 +20,7 @@ from numba import njit
 
 import setwise as sw
 from reward_families import random_reward
+from setwise._validation import read_only
 from setwise.bounds.candidates import branch_and_bound
 from setwise.bounds.candidates.item_bounds import HUGE, reward_upper
 from setwise.bounds.catalog.cells import CellBounds
@@ -61,7 +62,7 @@ def bound_row(table: RewardTable) -> np.ndarray:
 
 def with_unknown_code(table: RewardTable) -> RewardTable:
     """A table as no constructor makes it."""
-    object.__setattr__(table, "code", np.full_like(table.code, UNKNOWN))
+    object.__setattr__(table, "code", read_only(np.full_like(table.code, UNKNOWN)))
     return table
 
 
@@ -137,7 +138,7 @@ def test_no_finite_bound_on_candidates_with_an_unknown_code() -> None:
 def test_no_finite_bound_on_a_catalogue_with_an_unknown_code() -> None:
     catalog, user = random_catalog(0, n=12)
     cells = CellBounds.build(catalog, cells=3)
-    broken = replace(cells, table=cells.table._replace(code=np.full_like(cells.table.code, UNKNOWN)))
+    broken = replace(cells, table=cells.table._replace(code=read_only(np.full_like(cells.table.code, UNKNOWN))))
     for budget in (0.0, 1e6):
         found = whole_catalog_bound(broken, user, 3, budget_ms=budget)
         assert found.upper_bound == math.inf

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 """For functions that Python calls."""
 
@@ -12,3 +14,8 @@ INNER: dict[str, Any] = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper":
 
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Value of ``fastmath``: arithmetic may be reordered, NaN and infinities keep their meaning."""
+
+ZERO: Any = np.int64(0)
+NO_ITEM: Any = np.int64(-1)
+YES, NO = np.bool_(True), np.bool_(False)
+"""Arguments for compiled functions: for each literal 0, −1, True or False they would be compiled once more."""

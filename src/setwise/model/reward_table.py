@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._validation import frozen
 from setwise.errors import InvalidInput
 from setwise.model.rewards import FAMILIES, Reward, registered
 
@@ -31,7 +32,7 @@ class RewardTable:
 
     @classmethod
     def of(cls, rewards: Sequence[Reward]) -> RewardTable:
-        """The table of these functions, in this order."""
+        """The table of these functions, in this order; read-only, so that one compiled version reads all tables."""
         checked = [registered(reward) for reward in rewards]
         parameter = np.zeros((len(checked), 3))
         knots: list[tuple[float, float]] = []
@@ -41,8 +42,8 @@ class RewardTable:
             knots.extend(reward.knots)
             first_knot.append(len(knots))
         return cls(
-            np.array([reward.code for reward in checked], np.int64),
-            parameter,
-            np.array(first_knot, np.int64),
-            np.array(knots, np.float64).reshape(-1, 2),
+            frozen(np.array([reward.code for reward in checked], np.int64)),
+            frozen(parameter),
+            frozen(np.array(first_knot, np.int64)),
+            frozen(np.array(knots, np.float64).reshape(-1, 2)),
         )

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 
+from setwise._validation import read_only
 from setwise.errors import TooLarge
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -31,7 +32,7 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     table = RewardTable.of(instance.rewards)
     no_sink = np.full((instance.heads, instance.m), -np.inf)
     labels, minimums = constraints.labels, constraints.minimums
-    indices, visited, finite = kernels.best_subset(
+    arrays = (
         instance.logit,
         instance.score,
         instance.base,
@@ -47,9 +48,9 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         labels,
         constraints.limits,
         minimums,
-        np.zeros((len(labels), max(int(labels.max(initial=0)) + 1, minimums.shape[1])), np.int64),
-        k,
     )
+    counts = np.zeros((len(labels), max(int(labels.max(initial=0)) + 1, minimums.shape[1])), np.int64)
+    indices, visited, finite = kernels.best_subset(*map(read_only, arrays), counts, k)
     value = instance.value(indices)
     # Values beyond the largest double compare equal, so nothing is proven.
     return Ranking(indices, value, value if finite else math.inf, bool(finite), int(visited))

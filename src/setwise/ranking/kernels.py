@@ -14,7 +14,8 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.options import FAST
+from setwise.kernels.copy import copy_entries
+from setwise.kernels.options import FAST, INNER, NO_ITEM, OUTER, ZERO
 from setwise.kernels.rewards import logistic_32, table_value
 from setwise.kernels.softmax import ONE, add_weight
 
@@ -22,7 +23,7 @@ SMALLEST_WEIGHT = 1e-305  # below every positive weight: makes 0/0, no attention
 LARGEST_RATIO = np.float32(1e30)
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def _add_member(
     state: Floats, path: Ints, depth: int, logit: Floats, score: Floats, sink_logit: Floats, sink_score: Floats
 ) -> None:
@@ -41,7 +42,7 @@ def _add_member(
             add_weight(own, logit[h, member, path[place]], score[h, path[place]])
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def _averages(state: Floats, path: Ints, depth: int, base: Floats, average: Floats) -> None:
     """a_i of the first ``depth`` members of the path, into ``average``."""
     for place in range(depth):
@@ -51,7 +52,7 @@ def _averages(state: Floats, path: Ints, depth: int, base: Floats, average: Floa
                 average[place] += state[depth, place, h, 1] / state[depth, place, h, 2]
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints) -> int:
     """The next open candidate at this depth that keeps every upper limit, or −1."""
     while cursor[depth] < len(open_rows):
@@ -66,7 +67,7 @@ def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits:
     return -1
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def _count_member(labels: Ints, counts: Ints, member: int, change: int) -> None:
     """Add ``change`` to the counts of the member's labels."""
     for group in range(len(labels)):
@@ -74,7 +75,7 @@ def _count_member(labels: Ints, counts: Ints, member: int, change: int) -> None:
             counts[group, labels[group, member]] += change
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def _keeps_minimums(minimums: Ints, counts: Ints) -> bool:
     """Whether the counts reach every lower limit."""
     for group in range(len(minimums)):
@@ -84,7 +85,7 @@ def _keeps_minimums(minimums: Ints, counts: Ints) -> bool:
     return True
 
 
-@njit(cache=True, error_model="numpy")
+@njit(**OUTER)
 def best_subset(
     logit: Floats,
     score: Floats,
@@ -110,14 +111,14 @@ def best_subset(
     them and updates d of them, so one set costs O(H d). ``path`` holds the members; ``cursor[d]`` is the place in
     ``open_rows`` to try next at depth d. ``counts`` (G, labels) is scratch space, zero on entry.
     """
-    fixed, depth = len(pinned), 0
+    fixed, depth = len(pinned), ZERO
     state, average = np.empty((k + 1, k, score.shape[0], 3)), np.empty(k)
     path, best = np.empty(k, np.int64), np.empty(k, np.int64)
     cursor = np.zeros(k + 1, np.int64)
     best_value, best_size, visited, finite = -np.inf, 0, 0, True
     while True:
         # Descend: the next member is a pinned one, or the next open candidate that keeps every limit.
-        member = -1
+        member = NO_ITEM
         if depth < fixed:
             member = pinned[depth]
         elif depth < k:
@@ -143,7 +144,7 @@ def best_subset(
         finite = finite and math.isfinite(value)
         if value > best_value or best_size == 0:  # NaN is never greater
             best_value, best_size = value, depth
-            best[:depth] = path[:depth]
+            copy_entries(best, path, depth)
     return best[:best_size], visited, finite
 
 
@@ -151,7 +152,7 @@ def best_subset(
 # These take arrays, not the tuples of swap_kernels.py: passing thirty arrays costs more than the loops themselves.
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def sums_without(
     weight: Floats, score: Floats, sink: Floats, i: int, members: Ints, size: int, leaving: int, sums: Floats
 ) -> None:
@@ -166,13 +167,13 @@ def sums_without(
         sums[0, h], sums[1, h] = n, d
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy", inline="always")
+@njit(**INNER, fastmath=FAST, inline="always")
 def _average(n: float, d: float, weight: float, score: float) -> float:
     """(N + w s) / (D + w)."""
     return (n + weight * score) / max(d + weight, SMALLEST_WEIGHT)
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST)
 def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums: Floats, argument: Floats) -> None:
     """a_i of member i with each candidate added, into ``argument``."""
     argument[:] = base
@@ -182,7 +183,7 @@ def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums:
             argument[c] += _average(n, d, w[c], s[c])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST)
 def logistics_with_each(
     weight: Any, i: int, score: Any, scale: float, bias: float, sums: Floats, argument: Any, total: Any
 ) -> None:
@@ -208,19 +209,19 @@ def logistics_with_each(
         argument[:] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def average_32(sums: Floats, h: int) -> Any:
     """N / D in single precision."""
     return np.float32(sums[0, h] / max(sums[1, h], SMALLEST_WEIGHT))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def inverse_32(sums: Floats, h: int) -> Any:
     """1 / D in single precision, at most ``LARGEST_RATIO``."""
     return np.float32(min(1.0 / max(sums[1, h], SMALLEST_WEIGHT), float(LARGEST_RATIO)))
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST)
 def candidate_averages(front: Floats, back: Floats, after: int, own: Floats, score: Floats, argument: Floats) -> None:
     """Add each candidate's average over the members before and after the leaving one and itself to ``argument``."""
     for h in range(len(score)):
@@ -230,7 +231,7 @@ def candidate_averages(front: Floats, back: Floats, after: int, own: Floats, sco
             argument[c] += _average(front_n[c] + back_n[c], front_d[c] + back_d[c], w[c], s[c])
 
 
-@njit(cache=True, nogil=True, fastmath=FAST, error_model="numpy")
+@njit(**INNER, fastmath=FAST)
 def add_attention(received: Floats, score: Floats, j: int, sums: Floats) -> None:
     """Add the attention of every candidate to member j to sums (2, H, m) of numerators and denominators."""
     for h in range(len(score)):

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Floats
-from setwise._validation import milliseconds, whole_number
+from setwise._validation import milliseconds, read_only, whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -151,15 +151,8 @@ def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance
         pair_at,
         _start_items(instance, free),
     )
-    parts: list[Any] = [*map(_read_only, arrays), min(constraints.k, instance.m)]
+    parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
     return SwapInstance(*parts)
-
-
-def _read_only(array: NDArray[np.generic]) -> NDArray[np.generic]:
-    """The array in row order and read-only: frozen and other arrays then share one compiled version."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
 
 
 def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -233,7 +226,6 @@ def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
         order=np.zeros(k, np.int64),
         total=np.empty(m),
         argument=np.empty(m),
-        total_32=np.empty(m, np.float32),
         argument_32=np.zeros(m, np.float32),
         sums=np.empty((2, heads)),
         front=np.empty((2, heads, m)),

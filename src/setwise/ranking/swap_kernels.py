@@ -19,6 +19,8 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats, Ints
+from setwise.kernels.copy import copy_cube, copy_entries
+from setwise.kernels.options import INNER, NO_ITEM, OUTER
 from setwise.kernels.rewards import add_rewards, has_fast_path, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,
@@ -77,23 +79,16 @@ class SwapState(NamedTuple):
     order: Ints  # (k,)
     total: Floats  # (m,) the value of the set with each candidate added
     argument: Floats  # (m,) a_i with each candidate added
-    total_32: Any  # (m,) the same in single precision
-    argument_32: Any  # (m,) kept at zero between uses
+    argument_32: Any  # (m,) the same in single precision, kept at zero between uses
     sums: Floats  # (2, H)
     front: Floats  # (2, H, m) each candidate's sums over the members before the leaving one
     back: Floats  # (k + 2, 2, H, m) and over those after it
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def value_without(problem: SwapInstance, members: Ints, size: int, leaving: int, sums: Floats) -> float:
     """F of the members without number ``leaving`` (−1: of all members)."""
-    weight, score, sink, base, reward_class = (
-        problem.weight,
-        problem.score,
-        problem.sink,
-        problem.base,
-        problem.reward_class,
-    )
+    weight, score, sink, base = problem.weight, problem.score, problem.sink, problem.base
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
     value = 0.0
     for place in range(size):
@@ -103,56 +98,42 @@ def value_without(problem: SwapInstance, members: Ints, size: int, leaving: int,
             a = base[i]
             for h in range(len(score)):
                 a += sums[0, h] / max(sums[1, h], SMALLEST_WEIGHT)
-            f = reward_class[i]
+            f = problem.reward_class[i]
             value += table_value(code, parameter, first_knot, knot, f, a)
     return -np.inf if math.isnan(value) else value
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def values_with_each(problem: SwapInstance, state: SwapState, leaving: int) -> None:
     """F(S ∖ leaving ∪ {c}) for every candidate c at once, into state.total (meaningless for members)."""
-    members, size, total, argument, sums = (
-        state.members,
-        state.tally[SIZE],
-        state.total,
-        state.argument,
-        state.sums,
-    )
-    weight, score, sink, base, reward_class = (
-        problem.weight,
-        problem.score,
-        problem.sink,
-        problem.base,
-        problem.reward_class,
-    )
+    members, size, total, argument, sums = state.members, state.tally[SIZE], state.total, state.argument, state.sums
+    weight, score, sink, base = problem.weight, problem.score, problem.sink, problem.base
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
-    weight_32, score_32, total_32 = problem.weight_32, problem.score_32, state.total_32
+    weight_32, score_32 = problem.weight_32, problem.score_32
     first = state.tally[STARTED] == 1 and state.tally[PHASE] == GROWING  # greedy, in double precision
     fast = len(weight_32) > 0 and not first
     total[:] = 0.0
-    total_32[:] = 0.0
     for place in range(size):
         if place != leaving:
             i = members[place]
             sums_without(weight, score, sink, i, members, size, leaving, sums)
-            f = reward_class[i]
+            f = problem.reward_class[i]
             if fast and has_fast_path(code[f]):
                 scale, bias = parameter[f, 0], parameter[f, 1] + parameter[f, 0] * base[i]
                 logistics_with_each(weight_32, i, score_32, scale, bias, sums, state.argument_32, total)
             else:
                 averages_with_each(weight, i, score, base[i], sums, argument)
                 add_rewards(code[f], parameter[f], knot[first_knot[f] : first_knot[f + 1]], argument, total)
-    total += total_32
-    argument[:] = base
+    copy_entries(argument, base, len(base))
     candidate_averages(state.front, state.back, leaving + 1, problem.own, score, argument)
     if len(code) == 1:
         add_rewards(code[0], parameter[0], knot, argument, total)
     else:
         for c in range(len(total)):
-            total[c] += table_value(code, parameter, first_knot, knot, reward_class[c], argument[c])
+            total[c] += table_value(code, parameter, first_knot, knot, problem.reward_class[c], argument[c])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def may_add(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> bool:
     """Whether the limits allow adding candidate c when member number ``leaving`` (−1: none) is removed."""
     for group in range(len(problem.limits)):
@@ -168,7 +149,7 @@ def may_add(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> bo
     return bool(largest_deficit(problem, state, c, leaving) <= slack)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def largest_deficit(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> int:
     """The members missing to the lower limits, in the worst group: candidate c added, number ``leaving`` removed.
 
@@ -188,7 +169,7 @@ def largest_deficit(problem: SwapInstance, state: SwapState, c: int, leaving: in
     return largest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def count_labels(problem: SwapInstance, state: SwapState) -> None:
     """Count the members by label."""
     state.counts[:] = 0
@@ -199,7 +180,7 @@ def count_labels(problem: SwapInstance, state: SwapState) -> None:
                 state.counts[group, label] += 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def contains(members: Ints, size: int, c: int) -> bool:
     """Whether c is a member."""
     found = False
@@ -208,17 +189,17 @@ def contains(members: Ints, size: int, c: int) -> bool:
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER)
 def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[float, int]:
     """The best set one exchange, addition or removal away, into state.proposal: its value and size (0: none).
 
     Member number p is removed (p = size: none) and candidate c is added (c = m: none).
     """
     size, fixed, m = state.tally[SIZE], len(problem.pinned), len(problem.base)
-    state.front[:] = problem.sink
+    copy_cube(state.front, problem.sink)
     state.back[size : size + 2] = 0.0
     for place in range(size - 1, fixed, -1):
-        state.back[place] = state.back[place + 1]
+        copy_cube(state.back[place], state.back[place + 1])
         add_attention(problem.received, problem.score, state.members[place], state.back[place])
     total, free, members = state.total, problem.free, state.members
     best_value, best_p, best_c = -np.inf, -1, -1
@@ -236,14 +217,14 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             if leaving >= 0 and size > max(1, fixed):
                 state.tally[EVALUATIONS] += 1
                 value = value_without(problem, state.members, size, p, state.sums)
-                if value > best_value and largest_deficit(problem, state, -1, p) == 0:
+                if value > best_value and largest_deficit(problem, state, NO_ITEM, p) == 0:
                     best_value, best_p, best_c = value, p, m
         if p < size:
             add_attention(problem.received, problem.score, state.members[p], state.front)
     if best_p < 0:
         state.tally[EVALUATIONS] += 1  # so that a search without possible moves ends
         return -np.inf, 0
-    state.proposal[:size] = state.members[:size]
+    copy_entries(state.proposal, state.members, size)
     if best_c < m:
         state.proposal[best_p] = best_c
         return best_value, max(size, best_p + 1)
@@ -251,7 +232,7 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
     return best_value, size - 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def keeps_limits(problem: SwapInstance, members: Ints, size: int) -> bool:
     """Whether these members keep every group's limit."""
     for group in range(len(problem.limits)):
@@ -264,7 +245,18 @@ def keeps_limits(problem: SwapInstance, members: Ints, size: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
+def sort_by_place(slot: Ints, members: Ints, by_place: Ints) -> None:
+    """Write the numbers of the members to ``by_place``, first place first, by insertion: slates are short."""
+    for number in range(len(by_place)):
+        at = number
+        while at > 0 and slot[members[by_place[at - 1]], 1] > slot[members[number], 1]:
+            by_place[at] = by_place[at - 1]
+            at -= 1
+        by_place[at] = number
+
+
+@njit(**OUTER)
 def best_reordering(problem: SwapInstance, state: SwapState, least: float) -> bool:
     """Find the best exchange of two places of an ordered slate, or shift of one item past others.
 
@@ -272,13 +264,14 @@ def best_reordering(problem: SwapInstance, state: SwapState, least: float) -> bo
     """
     found = False
     size, trial, order = state.tally[SIZE], state.trial, state.order
-    by_place = np.argsort(problem.slot[state.members[:size], 1])
+    by_place = np.empty(size, np.int64)
+    sort_by_place(problem.slot, state.members, by_place)
     for first in range(size):
         for last in range(size):
             for shift in range(2):
                 if first == last or (shift == 0 and first > last) or (shift == 1 and abs(first - last) == 1):
                     continue
-                order[:size] = by_place
+                copy_entries(order, by_place, size)
                 if shift == 0:
                     order[first], order[last] = by_place[last], by_place[first]
                 else:
@@ -294,29 +287,29 @@ def best_reordering(problem: SwapInstance, state: SwapState, least: float) -> bo
                     trial[order[x]] = new
                 if possible and keeps_limits(problem, trial, size):
                     state.tally[EVALUATIONS] += 1
-                    value = value_without(problem, trial, size, -1, state.sums)
+                    value = value_without(problem, trial, size, NO_ITEM, state.sums)
                     if value > least:
                         least, found = value, True
-                        state.proposal[:size] = trial[:size]
+                        copy_entries(state.proposal, trial, size)
     return found
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER)
 def adopt(problem: SwapInstance, state: SwapState, members: Ints, size: int) -> None:
     """Make these members the current set, and the best set if no better one is known."""
-    state.members[:size] = members[:size]
+    copy_entries(state.members, members, size)
     state.tally[SIZE] = size
     count_labels(problem, state)
-    state.value[VALUE] = value_without(problem, members, size, -1, state.sums)
-    feasible = largest_deficit(problem, state, -1, -1) == 0
+    state.value[VALUE] = value_without(problem, members, size, NO_ITEM, state.sums)
+    feasible = largest_deficit(problem, state, NO_ITEM, NO_ITEM) == 0
     better = state.value[VALUE] > state.value[BEST_VALUE] and feasible >= state.tally[BEST_FEASIBLE]
     if size > 0 and (better or state.tally[BEST_SIZE] == 0 or feasible > state.tally[BEST_FEASIBLE]):
         state.value[BEST_VALUE], state.tally[BEST_SIZE] = state.value[VALUE], size
         state.tally[BEST_FEASIBLE] = feasible
-        state.best[:size] = members[:size]
+        copy_entries(state.best, members, size)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def draw(random: Any, bound: int) -> int:
     """A pseudo-random whole number below ``bound`` (xorshift)."""
     x = random[0]
@@ -327,22 +320,22 @@ def draw(random: Any, bound: int) -> int:
     return np.int64(x % np.uint64(bound))  # type: ignore[return-value]  # compiled, an int64 is an int
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def try_add(problem: SwapInstance, state: SwapState, c: int) -> None:
     """Add candidate c if there is room and no constraint forbids it."""
     size = state.tally[SIZE]
     addable = size < problem.k and problem.free[c] and not contains(state.members, size, c)
-    if addable and may_add(problem, state, c, -1):
-        state.proposal[:size] = state.members[:size]
+    if addable and may_add(problem, state, c, NO_ITEM):
+        copy_entries(state.proposal, state.members, size)
         state.proposal[size] = c
         adopt(problem, state, state.proposal, size + 1)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def perturb(problem: SwapInstance, state: SwapState) -> None:
     """Return to the best set, remove some members at random and add one fewer at random."""
     fixed, size = len(problem.pinned), state.tally[BEST_SIZE]
-    state.proposal[:size] = state.best[:size]
+    copy_entries(state.proposal, state.best, size)
     leaving = min(2 + draw(state.random, max(1, (size - fixed) // 2)), size - fixed)
     for _ in range(leaving):
         removed = fixed + draw(state.random, size - fixed)
@@ -353,7 +346,7 @@ def perturb(problem: SwapInstance, state: SwapState) -> None:
         try_add(problem, state, draw(state.random, len(problem.base)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def start_climb(problem: SwapInstance, state: SwapState) -> None:
     """Start a climb: from the pinned items, then from them and each start item, then from a perturbed best set."""
     started = state.tally[STARTED]
@@ -362,12 +355,14 @@ def start_climb(problem: SwapInstance, state: SwapState) -> None:
     if started > len(problem.start_items):
         perturb(problem, state)
         return
-    adopt(problem, state, problem.pinned, len(problem.pinned))
+    fixed = len(problem.pinned)
+    copy_entries(state.proposal, problem.pinned, fixed)
+    adopt(problem, state, state.proposal, fixed)
     if started > 0:
         try_add(problem, state, problem.start_items[started - 1])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER)
 def advance(problem: SwapInstance, state: SwapState, evaluations: int) -> None:
     """Continue the search until this many sets have been evaluated; the first growth is always finished."""
     tally, value = state.tally, state.value
@@ -380,9 +375,8 @@ def advance(problem: SwapInstance, state: SwapState, evaluations: int) -> None:
             size = tally[SIZE]
         better = size > 0
         if better and not growing:
-            better = value_without(problem, state.proposal, size, -1, state.sums) > value[VALUE] + LEAST_GAIN * abs(
-                value[VALUE]
-            )
+            least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
+            better = value_without(problem, state.proposal, size, NO_ITEM, state.sums) > least
         if better:
             adopt(problem, state, state.proposal, size)
         else:

@@ -18,13 +18,14 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Floats32
-from setwise.kernels.options import OUTER
+from setwise.kernels.copy import copy_entries
+from setwise.kernels.options import INNER, OUTER, ZERO
 from setwise.retrieval.int8_tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 
 
-@njit(**OUTER, fastmath=_REORDER)
+@njit(**INNER, fastmath=_REORDER)
 def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
     """v_i · y in float32."""
     total = np.float32(0)
@@ -33,7 +34,7 @@ def exact_score(vectors: Floats32, i: int, user: Floats32) -> np.float32:
     return total
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
     """Put (score, row) into the list of the best, kept in descending order; return how many it holds now."""
     at = filled
@@ -48,22 +49,19 @@ def insert(scores: Any, rows: Any, filled: int, score: Any, row: int) -> int:
     return min(filled + 1, len(scores))
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def reached_by_items(
-    approximate: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, k: int
+    approximate: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, best: Any, best_at: Any
 ) -> float:
-    """The k-th best that items surely reach; −∞ when fewer may be returned."""
-    if size < k:
-        return -np.inf
-    sure = np.empty(size)
+    """The k-th best that items surely reach, k = len(best); −∞ when fewer may be returned."""
+    k, held = len(best), ZERO
     for place in range(size):
-        sure[place] = approximate[place] - margin[place // LANES]
-        if len(eligible) and not eligible[order[first + place]]:
-            sure[place] = -np.inf
-    return float(np.partition(sure, size - k)[size - k])
+        if len(eligible) == 0 or eligible[order[first + place]]:
+            held = insert(best, best_at, held, approximate[place] - margin[place // LANES], place)
+    return best[k - 1] if held == k else -np.inf
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def reached(
     approximate: Floats32, peak: Floats32, margin: Any, size: int, first: int, order: Any, eligible: Any, best: Any,
     best_at: Any,
@@ -74,9 +72,9 @@ def reached(
     sixteenth of the time; a peak may belong to an item that is not eligible, so with a mask the
     items of promising tiles are examined. Where there are fewer tiles than k, all items are.
     """
-    k, held, tiles = len(best), 0, (size + LANES - 1) // LANES
+    k, held, tiles = len(best), ZERO, (size + LANES - 1) // LANES
     if tiles < k:
-        return float(reached_by_items(approximate, margin, size, first, order, eligible, k))
+        return float(reached_by_items(approximate, margin, size, first, order, eligible, best, best_at))
     for tile in range(tiles):
         sure = peak[tile] - margin[tile]
         if held == k and sure <= best[k - 1]:
@@ -90,7 +88,7 @@ def reached(
     return best[k - 1] if held == k else -np.inf
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def promising(
     approximate: Floats32, peak: Floats32, margin: Any, size: int, floor: float, first: int, order: Any, eligible: Any,
     out: Any,
@@ -108,7 +106,7 @@ def promising(
     return count
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def settle(
     approximate: Floats32,
     peak: Floats32,
@@ -136,7 +134,7 @@ def settle(
     ``true`` are scratch space; with an empty ``eligible`` every item is.
     """
     k, tiles = len(scores), (size + LANES - 1) // LANES
-    step, alpha, beta, gamma = measure
+    step, alpha, beta, gamma = measure[0], measure[1], measure[2], measure[3]
     for tile in range(tiles):
         margin[tile] = alpha * spread[tile, 0] + beta * spread[tile, 1] + gamma
     if size % LANES:  # lanes beyond the cell hold zeros, which must not pass for an item's score
@@ -152,7 +150,7 @@ def settle(
     return filled
 
 
-@njit(**OUTER)
+@njit(**INNER)
 def score_tiles(
     tiles: Any, begin: int, count: int, query: Any, users: int, width: int, scale: Floats32, approximate: Floats32,
     peak: Floats32,
@@ -194,7 +192,7 @@ def scan(
     width = 2 * ((d + 1) // 2)
     table, measures = np.zeros((count, width), np.int16), np.empty((count, 4))
     for b in range(count):
-        measures[b] = quantise_user(users[b], table[b])
+        measures[b, 0], measures[b, 1], measures[b, 2], measures[b, 3] = quantise_user(users[b], table[b])
     query = table.reshape(-1)
     approximate, peak = np.empty(count * SEGMENT, np.float32), np.empty(count * SEGMENT // LANES, np.float32)
     margin, best, best_at = np.empty(SEGMENT // LANES), np.empty(k), np.empty(k, np.int64)
@@ -213,7 +211,7 @@ def scan(
                 )  # fmt: skip
 
 
-@njit(**OUTER, fastmath=_REORDER)
+@njit(**INNER, fastmath=_REORDER)
 def block_bounds(
     user: Any, turned: Any, centre: Floats32, reach: Any, first: int, last: int, optimism: float, out: Any
 ) -> None:
@@ -270,14 +268,17 @@ def climb(
     approximate, peak = np.empty(SEGMENT, np.float32), np.empty(SEGMENT // LANES, np.float32)
     margin, best, best_at = np.empty(SEGMENT // LANES), np.empty(k), np.empty(k, np.int64)
     chosen, true = np.empty(SEGMENT, np.int64), np.empty(SEGMENT, np.float32)
-    bound = np.empty(np.max(np.diff(first_block)) + 1)
+    most = 0
+    for c in range(len(first_block) - 1):
+        most = max(most, first_block[c + 1] - first_block[c])
+    bound, measure, alone = np.empty(most + 1), np.empty(4), np.int64(1)
     for b in range(len(users)):
-        measure = quantise_user(users[b], query)
-        wide[:] = users[b]
+        measure[0], measure[1], measure[2], measure[3] = quantise_user(users[b], query)
+        copy_entries(wide, users[b], len(wide))
         for c in range(len(first_block) - 1):
             blocks = first_block[c + 1] - first_block[c]
             block_bounds(wide, turned[b], centre, reach, first_block[c], first_block[c + 1], optimism, bound)
-            filled = 0
+            filled = ZERO
             for _ in range(blocks):
                 pick = np.argmax(bound[:blocks])
                 if filled == k and bound[pick] < scores[b, c, k - 1]:
@@ -286,7 +287,7 @@ def climb(
                 block = first_block[c] + pick
                 visited += 1
                 first, size, begin = start[block], start[block + 1] - start[block], tile_start[block]
-                score_tiles(tiles, begin, (size + LANES - 1) // LANES, query, 1, width, scale, approximate, peak)
+                score_tiles(tiles, begin, (size + LANES - 1) // LANES, query, alone, width, scale, approximate, peak)
                 filled = settle(
                     approximate, peak, spread[begin:], first, size, measure, vectors, users[b], order, eligible, margin,
                     best, best_at, chosen, true, scores[b, c], rows[b, c], filled,

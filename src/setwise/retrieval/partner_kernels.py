@@ -9,12 +9,13 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Array, Floats
+from setwise.kernels.options import INNER, OUTER
 from setwise.kernels.rewards import table_value
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one
 
 
-@njit(cache=True, nogil=True, error_model="numpy", fastmath=_REORDER)
+@njit(**INNER, fastmath=_REORDER)
 def dot(a: Any, b: Any) -> float:
     """The product a · b in double precision."""
     total = 0.0
@@ -23,7 +24,7 @@ def dot(a: Any, b: Any) -> float:
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**INNER)
 def average(one: float, two: float, rest: float, first: float, second: float, sink: float) -> float:
     """The attention average of two items and the sink, with logits ``one``, ``two`` and ``rest``."""
     top = max(one, two, rest)
@@ -31,7 +32,7 @@ def average(one: float, two: float, rest: float, first: float, second: float, si
     return (w_1 * first + w_2 * second + z * sink) / (w_1 + w_2 + z)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@njit(**OUTER)
 def fill_pair_values(
     query: Array, key: Array, value: Array, reward_class: Array, user: Floats, sink_key: Floats, sink_score: Floats,
     base: Floats, anchor: int, anchor_base: float, rows: Array, code: Array, parameter: Array, first_knot: Array,

@@ -41,7 +41,7 @@ from setwise.bounds.candidates.pair_bounds import (
 )
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER, OUTER
+from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
 
 OPEN, FREE, NODES, SIZE, WORK, NEXT = 0, 1, 2, 3, 4, 5  # places in NodeQueue.tally
 VALUE, CUT = 0, 1  # places in NodeQueue.level
@@ -158,7 +158,7 @@ def capped_bound(data: Any, node: Any, p: int, n: int, q: int, h: int, cap: floa
 @njit(**INNER)
 def branch_on_head(data: Any, node: Any, queue: Any, p: int, n: int, q: int, stage: int, node_bound: float) -> None:
     """Push one child for each highest added item in the next head, and one where none exceeds members and sink."""
-    h, order, left, floor = data.heads_in_order[stage], node.order, 0, NONE
+    h, order, left, floor = data.heads_in_order[stage], node.order, ZERO, NONE
     for r in range(p + n):
         if r < p:
             floor = max(floor, data.score[h, node.item[r]])
@@ -173,7 +173,7 @@ def branch_on_head(data: Any, node: Any, queue: Any, p: int, n: int, q: int, sta
     sort_descending(order, left, node.score[h])
     for t in range(left):
         node.place[order[t]] = t
-    cut, t = queue.level[CUT], 0
+    cut, t = queue.level[CUT], ZERO
     while t <= left - q and node.score[h, order[t]] > floor:
         i = order[t]
         cap = node.score[h, i]
@@ -182,12 +182,12 @@ def branch_on_head(data: Any, node: Any, queue: Any, p: int, n: int, q: int, sta
         bound = capped_reward(data, node, p + i, h, cap) + capped_bound(data, node, p, n, q - 1, h, cap, t + 1)
         bound = min(node_bound, bound)
         if bound > cut:
-            open_child(queue, node, p, i, q - 1, stage + 1, t + 1, left, False, bound)
+            open_child(queue, node, p, i, q - 1, stage + 1, t + 1, left, NO, bound)
         t += 1
     if left - t >= q and floor > NONE:
         bound = min(node_bound, capped_bound(data, node, p, n, q, h, floor, t))
         if bound > cut:
-            open_child(queue, node, p, -1, q, stage + 1, t, left, False, bound)
+            open_child(queue, node, p, NO_ITEM, q, stage + 1, t, left, NO, bound)
 
 
 @njit(**INNER)
@@ -202,7 +202,7 @@ def branch(node: Any, queue: Any, p: int, q: int, stage: int, left: int, node_bo
         if bound_with_candidate(node.pair, given_candidate, node.best, p, q, i, order, t + 1, left):
             bound = min(node_bound, given_candidate[i, GIVEN])
             if bound > cut:
-                open_child(queue, node, p, i, q - 1, stage, t + 1, left, True, bound)
+                open_child(queue, node, p, i, q - 1, stage, t + 1, left, YES, bound)
 
 
 @njit(**INNER)
@@ -274,7 +274,7 @@ def expand(data: Any, node: Any, queue: Any, p: int, n: int, q: int, stage: int,
     if q > 2 and stage < data.score.shape[0]:
         branch_on_head(data, node, queue, p, n, q, stage, min(node_bound, most))
         return
-    left = 0
+    left = ZERO
     if q == 1:
         for c in range(n):
             if node.alive[c]:
@@ -331,7 +331,7 @@ def search_nodes(data: Any, node: Any, queue: Any, max_nodes: int, max_work: int
         node_bound, slot = queue.bound[0], queue.slot[0]
         if node_bound <= queue.level[CUT]:
             return FINISHED
-        p, q, stage, n = queue.kind[slot, MEMBERS], queue.kind[slot, PLACES], queue.kind[slot, STAGE], 0
+        p, q, stage, n = queue.kind[slot, MEMBERS], queue.kind[slot, PLACES], queue.kind[slot, STAGE], ZERO
         root = queue.kind[slot, ROOT] == 1
         for place in range(p):
             node.item[place] = queue.chosen[slot, place]

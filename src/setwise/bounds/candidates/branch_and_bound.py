@@ -14,12 +14,13 @@ Rewards above 10^290 count as infinite: a bound with such a reward is infinite, 
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats, Rows
+from setwise._validation import read_only
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -194,13 +195,6 @@ def _is_wide(weight: Floats, sink_weight: Floats) -> NDArray[np.bool_]:
     return wide | ((sink_weight < least) & (sink_weight > 0))
 
 
-def _read_only(array: NDArray[Any]) -> NDArray[Any]:
-    """A read-only view in row order: one compiled version then serves frozen and other arrays alike."""
-    view = np.ascontiguousarray(array).view()
-    view.flags.writeable = False
-    return view
-
-
 def _instance_arrays(instance: Instance, constraints: Constraints, scores: Floats, share: float) -> InstanceArrays:
     from setwise.bounds.candidates.item_bounds import InstanceArrays
 
@@ -226,7 +220,7 @@ def _instance_arrays(instance: Instance, constraints: Constraints, scores: Float
         constraints.limits,
         np.argsort(-spread, kind="stable"),
     )
-    return InstanceArrays(*(_read_only(array) for array in arrays))
+    return InstanceArrays(*(read_only(array) for array in arrays))
 
 
 def _node_workspace(heads: int, m: int, k: int) -> NodeWorkspace:

@@ -49,7 +49,7 @@ from setwise.bounds.candidates.item_bounds import (
     top_terms,
 )
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, ZERO
 
 # Columns of NodeWorkspace.given_candidate, bounds for sets with candidate i: on F(S), on the sum of the members'
 # rewards, on the reward of i (U_i'), the sum of the q − 2 largest U_j|i over partners j, and the (q − 1)-th largest.
@@ -207,7 +207,7 @@ def prune(
     pair: Floats, given_candidate: Floats, best: Floats, alive: Any, order: Any, p: int, n: int, q: int, cut: float
 ) -> int:
     """Prune candidates and pairs that cannot beat ``cut``; return how many candidates are left, first in ``order``."""
-    left = 0
+    left = ZERO
     for i in range(n):
         if alive[i]:
             order[left] = i
@@ -216,7 +216,7 @@ def prune(
         for place in range(left):
             i = order[place]
             if (
-                not bound_with_candidate(pair, given_candidate, best, p, q, i, order, 0, left)
+                not bound_with_candidate(pair, given_candidate, best, p, q, i, order, ZERO, left)
                 or given_candidate[i, GIVEN] <= cut
             ):
                 alive[i] = False
@@ -235,7 +235,7 @@ def prune(
                 pruned += prune_pair(pair, given_candidate, p, order[one], order[two], cut)
         if pruned * 20 < left:
             break
-    return left
+    return left  # type: ignore[no-any-return]  # compiled, an int64 is an int
 
 
 @njit(**INNER)

@@ -13,6 +13,7 @@ import numpy as np
 from numba import njit
 
 from setwise._types import Array
+from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import FAST, INNER
 from setwise.kernels.rewards import add_rewards
 from setwise.kernels.softmax import fast_exp
@@ -157,7 +158,8 @@ def bound_averages(
                 for g in range(size):
                     high[g] += np.float64(left[g]) * np.float64(right[g])
         elif j == own:
-            high[:], low[:] = groups.self_high[h, start : start + size], groups.self_low[h, start : start + size]
+            copy_entries(high, groups.self_high[h, start:], size)
+            copy_entries(low, groups.self_low[h, start:], size)
         else:
             vector = members.key[j, h] if j < m else members.sink_key[0, h]
             attended[j] = members.score[j, h] if j < m else members.sink_score[h]
@@ -256,8 +258,8 @@ def bound_groups(
     left, both = found.row[LEFT, :size], found.row[BOTH, :size]
     for h in range(len(rest)):
         bound_averages(groups, score, members, m, h, more, start, size, found)
-    now[:] = base[start : start + size]
-    soon[:] = now
+    copy_entries(now, base[start:], size)
+    copy_entries(soon, now, size)
     for h in range(len(rest)):
         mean, after, opening = found.head[MEAN, h, :size], found.head[AFTER, h, :size], found.head[OPEN, h, :size]
         for g in range(size):

@@ -6,7 +6,7 @@ Items are numbered by cell, from the first item of the first cell on.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -47,8 +47,9 @@ from setwise.bounds.catalog.group_bounds import (
     reward_member,
 )
 from setwise.bounds.catalog.score_order import Order, Scored, caps_after, place_of
+from setwise.kernels.copy import copy_entries
 from setwise.kernels.largest import keep_largest_item, keep_largest_repeated
-from setwise.kernels.options import INNER, OUTER
+from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
 from setwise.kernels.softmax import add_weight
 
 _MOST = 4096  # items bounded one by one for one node; beyond, the bounds of their cells are used
@@ -121,7 +122,7 @@ def bound_others(
     argument, reward, best = work.cells.row[NOW], work.cells.row[SOON], work.best[: q - 1]
     for level in range(levels):
         at = place_of(order.edge, order.step[0], len(order.cap) - 1, threshold(order, first, level, levels))
-        argument[:] = data.scored_cells.base
+        copy_entries(argument, data.scored_cells.base, len(argument))
         for h in range(heads):
             mean, opening = work.cells.head[MEAN, h], work.cells.head[OPEN, h]
             cap = min(work.rest[h], order.cap[at, h])
@@ -171,7 +172,7 @@ def expand_cell(
     m, start, size = frontier.depth[node], data.start[c], data.start[c + 1] - data.start[c]
     scored, order, found = data.scored_items, data.order, work.items
     last, reward, left = members.item[m - 1] if m else -1, -HUGE, -HUGE
-    caps_after(scored, order, True, work.rest, start, start + size, found.head[AFTER])
+    caps_after(scored, order, YES, work.rest, start, start + size, found.head[AFTER])
     bound_groups(data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1, start, size, found)
     for g in range(size):
         if not comes_after(order.rank, scored.total, start + g, last):
@@ -193,8 +194,7 @@ def bound_by_items(
     data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, node: int, q: int, best: Array
 ) -> tuple[float, int]:
     """The sum of the q largest (REWARD + LEFT / q) after the prefix; cells that may be among them are opened."""
-    children: Any = np.int64(0)  # literals would be compiled apart
-    opened, size, worth = 0, data.size, work.worth
+    children, opened, size, worth = ZERO, 0, data.size, work.worth
     for c in range(len(size)):
         worth[c] = work.cells.row[REWARD, c] + work.cells.row[LEFT, c] / q if size[c] else -np.inf
     best[:] = -np.inf
@@ -204,8 +204,7 @@ def bound_by_items(
         return float(best.sum()), children
     best[:] = -np.inf
     while opened < _MOST:
-        chosen: Any = np.int64(-1)
-        most = best[q - 1]
+        chosen, most = NO_ITEM, best[q - 1]
         for c in range(len(size)):
             if worth[c] > most and not work.opened[c]:
                 chosen, most = c, worth[c]
@@ -224,11 +223,11 @@ def bound_by_items(
 @njit(**INNER)
 def caps_of_rest(data: CatalogArrays, members: Members, m: int, work: Workspace) -> None:
     """Fill work.rest: the largest score after the prefix in each head; −∞ if no item follows."""
-    work.rest[:] = data.order.cap[0]
+    copy_entries(work.rest, data.order.cap[0], len(work.rest))
     if m:
         last = members.item[m - 1]
-        caps_after(data.scored_items, data.order, True, work.rest, last, last + 1, work.items.head[AFTER])
-        work.rest[:] = work.items.head[AFTER][:, 0]
+        caps_after(data.scored_items, data.order, YES, work.rest, last, last + 1, work.items.head[AFTER])
+        copy_entries(work.rest, work.items.head[AFTER, :, 0], len(work.rest))
 
 
 @njit(**INNER)
@@ -241,11 +240,12 @@ def expand_prefix(
     if work.rest[0] == -np.inf:
         return
     for h in range(len(work.rest)):
-        work.limit[h] = np.minimum(data.scored_cells.score[h], work.rest[h])
-    caps_after(data.scored_cells, order, False, work.rest, np.int64(0), len(size), work.cells.head[AFTER])
+        for c in range(len(size)):
+            work.limit[h, c] = min(data.scored_cells.score[h, c], work.rest[h])
+    caps_after(data.scored_cells, order, NO, work.rest, ZERO, len(size), work.cells.head[AFTER])
     bound_groups(
         data.table, data.cells, work.limit, data.scored_cells.base, members, m, work.rest, q - 1,
-        np.int64(0), len(size), work.cells,
+        ZERO, len(size), work.cells,
     )  # fmt: skip
     work.opened[:] = False
     total = data.scored_items.total
@@ -255,7 +255,11 @@ def expand_prefix(
     if q > 1:
         best = work.best[: q - 1]
         bound = max(bound, bound_fewer(size, work.cells.row[REWARD], work.cells.row[LEFT], best))
-        frontier.others[node, :levels] = np.minimum(frontier.others[node, :levels], np.maximum(best, 0.0).sum())
+        together = 0.0
+        for place in range(q - 1):
+            together += max(best[place], 0.0)
+        for level in range(levels):
+            frontier.others[node, level] = min(frontier.others[node, level], together)
     key = min(key, bound)
     push_items(data, frontier, work, node, children, key)
     if key <= frontier.value[BEST]:
@@ -361,6 +365,6 @@ def search_prefixes(
             expand_prefix(data, frontier, members, work, node, k - m, key)
             continue
         caps_of_rest(data, members, m, work)
-        children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, np.int64(0), work.best[:1])
+        children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, ZERO, work.best[:1])
         push_items(data, frontier, work, node, children, key)
     return not frontier.tally[HEAP] or bool(frontier.key[0] <= frontier.value[BEST])

@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Array, Floats32, Ints, Mask
-from setwise._validation import real_array, require_shape, whole_number
+from setwise._validation import frozen, read_only, real_array, require_shape, whole_number
 from setwise.retrieval import int8_tiles as tiles
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
 
-_ALL_ELIGIBLE = np.zeros(0, np.bool_)  # compiled code reads an empty mask as no restriction
+_ALL_ELIGIBLE = frozen(np.zeros(0, np.bool_))  # compiled code reads an empty mask as no restriction
 
 
 def checked(vectors: Floats32, users: ArrayLike, per_cell: int, eligible: Mask | None) -> tuple[Floats32, int, Mask]:
@@ -31,7 +31,7 @@ def checked(vectors: Floats32, users: ArrayLike, per_cell: int, eligible: Mask |
     return (
         rows,
         whole_number("per_cell", per_cell),
-        _ALL_ELIGIBLE if eligible is None else np.ascontiguousarray(eligible, np.bool_),
+        _ALL_ELIGIBLE if eligible is None else read_only(np.asarray(eligible, np.bool_)),
     )
 
 
@@ -51,7 +51,7 @@ class Scan:
     """Vectors sorted by cell, and the same vectors as tiles of sixteen int8 items."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._arrays = dict(arrays)
+        self._arrays = {name: read_only(array) for name, array in arrays.items()}
 
     @classmethod
     def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int) -> Self:

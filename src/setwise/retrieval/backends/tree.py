@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Array, Floats, Floats32, Ints, Mask
-from setwise._validation import real_array, real_number
+from setwise._validation import read_only, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
@@ -46,7 +46,7 @@ class Tree:
     """Blocks of similar vectors inside every cell, in tiles, with their means and extents."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._arrays = dict(arrays)
+        self._arrays = {name: read_only(array) for name, array in arrays.items()}
 
     @classmethod
     def build(
@@ -111,7 +111,7 @@ def _search(
     """The hits, and the number of blocks visited."""
     users, per_cell, mask = checked(arrays["vectors"], users, per_cell, eligible)
     hits = Hits.none(len(users), len(arrays["first_block"]) - 1, per_cell)
-    parts = (arrays[part] for part in _PARTS)
+    parts = (read_only(arrays[part]) for part in _PARTS)
     whole = users.astype(np.float64)
     turned = np.hstack([*_turned(whole, arrays["turn"]), np.linalg.norm(whole, axis=1, keepdims=True)])
     return hits, kernels.climb(*parts, optimism, users, turned, mask, hits.rows, hits.scores)
