@@ -1,4 +1,4 @@
-"""Compile the kernels that most tests use, in two processes, before the test processes start.
+"""Compile the kernels that most tests use, in three processes, before the test processes start.
 
 Without this every test process would compile the same functions at the same time.
 
@@ -33,11 +33,18 @@ for heads in (1, 2):
     from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
     whole_catalog_bound(CellBounds.build(index.catalog), points[0], 3)
 """
+DOUBLE = """
+import numpy as np, setwise as sw
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
+points = np.random.default_rng(0).normal(size=(500, 1, 3))
+whole_catalog_bound(CellBounds.build(sw.Catalog(points, points, points, dtype=np.float64)), points[0], 3)
+"""
 
 
 def main() -> int:
-    """Run both programs; the status is that of the first that failed."""
-    running = [subprocess.Popen([sys.executable, "-c", code]) for code in (SEARCHES, CATALOGUE)]
+    """Run the programs; the status is that of the first that failed."""
+    running = [subprocess.Popen([sys.executable, "-c", code]) for code in (SEARCHES, CATALOGUE, DOUBLE)]
     return next((status for status in [each.wait() for each in running] if status), 0)
 
 

@@ -19,6 +19,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help=f"run full counts instead of one in {FRACTION}")
 
 
+@pytest.hookimpl(optionalhook=True)  # of pytest-xdist
+def pytest_xdist_auto_num_workers() -> int:
+    """One test process more than cores: the tests of the service mostly wait."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Set Hypothesis to fewer examples unless --large is given, and remove stale machine code (kernels/cache.py)."""
     examples = LARGE if config.getoption("--large") else SMALL
@@ -36,9 +42,13 @@ def large(request: pytest.FixtureRequest) -> bool:
 
 
 @pytest.fixture(scope="session")
-def count(large: bool) -> Callable[[int], int]:
-    """count(n): n with --large, else one in FRACTION of it and at least one."""
-    return (lambda n: n) if large else (lambda n: max(1, n // FRACTION))
+def count(large: bool) -> Callable[..., int]:
+    """count(n): n with --large, else one in FRACTION of it and at least one.
+
+    count(n, fraction): another fraction, for tens of thousands of cases that are checked one by one. Tests that estimate
+    a share or a mean need FRACTION.
+    """
+    return (lambda n, fraction=FRACTION: n) if large else (lambda n, fraction=FRACTION: max(1, n // fraction))
 
 
 @pytest.fixture(scope="session")

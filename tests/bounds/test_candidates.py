@@ -32,7 +32,7 @@ def test_no_set_of_small_instances_exceeds_the_bound(count) -> None:
     so without pruning.
     """
     rng = np.random.default_rng(1)
-    for number in range(count(100_000)):
+    for number in range(count(100_000, 100)):
         instance, k, constraints = small_instance(rng)
         best = sw.rank(instance, k, "exhaustive", **constraints)
         search = BranchAndBound(instance, checked(instance, k, constraints), 1000)

@@ -56,9 +56,9 @@ def exact_value(catalog: sw.Catalog, user: sw.User, items: list[int]) -> tuple[D
         return total, size
 
 
-def test_agrees_with_full_softmax_in_sixty_digits() -> None:
+def test_agrees_with_full_softmax_in_sixty_digits(count) -> None:
     worst = 0.0
-    for case in range(1000):
+    for case in range(count(1000, 4)):
         rng = np.random.default_rng(case)
         catalog, user = random_catalog(
             case,

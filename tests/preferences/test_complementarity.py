@@ -43,14 +43,14 @@ def check_model(rng: np.random.Generator, model: Complementarity, members: np.nd
         assert abs(sw.set_value(catalog, model.user(user), items) - model.value(user, items)) <= eps
 
 
-def test_catalog_matches_the_model_on_all_small_sets() -> None:
-    for seed in range(MODELS):
+def test_catalog_matches_the_model_on_all_small_sets(count) -> None:
+    for seed in range(count(MODELS, 4)):
         rng = np.random.default_rng(seed)
         check_model(rng, random_model(rng, 8), all_sets(8, 4), k=4)
 
 
-def test_catalog_matches_the_model_on_larger_sets() -> None:
-    for seed in range(MODELS):
+def test_catalog_matches_the_model_on_larger_sets(count) -> None:
+    for seed in range(count(MODELS, 4)):
         rng = np.random.default_rng(MODELS + seed)
         check_model(rng, random_model(rng, 20), random_sets(rng, LARGER, 20, 5, 20), k=None)
 

@@ -21,7 +21,10 @@ from worlds import REWARDS, random_catalog, random_instance
 
 
 def test_finds_the_optimum_on_random_instances(count) -> None:
-    """m = 40, k = 5, 1 to 4 heads, weak and strong attention: the optimum on 99 % and 0.999 of it on average."""
+    """m = 40, k = 5, 1 to 4 heads, weak and strong attention: the optimum on 99 % and 0.999 of it on average.
+
+    The optimum is that of ``exact``, which one instance in ten compares with all 760,098 sets.
+    """
     shares = []
     for number in range(count(1_000)):
         catalog, user = random_catalog(
@@ -33,7 +36,11 @@ def test_finds_the_optimum_on_random_instances(count) -> None:
             rewards=[sw.Logistic(1.0, -4.0)],
         )
         instance = sw.Instance.from_catalog(catalog, user, np.arange(40))
-        shares.append(sw.rank(instance, 5, "swap").value / sw.rank(instance, 5, "exhaustive").value)
+        best = sw.rank(instance, 5, "exact")
+        assert best.proven
+        if number % 10 == 0:
+            assert best.value == pytest.approx(sw.rank(instance, 5, "exhaustive").value, rel=1e-12)
+        shares.append(sw.rank(instance, 5, "swap").value / best.value)
     assert np.mean(np.array(shares) >= 1 - 1e-9) >= 0.99
     assert np.mean(shares) >= 0.999
 
