@@ -7,7 +7,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --editab
 # One thread for each library in each test process: more threads than cores only wait for each other.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: setup demo test test-all lint docs bench clean
+.PHONY: setup demo test test-all lint browser kernels docs bench clean
 
 setup: $(DEV)
 
@@ -31,17 +31,20 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-# Small counts.
-test: lint
+browser: $(DEV)
 	$(BIN)/python tests/service/page_browser.py
+
+kernels: $(DEV)
 	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term $(PYTEST)
+
+# Small counts. What tests need is prepared while mypy, which uses one core, checks the types.
+test: $(DEV)
+	$(MAKE) -j3 lint browser kernels
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
 
 # The same tests with full counts.
-test-all: lint
-	$(BIN)/python tests/service/page_browser.py
-	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --cov --cov-report=term --large $(PYTEST)
+test-all:
+	$(MAKE) test PYTEST='--large $(PYTEST)'
 
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
