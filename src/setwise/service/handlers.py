@@ -75,7 +75,7 @@ class ServedArtifact:
     def open(cls, artifact: Path, version: str) -> ServedArtifact:
         """The recommender saved in ``artifact``, warmed up."""
         recommender = Recommender.load(artifact)
-        _warm_up(recommender)
+        warm_up(recommender)
         return cls(recommender, version, ItemSearch(recommender.index.catalog))
 
     def info(self, settings: Settings) -> Info:
@@ -96,7 +96,7 @@ class ServedArtifact:
         )
 
 
-def _warm_up(recommender: Recommender) -> None:
+def warm_up(recommender: Recommender) -> None:
     """Compute a slate in every way: code is compiled now, and an artifact that cannot answer is refused now."""
     catalog = recommender.index.catalog
     base = None if catalog.base is None else np.zeros(catalog.base.shape[1])

@@ -4,8 +4,8 @@ Workers are processes, not threads: threads share the global interpreter lock (G
 computes, or while the system runs another process in its place, keeps the event loop from answering.
 
 A worker has one artifact all its life, and another artifact needs another pool, so no response mixes two. Workers are
-forked from a server process (multiprocessing's forkserver) that has imported the modules and has no threads: they start
-quickly, and no lock of another thread is copied.
+forked from a server process (multiprocessing's forkserver) that has loaded modules and compiled code (preload.py) and
+has no threads: they start quickly, and no lock of another thread is copied.
 
 A worker may hang. It must acknowledge every message, and idle workers are pinged every ``heartbeat_ms``. A worker is
 killed if it has not acknowledged for that time and the process is suspended (SIGSTOP), or for five times as long, or if
@@ -40,6 +40,7 @@ from setwise.service.schemas import GroupKey, HttpRequest, Info, RecommendReques
 from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened, run_worker
 
+PRELOAD = "setwise.service.preload"
 END_S = 3.0  # a worker whose connection was closed must end within this time
 _STARVED = 5  # heartbeats of silence until a worker that is not suspended is killed: it may lack a core
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
@@ -117,7 +118,7 @@ class Worker(asyncio.Protocol):
         ours, theirs = socket.socketpair()
         with theirs:
             context = multiprocessing.get_context("forkserver")
-            context.set_forkserver_preload([run_worker.__module__])
+            context.set_forkserver_preload([PRELOAD])
             arguments = (theirs, artifact, version, self._settings)
             process = context.Process(target=run_worker, args=arguments, daemon=True)
             self._process = process

@@ -1,0 +1,29 @@
+"""Imported once by the server process from which workers are forked (worker_pool.py): workers inherit what it loads.
+
+Loading the compiled code of a request takes seconds, and minutes where it must be compiled first. Here it is loaded
+once for all workers, those that replace others and those of a reload included.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+
+from setwise.model.catalog import Catalog
+from setwise.recommend.recommender import Recommender
+from setwise.retrieval.index import Index
+from setwise.service import worker  # with all that a worker imports
+from setwise.service.handlers import warm_up
+
+__all__ = ["worker"]
+
+
+def load_compiled_code() -> None:
+    """Compute slates of a small catalogue."""
+    points = np.random.default_rng(0).normal(size=(8, 2, 2))
+    warm_up(Recommender(Index.build(Catalog(points, points, points), cells=2, progress=False)))
+
+
+with contextlib.suppress(Exception):  # a worker does the same with its artifact, and reports what goes wrong
+    load_compiled_code()
