@@ -280,7 +280,7 @@ def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
                 child.communicate()
                 assert child.returncode == (1 if sys.platform == "win32" else -signal.SIGKILL)
                 del alive[kind]
-        time.sleep(0.002)
+        time.sleep(0.02)
     return folders
 
 
