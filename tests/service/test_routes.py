@@ -289,7 +289,9 @@ def test_own_scores(service: Here, recommender: sw.Recommender) -> None:
     }
     explained = post(service, "/v1/explain", bodies[2])
     assert explained["slate"]["items"]
-    batch = post(service, "/v1/recommend/batch", {"requests": [*bodies, {"history": HISTORY, "k": 4}, bodies[0]]})["answers"]
+    batch = post(service, "/v1/recommend/batch", {"requests": [*bodies, {"history": HISTORY, "k": 4}, bodies[0]]})[
+        "answers"
+    ]
     for body, answer in zip(bodies, batch, strict=False):
         assert [item["id"] for item in answer["items"]] == recommender.recommend(**body).items.tolist()
     assert batch[-1]["items"] == batch[0]["items"]
