@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +14,7 @@ from counts import LARGE, SMALL
 from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
+LINES = 10_000  # of a public sample are read without --large
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -49,6 +51,21 @@ def count(large: bool) -> Callable[..., int]:
     a share or a mean need FRACTION.
     """
     return (lambda n, fraction=FRACTION: n) if large else (lambda n, fraction=FRACTION: max(1, n // fraction))
+
+
+@pytest.fixture
+def sample(shared_data: Path, tmp_path: Path, large: bool) -> Callable[[Path], Path]:
+    """sample(path): a file of the public samples with --large, else its header and about LINES lines from all of it."""
+
+    def some_lines(path: Path) -> Path:
+        if large or path.name.endswith(".json.gz"):
+            return path
+        with gzip.open(path, "rb") as source, gzip.open(tmp_path / path.name, "wb", compresslevel=1) as target:
+            lines = source.readlines()
+            target.writelines(lines[:1] + lines[1 :: max(1, len(lines) // LINES)])
+        return tmp_path / path.name
+
+    return some_lines
 
 
 @pytest.fixture(scope="session")

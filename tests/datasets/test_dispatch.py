@@ -239,11 +239,11 @@ METADATA = {"trivago_item_metadata_head.csv.gz", "trivago_item_features_sample.c
 BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # without sessions
 
 
-def test_every_file_of_the_shared_data(shared_data):
+def test_every_file_of_the_shared_data(shared_data, sample):
     files = sorted(file for part in ("playlists", "trivago", "sequences") for file in (shared_data / part).iterdir())
     assert files
     one = Sessions.of([[0, 1]])
-    for file in files:
+    for file in map(sample, files):
         if file.name in OF_ITEMS:
             item, column = OF_ITEMS[file.name]
             assert any(with_attributes(one, file, item, [column], progress=False).attributes[column])
