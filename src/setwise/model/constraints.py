@@ -4,6 +4,7 @@ exclude    candidates that must not be chosen
 include    candidates that must be chosen (pinned)
 at_most    {attribute: n}: at most n items with the same value of the attribute; missing values are not limited
 at_least   {attribute: {value: n}}: at least n items with this value of the attribute
+exactly    {attribute: n}: n items of every value of the attribute that candidates have; missing values are not limited
 
 Lower limits. Let the deficit of a set S in a group be Σ_values max(0, minimum − number in S). Adding an item lowers it
 by at most 1, so S extends to a feasible set of at most k items only if its deficit is at most k − |S|, for each group.
@@ -46,6 +47,7 @@ class Constraints:
         include: ArrayLike = (),
         at_most: Mapping[str, int] | None = None,
         at_least: Mapping[str, Mapping[Any, int]] | None = None,
+        exactly: Mapping[str, int] | None = None,
     ) -> Constraints:
         """Check the constraints against the instance; raise Infeasible for some that no set can keep."""
         k = whole_number("k", k)
@@ -60,8 +62,9 @@ class Constraints:
             raise Infeasible("include", f"at most k = {k} candidates", f"{len(pinned)}", "raise k or pin fewer")
         if not available.any():
             raise Infeasible("candidates", "at least one that is not excluded", "none", "exclude fewer")
-        labels, limits = _limits(instance, at_most or {}, at_least or {})
-        minimums = _minimums(instance, labels, at_least or {})
+        equal = _checked_limits("exactly", exactly or {}, instance)
+        labels, limits = _limits(instance, at_most or {}, equal, at_least or {})
+        minimums = _minimums(instance, labels, equal, at_least or {})
         result = cls(k, available, pinned, labels, limits, minimums)
         result._refuse_pinned_excess()
         result._refuse_unreachable_minimums()
@@ -79,10 +82,10 @@ class Constraints:
             present = np.bincount(labels[self.open & (labels >= 0)], minlength=len(minimum))
             if (minimum > present).any():
                 got = f"{int(present[minimum > present][0])} that are not excluded"
-                raise Infeasible("at_least", "about values that enough candidates have", got, "lower it")
+                raise Infeasible("at_least, exactly", "about values that enough candidates have", got, "lower it")
             if deficit.sum() > self.k - len(self.pinned):
                 room = f"at most the {self.k - len(self.pinned)} items beside the pinned ones"
-                raise Infeasible("at_least", room, f"{int(deficit.sum())}", "raise k or lower it")
+                raise Infeasible("at_least, exactly", room, f"{int(deficit.sum())}", "raise k or lower it")
 
     def _deficits(self, members: Rows) -> NDArray[np.int64]:
         """How many members of each label are missing: (G, labels), or (0, 0) without lower limits."""
@@ -132,17 +135,27 @@ def _dense(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(none, -1, numbered - (1 if none.any() else 0))
 
 
+def _checked_limits(parameter: str, given: Mapping[str, int], instance: Instance) -> dict[str, int]:
+    """{attribute: n} of ``at_most`` or ``exactly``, with n checked."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput(parameter, "a mapping {attribute: n}", repr(given), f"write {parameter}={{'artist': 2}}")
+    for name in given:
+        _require_attribute(parameter, name, instance)
+    return {name: min(whole_number(f"{parameter}['{name}']", n), instance.m) for name, n in given.items()}
+
+
 def _limits(
-    instance: Instance, at_most: Mapping[str, int], at_least: Mapping[str, Mapping[Any, int]]
+    instance: Instance,
+    at_most: Mapping[str, int],
+    exactly: Mapping[str, int],
+    at_least: Mapping[str, Mapping[Any, int]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Labels and upper limits: exclusive groups first, then those of ``at_most``, then those of ``at_least``."""
+    """Labels and upper limits: exclusive groups, then those of ``at_most``, of ``exactly`` and of ``at_least``."""
     rows, limits = [_dense(labels) for labels in instance.exclusive], [1] * len(instance.exclusive)
-    if not isinstance(at_most, Mapping):
-        raise InvalidInput("at_most", "a mapping {attribute: n}", repr(at_most), "write at_most={'artist': 2}")
-    for name, limit in at_most.items():
-        _require_attribute("at_most", name, instance)
-        rows.append(_dense(instance.groups[name]))
-        limits.append(min(whole_number(f"at_most['{name}']", limit), instance.m))
+    for limited in (_checked_limits("at_most", at_most, instance), exactly):
+        for name, limit in limited.items():
+            rows.append(_dense(instance.groups[name]))
+            limits.append(limit)
     if not isinstance(at_least, Mapping) or not all(isinstance(least, Mapping) for least in at_least.values()):
         todo = "write at_least={'genre': {'jazz': 2}}"
         raise InvalidInput("at_least", "a mapping {attribute: {value: n}}", repr(at_least), todo)
@@ -160,13 +173,18 @@ def _require_attribute(parameter: str, name: str, instance: Instance) -> None:
 
 
 def _minimums(
-    instance: Instance, labels: NDArray[np.int64], at_least: Mapping[str, Mapping[Any, int]]
+    instance: Instance,
+    labels: NDArray[np.int64],
+    exactly: Mapping[str, int],
+    at_least: Mapping[str, Mapping[Any, int]],
 ) -> NDArray[np.int64]:
     """The lower limit of each label: (G, labels), zero in the groups without one; (0, 0) without lower limits."""
-    if not at_least:
+    if not at_least and not exactly:
         return np.zeros((0, 0), np.int64)
     result = np.zeros((len(labels), int(labels.max(initial=0)) + 1), np.int64)
-    first = len(labels) - len(at_least)  # the groups of at_least are the last ones
+    first = len(labels) - len(at_least)  # the groups of at_least are the last ones, those of exactly before them
+    for number, n in enumerate(exactly.values(), start=first - len(exactly)):
+        result[number, : int(labels[number].max(initial=-1)) + 1] = n
     for row, own, (name, least) in zip(result[first:], labels[first:], at_least.items(), strict=True):
         for value, minimum in least.items():
             matching = instance.groups.matching(name, value) & (own >= 0)

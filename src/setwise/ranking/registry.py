@@ -47,13 +47,15 @@ def rank(
     include: ArrayLike = (),
     at_most: Mapping[str, int] | None = None,
     at_least: Mapping[str, Mapping[Any, int]] | None = None,
+    exactly: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Ranking:
     """The best set of at most k candidates that ``ranker`` finds.
 
     ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows at most
-    two items of one artist, and ``at_least={"genre": {"jazz": 2}}`` requires two items of jazz. The set
-    has fewer than k items when there are fewer candidates, or when a smaller set has a larger value.
+    two items of one artist, ``at_least={"genre": {"jazz": 2}}`` requires two items of jazz, and ``exactly={"site": 1}``
+    one item of every site. The set has fewer than k items when there are fewer candidates, or when a smaller set has a
+    larger value.
     """
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
@@ -62,14 +64,20 @@ def rank(
         if option not in chosen.options:
             known = ", ".join(chosen.options) or "none"
             raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), "drop it")
-    if at_least and not chosen.lower_limits:
+    if (at_least or exactly) and not chosen.lower_limits:
         able = ", ".join(each.name for each in RANKERS.values() if each.lower_limits)
-        raise InvalidInput("ranker", f"one that honours at_least ({able})", repr(ranker), "choose one of those")
-    constraints = Constraints.of(instance, k, exclude, include, at_most, at_least)
+        limit = "at_least" if at_least else "exactly"
+        raise InvalidInput("ranker", f"one that honours {limit} ({able})", repr(ranker), "choose one of those")
+    constraints = Constraints.of(instance, k, exclude, include, at_most, at_least, exactly)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):
         todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
-        raise Infeasible("at_least", "possible together with the other limits", "no feasible set found", todo)
+        raise Infeasible(
+            "at_least" if at_least else "exactly",
+            "possible together with the other limits",
+            "no feasible set found",
+            todo,
+        )
     if not constraints.admits(ranking.indices):
         raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")
     return ranking
