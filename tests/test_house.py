@@ -60,6 +60,7 @@ HEAVY = {
         "retrieval/score_kernels.py",
         "retrieval/kernels.py",
         "retrieval/int8_tiles.py",
+        "training/set_kernels.py",
     },
     "highspy": {"ranking/linear_program.py"},
     "llvmlite": {"retrieval/int8_tiles.py"},

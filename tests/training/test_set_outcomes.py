@@ -1,0 +1,105 @@
+"""A model of set outcomes: its gradients, its catalogue, and what it learns where the truth is known."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.errors import InvalidInput
+from setwise.training.set_kernels import add_gradients, set_values
+from setwise.training.set_outcomes import LOSSES, PARTS, OutcomeModel
+
+SITES, CHOICES = 3, 5
+N = SITES * CHOICES
+
+
+def landscape(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """All 125 sets with one of five items at each of three sites, and an outcome that only pairs explain."""
+    sets = np.array(list(itertools.product(*(range(CHOICES * p, CHOICES * (p + 1)) for p in range(SITES)))))
+    pair = np.random.default_rng(seed).normal(size=(N, N))
+    return sets, sum(pair[sets[:, a], sets[:, b]] for a, b in ((0, 1), (0, 2), (1, 2)))
+
+
+def test_gradients_are_those_of_the_values() -> None:
+    rng = np.random.default_rng(0)
+    shapes = {"q": (6, 2, 3), "k": (6, 2, 3), "v": (6, 2), "z": (6, 2), "b": (6,)}
+    parts = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    sets, outer = np.array([[0, 2, 5], [1, 3, -1], [4, -1, -1]]), rng.normal(size=3)
+
+    def total() -> float:
+        out = np.empty(3)
+        set_values(*(parts[name] for name in PARTS), sets, out)
+        return float(outer @ out)
+
+    gradient = {name: np.zeros(shape) for name, shape in shapes.items()}
+    add_gradients(*(parts[name] for name in PARTS), sets, outer, *(gradient[name] for name in PARTS))
+    for name, part in parts.items():
+        for place in np.ndindex(part.shape):
+            kept, h = part[place], 1e-5
+            part[place] = kept + h
+            above = total()
+            part[place] = kept - h
+            below = total()
+            part[place] = kept
+            assert gradient[name][place] == pytest.approx((above - below) / (2 * h), abs=1e-7), (name, place)
+
+
+@pytest.mark.parametrize("members", [1, 3])
+def test_the_catalogue_has_the_values_of_the_model(members: int) -> None:
+    sets, outcome = landscape(0)
+    model = OutcomeModel.fit(sets, outcome, N, heads=2, dim=3, epochs=3, members=members)
+    catalog = model.catalog(attributes={"site": np.arange(N) // CHOICES})
+    assert catalog.heads == 2 * members
+    values = [sw.set_value(catalog, model.user(), rows) for rows in sets[::10]]
+    np.testing.assert_allclose(values, model.values(sets[::10]), rtol=1e-9, atol=1e-9)
+
+
+def test_pairs_are_learned_and_the_best_set_is_found() -> None:
+    sets, outcome = landscape(1)
+    model = OutcomeModel.fit(sets, outcome, N, epochs=400, batch=32, weight_decay=0.01)
+    residual = outcome - model.predict(sets)
+    one_hot = (sets[:, :, None] == np.arange(N)).any(axis=1).astype(float)
+    additive = outcome - one_hot @ np.linalg.lstsq(one_hot, outcome, rcond=None)[0]
+    assert residual.var() < 0.1 * additive.var()
+    catalog = model.catalog(attributes={"site": np.arange(N) // CHOICES})
+    instance = sw.Instance.from_catalog(catalog, model.user(), np.arange(N))
+    found = sw.rank(instance, SITES, exactly={"site": 1})
+    assert found.value == pytest.approx(model.values(sets).max(), rel=1e-9)
+
+
+@pytest.mark.parametrize(("link", "loss"), [(link, loss) for link, losses in LOSSES.items() for loss in losses])
+def test_every_link_and_loss_orders_the_sets(link: str, loss: str) -> None:
+    sets, outcome = landscape(2)
+    target = {"identity": outcome, "softplus": np.exp(outcome / 2), "logistic": (outcome > 0).astype(float)}[link]
+    model = OutcomeModel.fit(sets, target, N, link=link, loss=loss, epochs=150, batch=32, weight_decay=0.02)
+    assert np.corrcoef(model.values(sets), outcome)[0, 1] > 0.8
+    if link == "logistic":
+        assert ((model.predict(sets) >= 0) & (model.predict(sets) <= 1)).all()
+
+
+def test_the_same_seed_gives_the_same_model_and_small_sets_are_padded() -> None:
+    sets, outcome = landscape(3)
+    sets[::2, 2] = -1
+    one, two = (OutcomeModel.fit(sets, outcome, N, epochs=2, seed=5) for _ in range(2))
+    np.testing.assert_array_equal(one.values(sets), two.values(sets))
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"sets": [0, 1]}, "sets must be whole numbers of shape"),
+        ({"sets": [[0, 99]]}, "sets must be item numbers from 0 to 14"),
+        ({"sets": [[0, 0]]}, "a repeated item"),
+        ({"link": "probit"}, "link must be one of identity, softplus, logistic"),
+        ({"loss": "logistic"}, "loss must be one of squared, ranking"),
+        ({"link": "softplus", "outcome": [-1.0]}, "outcome must be between 0 and inf"),
+        ({"outcome": [1.0, 2.0]}, "outcome must be"),
+    ],
+)
+def test_arguments_that_are_refused(change: dict, sentence: str) -> None:
+    arguments = {"sets": [[0, 1]], "outcome": [1.0], "n_items": N} | change
+    with pytest.raises(InvalidInput, match=sentence):
+        OutcomeModel.fit(**arguments)
