@@ -15,10 +15,16 @@ from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
 LINES = 10_000  # of a public sample are read without --large
+LONGEST = ("test_reproduce_quick", "test_quick_start")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help=f"run full counts instead of one in {FRACTION}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the longest tests first: other processes run all others meanwhile."""
+    items.sort(key=lambda item: item.name not in LONGEST)
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist

@@ -190,11 +190,14 @@ def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: n
     everything = np.arange(len(catalog))
     score, sink_score = objective.scores(catalog, user, everything, None)
     base = objective.base_scores(catalog, user, everything)
-    query, key = (read_only(np.asarray(part, np.float64)) for part in (catalog.query, catalog.key))
+    query, key = (np.asarray(part, np.float64) for part in (catalog.query, catalog.key))
     sink_logit = np.full(score.shape, -np.inf)
     if catalog.sink is not None:
         sink_logit = np.einsum("ihd,hd->hi", query, catalog.sink.key.astype(np.float64))
     table = RewardTable.of(catalog.rewards)
+    arrays = query, key, score, base, sink_logit, np.zeros(len(score)) if sink_score is None else sink_score
+    classes = catalog.reward_class, table.code, table.parameter, table.first_knot, table.knot
+    compiled = [read_only(array) for array in (*arrays, *classes)]  # one version for all catalogues
     total = base + score.sum(axis=0)
     likely = np.argsort(-total)
     best = sw.set_value(catalog, user, likely[:k])
@@ -203,10 +206,7 @@ def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: n
         chosen = rng.choice(pool, size=k, replace=False)
         now = sw.set_value(catalog, user, chosen)
         for _ in range(6):
-            value, place, item = best_swap(
-                query, key, score, base, sink_logit, np.zeros(len(score)) if sink_score is None else sink_score,
-                catalog.reward_class, table.code, table.parameter, table.first_knot, table.knot, chosen,
-            )  # fmt: skip
+            value, place, item = best_swap(*compiled, chosen)
             if not value > now + 1e-12:
                 break
             chosen[place] = item

@@ -135,7 +135,7 @@ def test_constraints_hold(count) -> None:
     rng = np.random.default_rng(0)
     worlds = [small_world(seed) for seed in range(WORLDS)]
     kinds = Counter[str]()
-    for number in range(count(10_000)):
+    for number in range(count(10_000, 40)):
         world = worlds[number % WORLDS]
         options, history = random_options(rng, world.ids), some(rng, world.ids, 8)
         by_history, certify = bool(rng.integers(2)), rng.random() < 0.1
