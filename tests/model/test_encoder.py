@@ -38,7 +38,8 @@ PROJECT = np.random.default_rng(9).normal(size=(DIM, DIM + 1))
 def test_the_definition(project: np.ndarray | None, attend: np.ndarray | None) -> None:
     one = fitted(project=project, attend=attend)
     lists = [[3, 5, 3], [7], list(range(N))]
-    heads, base = one.users(Ragged.of(lists))
+    users = one.users(Ragged.of(lists))
+    heads, base = users.heads, users.base
     for row, history in enumerate(lists):
         x = one.items[history].astype(float)
         weight = np.ones(len(x)) if attend is None else np.exp(x @ attend)
@@ -53,7 +54,8 @@ def test_the_definition(project: np.ndarray | None, attend: np.ndarray | None) -
 @pytest.mark.parametrize("changes", [{}, {"project": np.eye(DIM, DIM + 1)}, {"attend": np.full(DIM, 900.0)}])
 def test_a_newcomer_is_the_bias(changes) -> None:
     one = fitted(**changes)
-    heads, base = one.users(Ragged.of([[], [1]]))
+    users = one.users(Ragged.of([[], [1]]))
+    heads, base = users.heads, users.base
     np.testing.assert_allclose(heads[0], one.heads_bias)
     np.testing.assert_allclose(base[0], one.base_bias)
     assert np.isfinite(heads).all()
@@ -61,24 +63,26 @@ def test_a_newcomer_is_the_bias(changes) -> None:
 
 def test_nobody_and_no_base() -> None:
     one = fitted(base=False)
-    heads, base = one.users(Ragged.of([]))
-    assert heads.shape == (0, HEADS, D)
-    assert base is None
+    users = one.users(Ragged.of([]))
+    assert users.heads.shape == (0, HEADS, D)
+    assert users.base is None
 
 
 def test_only_the_latest_count() -> None:
     one, history = fitted(), np.random.default_rng(0).integers(N, size=3 * HISTORY)
-    np.testing.assert_array_equal(one.users(Ragged.of([history]))[0], one.users(Ragged.of([history[-HISTORY:]]))[0])
+    whole, latest = (one.users(Ragged.of([part])) for part in (history, history[-HISTORY:]))
+    np.testing.assert_array_equal(whole.heads, latest.heads)
 
 
 def test_more_histories_than_are_read_together() -> None:
     one, rng = fitted(), np.random.default_rng(0)
     lists = [rng.integers(N, size=rng.integers(0, 4)) for _ in range(9000)]
-    heads, base = one.users(Ragged.of(lists))
+    users = one.users(Ragged.of(lists))
+    heads, base = users.heads, users.base
     for row in (0, 4095, 4096, 8999):
         alone = one.users(Ragged.of([lists[row]]))
-        np.testing.assert_allclose(heads[row], alone[0][0], rtol=1e-12)
-        np.testing.assert_allclose(base[row], alone[1][0], rtol=1e-12)
+        np.testing.assert_allclose(heads[row], alone.heads[0], rtol=1e-12)
+        np.testing.assert_allclose(base[row], alone.base[0], rtol=1e-12)
 
 
 @pytest.mark.parametrize(

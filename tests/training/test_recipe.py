@@ -17,8 +17,7 @@ from setwise.datasets import Sessions, Slates, World
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.ragged import Ragged
-from setwise.model.rewards import Logistic
-from setwise.training import SimpleTransformer, recipe
+from setwise.training import SimpleTransformer, from_sessions
 from setwise.training.network import Shape
 from setwise.training.on_policy import on_policy_slates
 from setwise.training.recipe import SESSION_DEFAULTS
@@ -121,18 +120,9 @@ def test_the_page_on_training_documents_the_defaults() -> None:
     [(np.ones(40), "interaction"), (np.r_[2.0, np.zeros(39)], "pointwise"), (np.zeros(40), "pointwise")],
 )
 def test_attention_is_kept_only_with_significantly_more_hits(gain: np.ndarray, kept: str) -> None:
-    data = grouped_sessions(30)
-    model = SimpleTransformer.fit(data, k=3, **TINY)
-    run = recipe._Run(data, Shape(), Schedule(), None, None, None)
-    pointwise, interaction = (recipe._Evaluated(model, Logistic(), hits) for hits in (np.ones(40), 1 + gain))
-    chosen = run.more_hits(pointwise, interaction)
-    assert chosen.summary["kept"] == kept
-    assert chosen.summary["hits"] == {"pointwise": 1.0, "interaction": 1 + gain.mean()}
-
-
-def test_sessions_without_a_base_term() -> None:
-    model = SimpleTransformer.fit(grouped_sessions(30), k=3, base=False, **TINY)
-    assert model.catalog().base is None
+    found, hits = from_sessions.better(np.ones(40), 1 + gain)
+    assert found == kept
+    assert hits == {"pointwise": 1.0, "interaction": 1 + gain.mean()}
 
 
 # --- checkpoints ---
@@ -161,19 +151,22 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path: Path) -> Non
             SimpleTransformer.fit(data, k=k, checkpoint=tmp_path / "c", **{**TINY, **changes})
 
 
-def test_embeddings_of_other_data_are_refused(tmp_path: Path) -> None:
-    """Killed between word2vec and the first epoch, then run again on another file."""
-    SimpleTransformer.fit(grouped_sessions(30), k=3, checkpoint=tmp_path / "c", **TINY)
+@pytest.mark.parametrize("left", ["base", "embeddings"])
+def test_a_part_of_other_data_is_refused(tmp_path: Path, left: str) -> None:
+    """Killed before the first epoch, then run again on another file."""
+    SimpleTransformer.fit(grouped_sessions(30), k=3, checkpoint=tmp_path / "c", embeddings="word2vec", **TINY)
     for stage in (tmp_path / "c").iterdir():
-        if stage.name != "embeddings":
+        if stage.name != left:
             shutil.rmtree(stage)
     with pytest.raises(InvalidInput, match="checkpoint must be a checkpoint of the same run"):
-        SimpleTransformer.fit(grouped_sessions(30, seed=1), k=3, checkpoint=tmp_path / "c", **TINY)
+        SimpleTransformer.fit(
+            grouped_sessions(30, seed=1), k=3, checkpoint=tmp_path / "c", embeddings="word2vec", **TINY
+        )
 
 
-def test_damaged_embeddings_are_refused(tmp_path: Path) -> None:
+def test_a_damaged_base_is_refused(tmp_path: Path) -> None:
     SimpleTransformer.fit(grouped_sessions(30), k=3, checkpoint=tmp_path / "c", **TINY)
-    (data,) = (tmp_path / "c" / "embeddings").glob("arrays-*")
+    (data,) = (tmp_path / "c" / "base").glob("arrays-*")
     data.write_bytes(data.read_bytes()[:-4] + b"away")
     with pytest.raises(DamagedArtifact, match="does not match its sha256"):
         SimpleTransformer.fit(grouped_sessions(30), k=3, checkpoint=tmp_path / "c", **TINY)
@@ -202,6 +195,8 @@ NANS = np.full((30, 3), np.nan)
         (SLATES, {"pooling": "x"}, "pooling must be one of"),
         (SLATES, {"loss": "x"}, "loss must be one of item, set, choice, got 'x'"),
         (grouped_sessions(30), {"k": 0}, "k must be a whole number of at least 1"),
+        (grouped_sessions(30), {"base": False}, "base must be True for sessions"),
+        (grouped_sessions(30), {"minutes": 0}, "minutes must be a positive number, got 0"),
         (grouped_sessions(30), {"loss": "set"}, "loss must be 'item' for sessions, got 'set'"),
         (grouped_sessions(30), {"validation": SLATES}, "validation must be None for sessions, .*, got Slates"),
         (SLATES, {"embeddings": "glove"}, "embeddings must be 'auto', .*, an array or None, got 'glove'"),
@@ -225,7 +220,7 @@ def test_invalid_ids_are_refused_before_training(monkeypatch: pytest.MonkeyPatch
     def unreachable(*_, **__):
         raise AssertionError("training must not start")
 
-    monkeypatch.setattr("setwise.training.recipe.train", unreachable)
-    monkeypatch.setattr("setwise.training.recipe.word2vec", unreachable)
+    monkeypatch.setattr("setwise.training.stages.train", unreachable)
+    monkeypatch.setattr("setwise.training.from_sessions.fit_base", unreachable)
     with pytest.raises(InvalidInput, match="ids must be"):
         SimpleTransformer.fit(Sessions.of([["a", 1], [1, "b"]] * 20))

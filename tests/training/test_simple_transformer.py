@@ -157,7 +157,8 @@ except MissingDependency as error:
 
 
 def test_only_torch_is_reported_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "setwise.training.recipe", raising=False)
+    for name in ("recipe", "from_sessions", "from_slates", "stages", "network", "trainer", "export"):
+        monkeypatch.delitem(sys.modules, f"setwise.training.{name}", raising=False)
     with monkeypatch.context() as without:
         without.setitem(sys.modules, "torch", None)
         with pytest.raises(MissingDependency, match="training a model needs torch"):

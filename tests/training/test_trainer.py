@@ -240,12 +240,9 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, what: str) -> None:
 # --- killed processes ---
 
 DATA = {"slates": lambda: parity_slates(300), "sessions": lambda: grouped_sessions(40)}
-EPOCHS = {"slates": 60, "sessions": 16}
-KILLED_AFTER = {
-    "slates": 5,
-    "sessions": 18,
-}  # sessions: 16 epochs of the pointwise stage, then 8 of the interaction stage
-ALL_EPOCHS = {"slates": 60, "sessions": 24}
+EPOCHS = {"slates": 60, "sessions": 40}
+KILLED_AFTER = {"slates": 5, "sessions": 3}
+ALL_EPOCHS = {"slates": 60, "sessions": 20}  # sessions: half the epochs, all of the interaction stage
 OPTIONS = {"dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
 CHILD = """
 import sys

@@ -117,7 +117,7 @@ def _from_arrays(path: Path) -> tuple[Catalog, Encoder | None]:
     )
     parts = artifact.under(ENCODER, arrays)
     try:
-        return catalog, Encoder(**parts) if parts else None
+        return catalog, Encoder.unpacked(parts) if parts else None
     except TypeError as error:
         raise InvalidInput("encoder", "given by the arrays of an Encoder", str(error), "see encoder.py") from None
 

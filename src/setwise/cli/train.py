@@ -27,6 +27,7 @@ from setwise.ranking import DEFAULT
 from setwise.ranking.knn import KNN
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
+from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
@@ -61,6 +62,9 @@ def train(
         int | None, typer.Option(min=1, help="Dimension of the embeddings; by default 64 for sessions, 32 for slates.")
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Maximal number of epochs; by default 20.")] = None,
+    minutes: Annotated[
+        float | None, typer.Option(min=0.01, help="Sessions: time to try settings of the base models; by default 1.")
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
     checkpoint: Annotated[
         Path | None, typer.Option(help="Folder to resume an interrupted run from; by default OUT.checkpoint.")
@@ -76,7 +80,7 @@ def train(
     """
     table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     named = columns.reader_options(session, **table, attributes=attribute, delimiter=delimiter)
-    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device}
+    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device, "minutes": minutes}
     options = {name: value for name, value in sizes.items() if value is not None}
     folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
     _require_free(out)
@@ -101,7 +105,7 @@ def _train_and_evaluate(
     return model, {
         "held_out": 0 if held_out is None else len(held_out),
         "training": _training(model, time.perf_counter() - began),
-        "quality": None if held_out is None else _quality(model, held_out, k),
+        "quality": None if held_out is None else _quality(model, training, held_out, k),
     }
 
 
@@ -121,7 +125,7 @@ def _require_free(out: Path) -> None:
 
 def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
     """Remove the checkpoints of this run, and no other files."""
-    for part in ("embeddings", *stages):
+    for part in ("base", "embeddings", *stages):
         if (checkpoint / part / "manifest.json").is_file():
             shutil.rmtree(checkpoint / part)
     if checkpoint.is_dir() and not any(checkpoint.iterdir()):
@@ -185,7 +189,9 @@ def _training(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
         for name, stage in model.summary["stages"].items()
     ]
     kept = model.summary.get("kept")
-    return {"model": repr(model.catalog()), "seconds": seconds, "stages": stages, "kept": kept}
+    base, tried = model.summary.get("base", []), model.summary.get("tried", [])
+    report = {"model": repr(model.catalog()), "seconds": seconds, "stages": stages, "kept": kept}
+    return {**report, "base": base, "tried": tried}
 
 
 @dataclass(frozen=True)
@@ -206,15 +212,21 @@ class _Evaluated:
         return {"slate": name, "predicted": self.predicted.sum() / count, "observed": observed}
 
 
-def _quality(model: SimpleTransformer, held_out: Sessions | Slates, k: int) -> dict[str, Any]:
-    """Predicted and observed hits per slate, and the reliability of the predictions item by item."""
-    if isinstance(held_out, Slates):
-        shown = {"the logged slate": _Evaluated.of(model, held_out)}
+def _quality(
+    model: SimpleTransformer, training: Sessions | Slates, held_out: Sessions | Slates, k: int
+) -> dict[str, Any]:
+    """Hits of this model and of others, and the reliability of the predictions item by item."""
+    compared = None
+    if isinstance(held_out, Slates) or isinstance(training, Slates):
+        shown = {"the logged slate": _Evaluated.of(model, held_out)}  # type: ignore[arg-type]  # both are of one kind
     else:
         split = HistorySplit.first(held_out)
+        rows = compare(model, training, split, k)
+        compared = {"rows": [row.row() for row in rows], "verdict": verdict(rows)}
         shown = {name: _Evaluated.of(model, on_policy_slates(model, split, k, ranker)) for name, ranker in EVALUATED}
     first = next(iter(shown.values()))
     return {
+        "comparison": compared,
         "slates": [one.row(name) for name, one in shown.items()],
         "reliability": model.reliability(first.slates, BINS).rows(),
         "log_loss": log_loss(first.predicted, first.slates.outcome),
@@ -236,6 +248,9 @@ class _Printer:
         """Print all parts, from the data that was read to the next commands."""
         parts: list[Callable[[], str | Table]] = [self.read, self.training]
         parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
+        if self.report["quality"] and self.report["quality"]["comparison"]:
+            parts.insert(2, self.comparison)
+            parts.insert(3, self.verdict)
         for part in parts:
             console.print(part(), highlight=False)
         console.print(self.next(), highlight=False, soft_wrap=True)  # commands are not wrapped
@@ -260,13 +275,30 @@ class _Printer:
                 f"  {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
                 f"{one['training_loss']:.4f}{validation}"
             )
+        for one in self.report["training"]["base"]:
+            setting = ", ".join(f"{part:g}" for part in one["setting"])
+            lines.append(f"  {one['model']}: setting {setting}; decay {one['decay']:g}; weight {one['weight']:.3g}")
         if self.report["training"]["kept"] == "pointwise":
-            lines.append("  Attention did not improve the model on validation data: the pointwise model was kept.")
+            lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
         return "\n".join(lines) + "\n"
 
     def no_quality(self) -> str:
         """The reason why there is no evaluation."""
         return "There is too little data to hold some out, so the model was not evaluated."
+
+    def comparison(self) -> Table:
+        """The trained model beside simpler ones."""
+        title = f"Held-out sessions: hits of {self.k} items shown"
+        table = _table(title, "", "hits", "±", "predicted", "slates with a hit", "items shown")
+        for row in self.report["quality"]["comparison"]["rows"]:
+            predicted = "" if row["predicted"] is None else f"{row['predicted']:.3f}"
+            shares = (f"{row['any_hit']:.1%}", f"{row['coverage']:.1%}")
+            table.add_row(row["method"], f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
+        return table
+
+    def verdict(self) -> str:
+        """What to deploy."""
+        return f"{self.report['quality']['comparison']['verdict']}\n"
 
     def hits(self) -> Table:
         """Predicted and observed hits per slate."""

@@ -1,7 +1,8 @@
-"""User: the vectors that turn values into scores, and numbers that a request adds to items."""
+"""User and Users: the vectors that turn values into scores, and numbers that a request adds to items."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,3 +38,29 @@ class User:
     def with_scores(self, scores: AddedScores | None) -> User:
         """The same vectors with these added scores instead."""
         return User(self.heads, self.base, scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Users:
+    """Many users of one catalogue: heads (B, H, d_v), base (B, d_0) or None, and the added scores of each or None."""
+
+    heads: NDArray[np.float64]
+    base: NDArray[np.float64] | None = None
+    scores: Sequence[AddedScores] | None = None
+
+    def __len__(self) -> int:
+        return len(self.heads)
+
+    def __getitem__(self, row: int) -> User:
+        base = None if self.base is None else self.base[row]
+        return User(self.heads[row], base, None if self.scores is None else self.scores[row])
+
+    def __iter__(self) -> Iterator[User]:
+        return (self[row] for row in range(len(self)))
+
+    def added(self, shown: NDArray[np.integer]) -> NDArray[np.float64]:
+        """The added scores (B, L) of the items ``shown`` (B, L)."""
+        result = np.zeros(shown.shape)
+        for row, scores in enumerate(self.scores or ()):
+            result[row] = scores.of(shown[row])
+        return result

@@ -17,7 +17,6 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -238,8 +237,8 @@ class Recommender:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
         seen = [catalog.rows_of(history) for history in histories]
-        heads, base = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows in seen]))
-        return [(User(one, None if base is None else base[at]), seen[at]) for at, one in enumerate(heads)]
+        users = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows in seen]))
+        return list(zip(users, seen, strict=True))
 
     def _encoder_rows(self, catalog: Catalog, rows: Rows) -> Rows:
         """The encoder's rows of these items, without those that it does not know."""
@@ -298,7 +297,7 @@ class Recommender:
         except UnknownId:
             todo = "train again with them, or save the index alone by recommender.index.save"
             raise InvalidInput("encoder", "one that knows every item", "items added since", todo) from None
-        return replace(encoder, items=encoder.items[rows])
+        return encoder.taken(rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:
@@ -310,7 +309,7 @@ class Recommender:
 
         index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
         parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
-        wanted = {**saved.meta["options"], "encoder": Encoder(**parts) if parts else None, **options}
+        wanted = {**saved.meta["options"], "encoder": Encoder.unpacked(parts) if parts else None, **options}
         recommender = cls.__new__(cls)
         bounds = CellBounds.from_arrays(index.catalog, cells) if cells and wanted["certify"] else None
         recommender._fill(index, **wanted, cells=bounds)

@@ -7,7 +7,7 @@ over the most promising items of the whole catalogue.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,20 +31,20 @@ _BATCH = 256  # users whose scores are computed in one product
 
 def on_policy_slates(model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = DEFAULT.name) -> Slates:
     """The slate that ``model`` would show for every history of the split, with outcomes from its targets."""
-    users, seen = model.users(split.history), list(split.history)
+    users, seen = list(model.users(split.history)), list(split.history)
     return split.slates(Ragged.of(optimised_slates(model.catalog(), users, seen, k, ranker)))
 
 
 def optimised_slates(
     catalog: Catalog,
-    users: Sequence[User],
+    users: Iterable[User],
     exclude: Sequence[Ints],
     k: int = 10,
     ranker: str = DEFAULT.name,
     threads: int | None = None,
 ) -> list[Rows]:
     """The slate of each user, as rows of the catalogue without those of ``exclude``."""
-    result: list[Rows] = []
+    result, users = list[Rows](), list(users)
     options: dict[str, Any] = {"evaluations": EVALUATIONS} if ranker_named(ranker).takes_evaluations else {}
     for start in range(0, len(users), _BATCH):
         batch, excluded = users[start : start + _BATCH], exclude[start : start + _BATCH]
@@ -62,13 +62,17 @@ def top_candidates(catalog: Catalog, users: Sequence[User], exclude: Sequence[In
     base = np.zeros((len(users), len(catalog)), np.float32)
     if catalog.base is not None:
         base = np.stack([user.base for user in users if user.base is not None]).astype(np.float32) @ catalog.base.T
+    for row, user in enumerate(users):
+        if user.scores is not None:
+            base[row] += user.scores.whole()
     heads = np.stack([user.heads for user in users]).astype(np.float32)
     score = np.einsum("bhd,nhd->hbn", heads, catalog.value, optimize=True)
     weight = self_weight(catalog)
     single = base + np.einsum("hn,hbn->bn", weight, score)
     if catalog.sink is not None:
         single += np.einsum("bhd,hd->bh", heads, catalog.sink.value) @ (1 - weight)
-    measures = np.stack([single, base, *score] if catalog.base is not None else [single, *score], axis=1)
+    has_self_term = catalog.base is not None or any(user.scores is not None for user in users)
+    measures = np.stack([single, base, *score] if has_self_term else [single, *score], axis=1)
     result = []
     for of_user, excluded in zip(measures, exclude, strict=True):
         of_user[:, excluded] = -np.inf

@@ -19,7 +19,7 @@ from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic, evaluate
-from setwise.model.users import User
+from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
 
@@ -48,17 +48,18 @@ class SlateModel:
         """The user whose history is these ids, oldest first; an empty history gives the user of an unknown visitor."""
         return self.users(Ragged.of([self._catalog.rows_of(history)]))[0]
 
-    def users(self, history: Ragged) -> list[User]:
+    def users(self, history: Ragged) -> Users:
         """The users of many histories, given as rows of the catalogue."""
-        heads, base = self.encoder.users(history)
-        return [User(one, None if base is None else base[row]) for row, one in enumerate(heads)]
+        return self.encoder.users(history)
 
     # --- predictions ---
 
     def arguments(self, history: Ragged, shown: Ragged) -> Floats:
         """a_i(S) of every item shown, aligned with ``shown.values``."""
         rows, filled = shown.padded(max(1, int(shown.lengths.max(initial=0))))
-        result: Floats = many_arguments(self._catalog, *self.encoder.users(history), rows, filled)[filled]
+        users = self.users(history)
+        argument = many_arguments(self._catalog, users.heads, users.base, rows, filled) + users.added(rows)
+        result: Floats = argument[filled]
         return result
 
     def predict(self, slates: Slates) -> Floats:
@@ -106,5 +107,5 @@ class SlateModel:
         """Open a saved model: the digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "model")
         catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
-        encoder = Encoder(**artifact.under("encoder.", saved.arrays))
+        encoder = Encoder.unpacked(artifact.under("encoder.", saved.arrays))
         return cls(catalog, encoder, saved.meta["summary"])

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from setwise._progress import Progress
+from setwise._types import Floats
 from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -30,6 +31,7 @@ from setwise.storage import artifact
 from setwise.training.losses import LOSSES, Loss
 
 _VALIDATION_BATCH = 4096  # slates
+Given = Callable[[Slates], Floats]  # the fixed part of the argument of every item shown, aligned with shown.values
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ def train(
     loss: str = "item",
     schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
     *,
+    given: Given | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     run_key: str = "",
     device: str | None = None,
@@ -91,7 +94,8 @@ def train(
 ) -> TrainingReport:
     """Train ``network`` in place; it ends with the parameters that were best on ``validation``, or, if None, the last.
 
-    ``slates`` may be a function of the epoch, for negatives that are drawn again every epoch. ``checkpoint`` is a
+    ``slates`` may be a function of the epoch, for negatives that are drawn again every epoch. ``given`` computes a
+    fixed part of the argument of every item shown, which the network adds to its own. ``checkpoint`` is a
     folder: it is written after every epoch, and training resumes from it if it holds the same run. ``run_key``
     identifies whatever else distinguishes runs, such as what the slates of later epochs depend on.
     """
@@ -99,16 +103,16 @@ def train(
         raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of them")
     target = resolve_device(device)
     run = _Run(network.to(target), LOSSES[loss], schedule, target)
-    validated = None if validation is None else PaddedSlates.of(validation).to(target)
+    validated = None if validation is None else PaddedSlates.of(validation, given).to(target)
     identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, run_key)
     with _single_thread(), torch.random.fork_rng(devices=[]), Progress("training", schedule.epochs, progress) as bar:
         start = run.resume(checkpoint, identity) if checkpoint is not None else 0
-        fixed = None if callable(slates) else PaddedSlates.of(slates).to(target)
+        fixed = None if callable(slates) else PaddedSlates.of(slates, given).to(target)
         bar.advance(start)
         for epoch in range(start, schedule.epochs):
             if run.should_stop():
                 break
-            data = fixed if fixed is not None else PaddedSlates.of(slates(epoch)).to(target)  # type: ignore[operator]
+            data = fixed if fixed is not None else PaddedSlates.of(slates(epoch), given).to(target)  # type: ignore[operator]
             run.train_epoch(epoch, data)
             run.validate(validated)
             if checkpoint is not None:
@@ -121,23 +125,29 @@ def train(
 
 @dataclass(frozen=True, eq=False)
 class PaddedSlates:
-    """Slates as tensors: history (N, T), shown (N, L) and outcome (N, L), with masks that are False for padding."""
+    """Slates as tensors: history (N, T), shown (N, L) and outcome (N, L), with masks that are False for padding.
+
+    ``given`` (N, L), 0 unless stated, is the part of each argument that is not learned.
+    """
 
     history: Tensor
     history_mask: Tensor
     shown: Tensor
     shown_mask: Tensor
     outcome: Tensor
+    given: Tensor
 
     @classmethod
-    def of(cls, slates: Slates) -> PaddedSlates:
+    def of(cls, slates: Slates, given: Given | None = None) -> PaddedSlates:
         """Pad the latest items of each history, and all items of each slate."""
         history, history_mask = slates.history.padded(min(HISTORY, max(1, int(slates.history.lengths.max(initial=0)))))
         width = int(slates.shown.lengths.max(initial=1))
         shown, shown_mask = slates.shown.padded(width)
-        outcome = np.zeros(shown.shape, np.float32)
+        outcome, fixed = np.zeros(shown.shape, np.float32), np.zeros(shown.shape, np.float32)
         outcome[shown_mask] = slates.outcome
-        return cls(*(torch.from_numpy(part) for part in (history, history_mask, shown, shown_mask, outcome)))
+        if given is not None:
+            fixed[shown_mask] = given(slates)
+        return cls(*(torch.from_numpy(part) for part in (history, history_mask, shown, shown_mask, outcome, fixed)))
 
     def to(self, device: torch.device) -> PaddedSlates:
         """The same slates on a device."""
@@ -152,7 +162,7 @@ class PaddedSlates:
 
     def loss(self, network: nn.Module, loss: Loss) -> Tensor:
         """The network's loss on these slates."""
-        argument = network(self.history, self.history_mask, self.shown, self.shown_mask)
+        argument = network(self.history, self.history_mask, self.shown, self.shown_mask) + self.given
         return loss(argument, self.outcome, self.shown_mask)
 
 

@@ -1,0 +1,118 @@
+"""EASE with dropout regularisation: each item is predicted from all others by one ridge regression (Steck 2019, 2020).
+
+B minimises |X − X B|² + Σ_j D_j |B_j.|² with a zero diagonal, where D_j = λ + p/(1 − p) · n_j and n_j is the number of
+sessions of item j. The second term of D is what dropping each entry of X with probability p would add on average; it
+regularises frequent items as strongly as rare ones. With P = (XᵀX + D)⁻¹
+
+    B_ij = −P_ij / P_jj                                          (i ≠ j)
+
+With fewer sessions than items the inverse is computed over sessions instead (Woodbury), with K = I + X D⁻¹ Xᵀ:
+
+    P = D⁻¹ − D⁻¹ Xᵀ K⁻¹ X D⁻¹
+
+B is dense; ``strongest`` keeps the largest weights of each row. With 100 of 33,706 weights a row, hits on held-out
+playlists fell by less than one standard error.
+"""
+
+from __future__ import annotations
+
+import importlib
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Array, Floats32, Ints
+from setwise._validation import available_cores
+from setwise.training.base.session_matrix import scipy_sparse, strongest
+
+MOST_EXACT = 16_000  # rows of the matrix that is inverted; with more items and sessions, only the most frequent items
+_BLOCK = 512  # rows of B in memory, per thread
+
+
+@dataclass(frozen=True, eq=False)
+class Ease:
+    """B as a product of two factors, so that only the rows in use are computed.
+
+    B = left · right / diagonal with a zero diagonal: over items left = −P and right is absent; over sessions
+    left = D⁻¹ Xᵀ (sparse) and right = K⁻¹ X D⁻¹. ``items`` are those with weights, the most frequent of n.
+    """
+
+    n: int
+    items: Ints
+    left: Any
+    right: Array | None
+    diagonal: Floats32  # of P
+    own: Floats32  # the diagonal of left · right, which B does not have
+
+    @classmethod
+    def fit(cls, matrix: Any, regularization: float, dropout: float) -> Ease:
+        """Invert the smaller of the two matrices."""
+        n = matrix.shape[1]
+        items = np.arange(n)
+        if min(matrix.shape) > MOST_EXACT:
+            items = np.sort(np.argsort(-np.asarray(matrix.sum(axis=0)).ravel(), kind="stable")[:MOST_EXACT])
+            matrix = matrix[:, items]
+        count = np.asarray(matrix.sum(axis=0), np.float32).ravel()
+        penalty = (regularization + dropout / (1 - dropout) * count).astype(np.float32)
+        over_sessions = matrix.shape[0] < matrix.shape[1]
+        return cls(n, items, *(_over_sessions(matrix, penalty) if over_sessions else _over_items(matrix, penalty)))
+
+    def rows(self, which: Ints) -> Floats32:
+        """These rows of B, as numbered among ``items``: (R, items)."""
+        left = self.left[which]
+        block = left if self.right is None else left @ self.right
+        block = np.asarray(block, np.float32) / self.diagonal
+        block[np.arange(len(which)), which] = 0
+        return block
+
+    def scores(self, seen: Any) -> Floats32:
+        """The scores (B, n) of weighted histories ``seen`` (B, n), from all weights."""
+        used = seen[:, self.items]
+        product = used @ self.left if self.right is None else np.asarray((used @ self.left) @ self.right)
+        given = np.asarray(product, np.float32) / self.diagonal
+        given -= np.asarray((used @ scipy_sparse().diags(self.own / self.diagonal)).toarray(), np.float32)
+        scores = np.zeros((seen.shape[0], self.n), np.float32)
+        scores[:, self.items] = given
+        return scores
+
+    def strongest(self, most: int) -> Any:
+        """The ``most`` largest positive weights of each row, as a sparse matrix (n, n)."""
+        count = len(self.items)
+        blocks = [np.arange(start, min(start + _BLOCK, count)) for start in range(0, count, _BLOCK)]
+        with ThreadPoolExecutor(available_cores()) as pool:  # numpy and scipy release the interpreter's lock
+            parts = list(pool.map(lambda which: strongest(self.rows(which), most), blocks))
+        columns, values, counts = (np.concatenate(part) for part in zip(*parts, strict=True))
+        lengths = np.zeros(self.n, np.int64)
+        lengths[self.items] = counts
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return scipy_sparse().csr_matrix((values, self.items[columns], offsets), shape=(self.n, self.n))
+
+
+def _over_items(matrix: Any, penalty: Floats32) -> tuple[Any, None, Floats32, Floats32]:
+    gram = np.asarray((matrix.T @ matrix).toarray(), np.float32)
+    gram[np.diag_indices(len(gram))] += penalty
+    inverse = _inverse(gram)
+    diagonal = inverse.diagonal().copy()
+    return -inverse, None, diagonal, -diagonal
+
+
+def _over_sessions(matrix: Any, penalty: Floats32) -> tuple[Any, Array, Floats32, Floats32]:
+    scaled = (matrix @ scipy_sparse().diags(1 / penalty)).tocsr()
+    kernel = np.asarray((scaled @ matrix.T).toarray(), np.float32)
+    kernel[np.diag_indices(len(kernel))] += 1
+    weight = np.ascontiguousarray((scaled.T @ _inverse(kernel)).T)  # K⁻¹ X D⁻¹, (sessions, n)
+    removed = np.asarray(scaled.T.multiply(weight.T).sum(axis=1), np.float32).ravel()
+    return scaled.T.tocsr(), weight, np.asarray(1 / penalty - removed, np.float32), removed
+
+
+def _inverse(matrix: Floats32) -> Array:
+    """The inverse of a symmetric positive definite matrix, which is overwritten."""
+    lapack = importlib.import_module("scipy.linalg.lapack")
+    factor, failed = lapack.spotrf(matrix, lower=1, overwrite_a=1)
+    inverse, failed_too = lapack.spotri(factor, lower=1, overwrite_c=1)
+    if failed or failed_too:  # rounding in float32 made it indefinite
+        raise np.linalg.LinAlgError("the matrix is not positive definite; use a larger regularization")
+    lower = np.tril(inverse)
+    return np.asarray(lower + np.tril(lower, -1).T)

@@ -1,0 +1,228 @@
+"""The search for a base: settings of every base model and the weights of their blend, chosen on held-out sessions.
+
+The sessions are split in two. Every model is fitted on the first part, once per setting, and measured on the second:
+the start of each held-out session is its history, the rest are the targets. The best setting of each model enters the
+blend. All models are then fitted again on all sessions, with those settings and weights.
+
+Recency is a setting of every model: in baskets and viewing histories the latest items say most, in playlists all count
+alike. It costs nothing to try, because it changes histories and not models.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from setwise._progress import Progress
+from setwise._types import Floats, Floats32, Ints, Mask
+from setwise.datasets.sessions import Sessions
+from setwise.datasets.splits import HistorySplit, random_split
+from setwise.model.base_terms import BaseTerms
+from setwise.model.encoder import HISTORY
+from setwise.model.neighbours import Neighbours
+from setwise.model.ragged import Ragged
+from setwise.model.recency import recency_weights
+from setwise.training.base import blend
+from setwise.training.base.als import fit_als
+from setwise.training.base.ease import Ease
+from setwise.training.base.item_knn import Similarity, common_sessions, fit_item_knn, knn_scores
+from setwise.training.base.session_matrix import scipy_sparse, session_matrix
+
+HELD_OUT, MOST_HELD_OUT = 0.2, 1500  # the share of the sessions that settings are chosen on, and its maximum
+MOST_SCORES = 40_000_000  # numbers in a matrix of scores: large catalogues are measured on fewer sessions
+DECAYS = (1.0, 0.9, 0.8, 0.7, 0.5)
+NEIGHBOURS = 300  # per item
+FACTORS = 128
+MINUTES = 1.0  # by default, for trying settings
+SIMILARITIES = (
+    Similarity(0.7, 0.3),
+    Similarity(0.8, 0.2),
+    Similarity(0.6, 0.3, whole=0.8),
+    Similarity(0.7, 0.3, session=0.0),
+    Similarity(0.5, 0.5, session=0.0),
+    Similarity(0.5, 0.3, session=0.0, whole=0.8),
+)
+EASE = ((100.0, 0.9), (300.0, 0.97), (30.0, 0.8))  # regularisation and dropout, the most reliable first
+ALS = ((0.1, 10.0), (0.1, 3.0), (0.1, 30.0))  # regularisation and confidence, the most reliable first
+
+
+class BaseSearch(NamedTuple):
+    """The base fitted on all sessions, the same settings fitted without the held-out ones, and those sessions' rows."""
+
+    final: BaseTerms
+    trial: BaseTerms
+    held_out: Ints
+    tried: list[dict[str, Any]]  # one row per setting, and one for the blend
+    chosen: list[dict[str, Any]]  # the setting, decay and weight of each model
+
+
+def fit_base(
+    sessions: Sessions, k: int = 10, seed: int = 0, minutes: float = MINUTES, progress: bool | None = None
+) -> BaseSearch:
+    """Choose settings and weights on a part of the sessions, then fit on all of them.
+
+    ``minutes`` limits the search: when it is spent no further setting is tried. Each model is fitted with its most
+    reliable setting in any case.
+    """
+    share = min(HELD_OUT, MOST_HELD_OUT / len(sessions), MOST_SCORES / sessions.n_items / len(sessions))
+    share = max(share, 2 / len(sessions))
+    rows = random_split(len(sessions), (1 - share, share), seed)
+    fitted, held_out = (sessions.taken(part) for part in rows)
+    deadline = time.monotonic() + 60 * minutes
+    with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 2, progress) as bar:
+        search = _Search(fitted, held_out, k, seed, deadline, bar)
+        chosen = [search.item_knn(), search.ease(), search.als()]
+        weights = search.weights(chosen)
+        settings = [
+            {"model": one.model, "setting": list(one.setting), "decay": one.decay, "weight": float(weight)}
+            for one, weight in zip(chosen, weights, strict=True)
+        ]
+        trial = fitted_terms(fitted, settings, seed)
+        bar.advance(1, "blend")
+        final = fitted_terms(sessions, settings, seed)
+        bar.advance(1, "blend")
+    return BaseSearch(final, trial, rows[1], search.tried, settings)
+
+
+class Chosen(NamedTuple):
+    """The best setting of one model, its recency decay, and its scores (B, n) of the held-out sessions."""
+
+    model: str
+    setting: Any
+    decay: float
+    scores: Floats32
+
+
+class _Search:
+    """Fits models on one part of the sessions and measures them on the other."""
+
+    def __init__(self, fitted: Sessions, held_out: Sessions, k: int, seed: int, deadline: float, bar: Progress) -> None:
+        self.n, self.k, self.seed, self.deadline, self.bar = fitted.n_items, k, seed, deadline, bar
+        self.matrix = session_matrix(fitted.items, self.n)
+        split = HistorySplit.first(held_out)
+        self.history = split.history
+        self.seen: Mask = session_matrix(split.history, self.n).toarray() > 0
+        self.target: Mask = session_matrix(split.targets, self.n).toarray() > 0
+        self.tried: list[dict[str, Any]] = []
+
+    # --- models ---
+
+    def item_knn(self) -> Chosen:
+        """The best similarity; the sessions in common are counted once per weight of long sessions."""
+        count = np.asarray(self.matrix.sum(axis=0), np.float32).ravel()
+        together = {one: common_sessions(self.matrix, one) for one in {each.session for each in SIMILARITIES}}
+
+        def scorer(setting: Similarity) -> Callable[[float], Floats32]:
+            return lambda decay: knn_scores(self.weighted(decay), together[setting.session], count, setting)
+
+        chosen = self.best("item-kNN", SIMILARITIES, scorer)
+        kept = fit_item_knn(together[chosen.setting.session], count, chosen.setting, NEIGHBOURS)
+        return chosen._replace(scores=np.asarray((self.weighted(chosen.decay) @ kept).toarray(), np.float32))
+
+    def ease(self) -> Chosen:
+        """The best regularisation of EASE."""
+
+        def scorer(setting: tuple[float, float]) -> Callable[[float], Floats32]:
+            model = Ease.fit(self.matrix, *setting)
+            return lambda decay: model.scores(self.weighted(decay))
+
+        return self.best("EASE", EASE, scorer)
+
+    def als(self) -> Chosen:
+        """The best confidence of ALS."""
+        rows, filled = padded(self.history)
+
+        def scorer(setting: tuple[float, float]) -> Callable[[float], Floats32]:
+            model = fit_als(self.matrix, FACTORS, *setting, seed=self.seed)
+            return lambda decay: replace(model, decay=decay).vectors(rows, filled).astype(np.float32) @ model.items.T
+
+        return self.best("ALS", ALS, scorer)
+
+    # --- measuring ---
+
+    def weighted(self, decay: float) -> Any:
+        """The histories as a sparse matrix of recency weights."""
+        return weighted_histories(self.history, self.n, decay)
+
+    def best(self, model: str, settings: Any, scorer: Callable[[Any], Callable[[float], Floats32]]) -> Chosen:
+        """The setting and decay of most smoothed hits."""
+        found: tuple[float, Chosen] | None = None
+        for setting in self.in_time(settings):
+            scores_for = scorer(setting)
+            for decay in self.decays(found):
+                scores = scores_for(decay)
+                hidden = np.where(self.seen, -np.inf, scores).astype(np.float32)
+                measure = blend.smoothed_hits(hidden, self.target, self.k)
+                self.note(model, setting, decay, hidden)
+                if found is None or measure > found[0]:
+                    found = measure, Chosen(model, setting, decay, scores)
+                elif decay < found[1].decay and setting == found[1].setting:
+                    break  # the measure falls with faster decay
+            self.bar.advance(1, f"{model} {self.tried[-1]['hits']:.3f}")
+        return found[1]  # type: ignore[index]  # in_time yields one setting at least
+
+    def decays(self, found: tuple[float, Chosen] | None) -> tuple[float, ...]:
+        """All decays for a first setting, the best so far and its neighbours for later ones."""
+        if found is None:
+            return DECAYS
+        place = DECAYS.index(found[1].decay)
+        return DECAYS[max(0, place - 1) : place + 2]
+
+    def in_time(self, settings: Any) -> Iterator[Any]:
+        """The settings, the first in any case and the others until the deadline."""
+        for number, setting in enumerate(settings):
+            if number == 0 or time.monotonic() < self.deadline:
+                yield setting
+
+    def note(self, model: str, setting: Any, decay: float, scores: Floats32) -> None:
+        """Add a row to the table of what was tried."""
+        found = float(blend.hits(scores, self.target, self.k).mean())
+        self.tried.append({"model": model, "setting": list(setting), "decay": decay, "hits": found})
+
+    def weights(self, chosen: list[Chosen]) -> Floats:
+        """The weights of the blend."""
+        pool = blend.pooled([one.scores for one in chosen], self.seen, self.target)
+        weights = blend.blend_weights(pool, self.k)
+        found = float(blend.hits(blend.combined(pool, weights), pool.target, self.k).mean())
+        relative = weights * blend.spread(pool.scores)
+        setting = {one.model: round(float(part), 3) for one, part in zip(chosen, relative, strict=True)}
+        self.tried.append({"model": "blend", "setting": setting, "decay": None, "hits": found})
+        return weights
+
+
+def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) -> BaseTerms:
+    """The models of these settings on these sessions, scaled by their weights; those of weight 0 are left out."""
+    matrix, fold_in, neighbours = session_matrix(sessions.items, sessions.n_items), None, []
+    for one in settings:
+        setting, weight, decay = one["setting"], one["weight"], one["decay"]
+        if not weight:
+            continue
+        if one["model"] == "ALS":
+            model = fit_als(matrix, FACTORS, setting[0], setting[1], seed=seed)
+            fold_in = replace(model, decay=decay, scale=weight)
+            continue
+        if one["model"] == "EASE":
+            related = Ease.fit(matrix, setting[0], setting[1]).strongest(NEIGHBOURS)
+        else:
+            count, similarity = np.asarray(matrix.sum(axis=0), np.float32).ravel(), Similarity(*setting)
+            related = fit_item_knn(common_sessions(matrix, similarity.session), count, similarity, NEIGHBOURS)
+        scaled = (related.data * weight).astype(np.float32)
+        neighbours.append(Neighbours(related.indptr.astype(np.int64), related.indices.astype(np.int32), scaled, decay))
+    return BaseTerms(fold_in, tuple(neighbours))
+
+
+def padded(history: Ragged) -> tuple[Any, Mask]:
+    """Histories as rectangles, cut to the latest HISTORY items as an encoder does."""
+    return history.padded(min(HISTORY, max(1, int(history.lengths.max(initial=0)))))
+
+
+def weighted_histories(history: Ragged, n: int, decay: float) -> Any:
+    """The histories (B, n) as a sparse matrix of recency weights."""
+    rows, filled = padded(history)
+    weight = recency_weights(filled, decay)[filled].astype(np.float32)
+    offsets = np.concatenate([[0], np.cumsum(filled.sum(axis=1))])
+    return scipy_sparse().csr_matrix((weight, rows[filled], offsets), shape=(len(history), n))

@@ -1,0 +1,98 @@
+"""The blend and the search for settings."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from setwise.datasets import Sessions
+from setwise.datasets.splits import HistorySplit
+from setwise.model.ragged import Ragged
+from setwise.training.base import blend
+from setwise.training.base.search import ALS, EASE, SIMILARITIES, fit_base, padded
+
+N, GROUP = 60, 10
+
+
+def grouped(count: int, seed: int = 0) -> Sessions:
+    """Sessions of eight items of one group of ten."""
+    rng = np.random.default_rng(seed)
+    rows = [rng.permutation(GROUP)[:8] + GROUP * rng.integers(N // GROUP) for _ in range(count)]
+    return Sessions(Ragged.of(rows), list(range(N)))
+
+
+def base_scores(terms, history: Ragged) -> np.ndarray:
+    rows, filled = padded(history)
+    total = np.zeros((len(history), N))
+    if terms.fold_in is not None:
+        total += terms.fold_in.vectors(rows, filled) @ terms.fold_in.items.T
+    for row, added in enumerate(terms.added(rows, filled, N) or ()):
+        total[row] += added.whole()
+    return total
+
+
+def test_the_search_learns_the_groups() -> None:
+    found = fit_base(grouped(200), k=4, progress=False)
+    split = HistorySplit.first(grouped(50, seed=1))
+    for terms in (found.final, found.trial):
+        scores = base_scores(terms, split.history)
+        for row, history in enumerate(split.history):
+            scores[row, history] = -np.inf
+            best = np.argsort(-scores[row])[:4]
+            assert set(best // GROUP) == {history[0] // GROUP}
+    assert found.tried[-1]["model"] == "blend"
+    assert len(found.held_out) == 40
+
+
+def test_the_same_seed_gives_the_same_base() -> None:
+    one, same = (fit_base(grouped(60), k=4, seed=3, progress=False) for _ in range(2))
+    for name, array in one.final.packed().items():
+        np.testing.assert_array_equal(array, same.final.packed()[name])
+
+
+def test_a_spent_budget_leaves_one_setting_of_each_model() -> None:
+    tried = fit_base(grouped(60), k=4, minutes=1e-9, progress=False).tried
+    settings = {model: {str(row["setting"]) for row in tried if row["model"] == model} for model in ("EASE", "ALS")}
+    assert all(len(of_model) == 1 for of_model in settings.values())
+    everything = fit_base(grouped(60), k=4, minutes=10, progress=False).tried
+    counted = {model: len({str(row["setting"]) for row in everything if row["model"] == model}) for model in settings}
+    assert counted == {"EASE": len(EASE), "ALS": len(ALS)}
+    assert len({str(row["setting"]) for row in everything if row["model"] == "item-kNN"}) == len(SIMILARITIES)
+
+
+def test_smoothed_hits_by_rank() -> None:
+    scores = -np.arange(40, dtype=np.float32)[None, :]
+    credit = [blend.smoothed_hits(scores, np.arange(40)[None, :] == rank, k=4) for rank in range(40)]
+    assert credit[:3] == [1.0, 1.0, 1.0]
+    assert (np.diff(credit) <= 0).all()
+    assert credit[15] > 0 == credit[16]
+
+
+def test_hits_are_targets_among_the_best() -> None:
+    scores = np.array([[3.0, 1.0, 2.0, 0.0], [0.0, 1.0, 2.0, 3.0]], np.float32)
+    target = np.array([[True, True, False, False], [True, True, False, False]])
+    assert blend.hits(scores, target, 2).tolist() == [1.0, 0.0]
+
+
+def test_the_pool_leaves_out_what_was_seen() -> None:
+    rng = np.random.default_rng(0)
+    scores = [rng.normal(size=(3, 8)).astype(np.float32) for _ in range(2)]
+    seen, target = rng.random((3, 8)) < 0.3, rng.random((3, 8)) < 0.4
+    pool = blend.pooled(scores, seen, target)
+    combined = blend.combined(pool, np.array([1.0, 2.0]))
+    wanted = np.where(seen, -np.inf, scores[0] + 2 * scores[1]).astype(np.float32)
+    for k in (1, 2, 3):
+        np.testing.assert_array_equal(blend.hits(combined, pool.target, k), blend.hits(wanted, target & ~seen, k))
+
+
+@pytest.mark.parametrize("good", [0, 1, 2])
+def test_the_weights_prefer_the_model_that_knows(good: int) -> None:
+    rng = np.random.default_rng(good)
+    target = rng.random((80, 50)) < 0.2
+    scores = [rng.normal(size=target.shape).astype(np.float32) for _ in range(3)]
+    scores[good] += 2 * target.astype(np.float32)
+    pool = blend.pooled(scores, np.zeros_like(target), target)
+    weights = blend.blend_weights(pool, 5) * blend.spread(pool.scores)
+    assert weights.argmax() == good
+    alone = blend.hits(blend.combined(pool, np.eye(3)[good]), pool.target, 5).mean()
+    assert blend.hits(blend.combined(pool, weights / blend.spread(pool.scores)), pool.target, 5).mean() >= alone - 0.1
