@@ -7,6 +7,8 @@ import gc
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -117,6 +119,31 @@ def test_a_worker_that_cannot_open_the_artifact_reports_why(tmp_path: Path, monk
     monkeypatch.setattr(worker.ServedArtifact, "open", lambda *_: 1 / 0)
     with working(tmp_path) as line:
         assert "not a saved recommender" in receive(line).reason
+
+
+INHERITED = """
+import sys
+from pathlib import Path
+from numba.core.dispatcher import Dispatcher
+
+def loaded():
+    parts = [vars(module) for name, module in [*sys.modules.items()] if name.startswith("setwise.")]
+    functions = {part for parts in parts for part in parts.values() if isinstance(part, Dispatcher)}
+    return {function: len(function.overloads) for function in functions if function.overloads}
+
+import setwise.service.preload
+before = loaded()
+from setwise.service.handlers import ServedArtifact
+ServedArtifact.open(Path(sys.argv[1]), "version")
+assert len(before) > 5, before
+assert loaded() == before, loaded().keys() - before.keys()
+"""
+
+
+def test_workers_inherit_the_compiled_code(folder: Path) -> None:
+    """What the fork server has loaded is all that a worker needs to open an artifact and to compute slates."""
+    done = subprocess.run([sys.executable, "-c", INHERITED, str(folder)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_workers_are_separate_processes(folder: Path) -> None:

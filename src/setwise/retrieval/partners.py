@@ -14,6 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from setwise._types import Floats, Rows
+from setwise._validation import read_only
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
@@ -44,14 +45,14 @@ def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats
         catalog.query,
         catalog.key,
         catalog.value,
-        catalog.reward_class,
+        read_only(catalog.reward_class),
         np.array(user.heads),
         sink_key,
         sink_score,
         base,
         anchor,
         base[-1],
-        rows,
+        read_only(rows),
         table.code,
         table.parameter,
         table.first_knot,

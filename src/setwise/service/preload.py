@@ -20,9 +20,12 @@ __all__ = ["worker"]
 
 
 def load_compiled_code() -> None:
-    """Compute slates of a small catalogue."""
-    points = np.random.default_rng(0).normal(size=(8, 2, 2))
-    warm_up(Recommender(Index.build(Catalog(points, points, points), cells=2, progress=False)))
+    """Compute slates of a small catalogue with both backends of compiled code."""
+    points = np.random.default_rng(0).normal(size=(300, 2, 2))
+    for backend in ("scan", "tree"):
+        index = Index.build(Catalog(points, points, points), cells=8, backend=backend, progress=False)
+        index.candidates(points[0], per_cell=2)
+        warm_up(Recommender(index))
 
 
 with contextlib.suppress(Exception):  # a worker does the same with its artifact, and reports what goes wrong
