@@ -113,7 +113,10 @@ def require_finite(parameter: str, array: NDArray[Any]) -> None:
         return  # integers are finite
     flat, limit = array.reshape(-1), min(LARGEST, float(np.finfo(array.dtype).max))
     for start in range(0, flat.size, _SCAN):
-        good = np.abs(flat[start : start + _SCAN]) <= array.dtype.type(limit)
+        some = flat[start : start + _SCAN]
+        if -limit <= some.min() and some.max() <= limit:  # false for NaN; nothing is allocated
+            continue
+        good = np.abs(some) <= array.dtype.type(limit)
         if not good.all():
             at = start + int(np.argmin(good))
             place = tuple(int(i) for i in np.unravel_index(at, array.shape))

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Rows
-from setwise._validation import real_number, require_finite
+from setwise._validation import real_number
 from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
@@ -60,8 +60,9 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
     ids = list(scores)
     rows = catalog.rows_of(ids if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in ids])
-    values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
-    require_finite("scores", values)
+    values = np.array(list(scores.values())) if scores else np.zeros(0)
+    if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
     sparse = AddedScores.sparse(len(catalog), rows, values, 0.0 if floor is None else floor)
     return CallerScores(sparse, sparse.rows if floor is None else None)
 

@@ -40,7 +40,7 @@ from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import best_partners
-from setwise.retrieval.scored_search import warm_up_added_scores
+from setwise.retrieval.scored_search import warm_up_scored_search
 from setwise.storage import artifact
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ class Recommender:
         warm_up()
         keep_some()
         best_partners(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
-        warm_up_added_scores()
+        warm_up_scored_search()
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:

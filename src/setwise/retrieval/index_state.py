@@ -24,6 +24,7 @@ from setwise.retrieval.backends.protocol import Hits, Neighbors, by_cell, scaled
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.scored_search import (
     CellOrder,
+    Depth,
     all_scored,
     is_sparse,
     lower_rows,
@@ -127,16 +128,16 @@ def _one_pass(state: IndexState, search: UserSearch, each: Pass, eligible: Eligi
     if scores is None:
         rows = _search(state, vectors, count, eligible.mask).rows
         return rows[:, :, : each.best], rows[:, :, each.best :]
+    best = min(each.best, state.largest_cell)
+    depth = Depth(best, min(each.reserve, state.largest_cell - best))
     if not is_sparse(scores):
-        most = min(count, state.largest_cell)
-        rows = search_dense(state.catalog, state.cells, search.user, most, eligible.mask).rows
-        return rows[:, :, : each.best], rows[:, :, each.best :]
+        return search_dense(state.catalog, state.cells, search.user, scores, depth, eligible.mask)
     found, products = np.empty(0, np.intp), np.empty(0, np.float32)
     if not all_scored(scores, eligible):
         hits = _search(state, vectors, count, _mask_without(eligible, lower_rows(scores)))
         found, products = hits.rows[hits.rows >= 0], hits.scores[hits.rows >= 0]
     return with_scored_rows(
-        state.catalog, state.partition.cell_of, search.user, scores, found, products, eligible, each.best, each.reserve
+        state.catalog, state.partition.cell_of, search.user, scores, found, products, eligible, depth
     )
 
 
@@ -223,9 +224,8 @@ def _shared(
             result.append((rows[kept & (place <= each.best)], rows[reserve]))
             continue
         kept &= place <= each.best + each.reserve
-        cell_of, count = state.partition.cell_of, (each.best, each.reserve)
-        found = rows[kept], products[kept]
-        result.append(with_scored_rows(state.catalog, cell_of, search.user, scores, *found, own, *count))
+        cell_of, depth, found = state.partition.cell_of, Depth(each.best, each.reserve), (rows[kept], products[kept])
+        result.append(with_scored_rows(state.catalog, cell_of, search.user, scores, *found, own, depth))
     return result
 
 

@@ -217,12 +217,25 @@ def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibil
     score_items(catalog.value, user_heads, pad, eligible_mask, cells.place, score, total)
     if catalog.heads > 1:
         total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
-    bases = [objective.base_scores(catalog, user, cells.rows) for user in users]
-    for base, user, (_, padding) in zip(bases, users, pads, strict=True):
-        base += padding
-        if user.scores is not None:  # rounding of sums with t_i, item by item: one large t_i does not loosen the rest
-            base += _WEIGHTS * np.abs(user.scores.of(cells.rows))
+    bases = [_self_terms(cells, user, padding) for user, (_, padding) in zip(users, pads, strict=True)]
     return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
+
+
+def _self_terms(cells: CellBounds, user: User, padding: float) -> Floats:
+    """base_i · u⁰ + t_i of all items in the order of ``cells.rows``, raised by ``padding`` and by the rounding of t_i.
+
+    The margin of t_i is its own, so that one large t_i does not loosen the bounds of all other items.
+    """
+    if user.scores is None:
+        return objective.base_scores(cells.catalog, user, cells.rows) + padding
+    added = np.take(user.scores.whole(), cells.rows, mode="clip")  # without a second check of the rows
+    margin = np.abs(added)
+    margin *= _WEIGHTS
+    added += margin
+    if user.base is not None:
+        added += objective.base_scores(cells.catalog, user.with_scores(None), cells.rows)
+    added += padding
+    return added
 
 
 def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
