@@ -46,6 +46,12 @@ test: $(DEV)
 test-all:
 	$(MAKE) test PYTEST='--large $(PYTEST)'
 
+# RecTools requires numpy 1, setwise numpy 2: an environment with RecTools' numpy, and setwise without its own.
+test-rectools:
+	$(PYTHON) -m venv .venv-rectools
+	.venv-rectools/bin/pip install --quiet rectools pytest hypothesis polars numba highspy safetensors filelock typer rich
+	PYTHONPATH=src NUMBA_CACHE_DIR=.venv-rectools/compiled .venv-rectools/bin/python -m pytest --noconftest -o addopts= tests/interop/test_rectools.py
+
 docs: $(DEV)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
