@@ -28,5 +28,7 @@ def load_compiled_code() -> None:
         warm_up(Recommender(index))
 
 
-with contextlib.suppress(Exception):  # a worker does the same with its artifact, and reports what goes wrong
+# A worker does the same with its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
+# this process with it.
+with contextlib.suppress(Exception, KeyboardInterrupt):
     load_compiled_code()
