@@ -20,16 +20,17 @@ def fit_als(
 ) -> FoldIn:
     """Factorise ``matrix`` (sessions, n); the same matrix, settings and seed give the same factors."""
     try:
-        library = importlib.import_module("implicit.als")
+        library, pools = importlib.import_module("implicit.als"), importlib.import_module("threadpoolctl")
     except ImportError:
         raise MissingDependency("implicit", "alternating least squares", "train") from None
-    model = library.AlternatingLeastSquares(
-        factors=min(factors, *matrix.shape),
-        regularization=regularization,
-        alpha=confidence,
-        iterations=iterations,
-        random_state=seed,
-        use_gpu=False,
-    )
-    model.fit(matrix, show_progress=False)
+    with pools.threadpool_limits(1, "blas"):  # implicit runs one thread per core itself
+        model = library.AlternatingLeastSquares(
+            factors=min(factors, *matrix.shape),
+            regularization=regularization,
+            alpha=confidence,
+            iterations=iterations,
+            random_state=seed,
+            use_gpu=False,
+        )
+        model.fit(matrix, show_progress=False)
     return FoldIn.of(np.array(model.item_factors, np.float32), confidence, regularization)
