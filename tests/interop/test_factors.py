@@ -112,7 +112,8 @@ def test_candidates_of_implicit_become_scores(kind: str) -> None:
     histories = [[ITEM_IDS[row] for row in likes[user].indices] for user in range(4)]
     found = interop.candidate_scores(model, histories, ITEM_IDS, count=12)
     rng = np.random.default_rng(0)
-    catalog = sw.Catalog(*(rng.normal(size=(ITEMS, 3)) for _ in range(3)), ids=ITEM_IDS)
+    parts = (rng.normal(size=(ITEMS, 3)) for _ in range(3))
+    catalog = sw.Catalog(*parts, reward=sw.Linear(), ids=ITEM_IDS)  # a logistic reward of a BM25 score of 40 is 1
     slates = sw.Recommender(sw.Index.build(catalog, cells=2, progress=False)).recommend_many(scores=found, k=3)
     for user, (scores, slate) in enumerate(zip(found, slates, strict=True)):
         rows, expected = model.recommend(0, likes[user], N=3, **({"recalculate_user": True} if kind == "als" else {}))
