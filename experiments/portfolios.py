@@ -38,7 +38,19 @@ from sklearn.model_selection import GroupKFold, KFold
 import setwise as sw
 from setwise.preferences.at_least_one import AtLeastOne
 
-FIELDS = ("scenario", "split", "k", "method", "instances", "rate", "error", "behind", "behind_error", "redundancies")
+FIELDS = (
+    "scenario",
+    "split",
+    "seed",
+    "k",
+    "method",
+    "instances",
+    "rate",
+    "error",
+    "behind",
+    "behind_error",
+    "redundancies",
+)
 SCENARIOS = ("CSP-MZN-2013", "QBF-2014", "SAT11-HAND", "SAT12-HAND", "SAT12-INDU")
 FOLDER = "sets/aslib_portfolios"
 KS = (2, 3, 5)
@@ -126,7 +138,12 @@ def best_redundancy(unseen: Floats, solved: Floats, k: int) -> float:
 
 
 def our_sets(model: AtLeastOne, weights: Floats, k: int) -> NDArray[np.intp]:
-    """The sets that ``rank`` finds; users with equal weights have one."""
+    """The sets that ``rank`` finds; users with equal weights have one.
+
+    Where no solver solved any similar instance, all training instances count the same.
+    """
+    hopeless = weights @ model.outcomes.any(axis=1) == 0
+    weights = np.where(hopeless[:, None], 1 / weights.shape[1], weights)
     distinct, of_user = np.unique(weights, axis=0, return_inverse=True)
     found = [sw.rank(model.instance(one, k), k, evaluations=20 * k * model.n_items).indices for one in distinct]
     return np.array(found)[of_user.ravel()]
@@ -194,7 +211,7 @@ def run(scenario: Scenario, name: str, split: str, seed: int) -> list[Row]:
             behind, root = outcome[OURS] - solved, len(solved) ** 0.5
             rows.append(
                 {
-                    "scenario": name, "split": split, "k": k, "method": method, "instances": len(solved),
+                    "scenario": name, "split": split, "seed": seed, "k": k, "method": method, "instances": len(solved),
                     "rate": solved.mean(), "error": solved.std() / root, "behind": behind.mean(),
                     "behind_error": behind.std() / root, "redundancies": chosen if method == OURS else None,
                 }

@@ -131,7 +131,8 @@ def summary(rows: list[Row]) -> Table:
         mine = [row for row in rows if (row["part"], row["n"], row["method"], row["scale"]) == key]
         best = np.array([row["best"] for row in mine])
         others = [
-            "" if mine[0][name] is None else f"{np.mean([row[name] for row in mine]):.3f}" for name in ("top_ten", "r2")
+            "" if mine[0].get(name) is None else f"{np.mean([row[name] for row in mine]):.3f}"
+            for name in ("top_ten", "r2")
         ]
         error = best.std(ddof=1) / len(best) ** 0.5 if len(best) > 1 else float("nan")
         cells = (f"{best.mean():.2f} ± {error:.2f}", f"{np.median(best):.2f}", *others, str(len(mine)))

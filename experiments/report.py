@@ -23,6 +23,7 @@ import own_sections as own
 import paper_sections as paper
 import pyarrow as pa
 import pyarrow.parquet as pq
+import set_sections as of_sets
 from cost_sections import backends, certificates, growth
 from figure_3_section import budget_curves
 from kept_rows import Row, read
@@ -81,6 +82,10 @@ SECTIONS = (
     Outline("calibration", "Calibration: promised and actual hits", "the closed loop and the held-out playlists",
          ("closed_loop_with", "closed_loop_without", "held_out_hits"), _promises),
     Outline("held-out", "Held-out playlists: hits of ten", PLAYLISTS, ("held_out_hits",), _joined(own.held_out)),
+    Outline("proteins", "Protein design: measured fitness of recommended sets", "GB1, four sites (Wu and others, 2016)",
+         ("proteins",), _joined(of_sets.proteins)),
+    Outline("portfolios", "Portfolios of solvers: at least one solves the instance", "five scenarios of ASlib",
+         ("portfolios",), _joined(of_sets.portfolios)),
     Outline("certificates", "Upper bounds over whole catalogues", "the catalogues trained on playlists, held-out users",
          ("certificates",), _joined(certificates)),
     Outline("scaling", "Scaling: cost and value against n, k, heads and cells",

@@ -22,7 +22,8 @@ def cut_samples(data: Path, folder: Path) -> Path:
     for name in ("ta_feng", "online_retail"):
         cut_lines(data / "sequences" / f"{name}.csv.gz", folder / "sequences" / f"{name}.csv.gz", BASKET_LINES)
     cut_words(data / "embeddings", folder / "embeddings")
-    shutil.copytree(data / "trivago", folder / "trivago")
+    for name in ("trivago", "sets/gb1_fourfold", "sets/aslib_portfolios"):
+        shutil.copytree(data / name, folder / name)
     return folder
 
 

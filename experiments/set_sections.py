@@ -1,0 +1,95 @@
+"""Sections about data whose outcome belongs to the set: designed proteins and portfolios of solvers.
+
+Every number is computed from the rows.
+"""
+
+from __future__ import annotations
+
+import charts
+import numpy as np
+import portfolios as solvers
+import proteins as gb1
+from kept_rows import Row
+from page import Chart, Grid, Section
+from paper_sections import chosen
+
+
+def _mean(values: list[float]) -> str:
+    """A mean with its standard error."""
+    error = np.std(values, ddof=1) / len(values) ** 0.5 if len(values) > 1 else float("nan")
+    return f"{np.mean(values):.2f} ± {error:.2f}"
+
+
+def proteins(section: Section, rows: list[Row]) -> None:
+    """The best unseen variant by size of the training data, and sequential design."""
+    lines, unseen = [], chosen(rows, part="unseen")
+    for n, scale in dict.fromkeys((row["n"], row["scale"]) for row in unseen):
+        for method in gb1.METHODS:
+            mine = chosen(unseen, n=n, scale=scale, method=method)
+            best, ten, r2 = ([row[name] for row in mine] for name in ("best", "top_ten", "r2"))
+            skipped = sum(row["skipped"] for row in mine)
+            lines.append(
+                [f"{n:,}", scale, method, _mean(best), _mean(ten), f"{np.mean(r2):.3f}", str(skipped), str(len(mine))]
+            )
+            if method != "additive":
+                label = f"GB1, {n:,} training sets, {scale} scale: fitness of the best unseen set, {method}"
+                section.headlines.append((label, "", _mean(best)))
+    headings = ("training sets", "scale", "model", "best unseen set", "ten best", "R²", "skipped", "draws")
+    section.blocks.append(Grid(headings, lines))
+    gaps = [row["search_gap"] for row in unseen if row["search_gap"] is not None]
+    if gaps:
+        found = sum(gap < 1e-6 for gap in gaps)
+        section.blocks.append(
+            "Measured fitness, with standard errors over draws; the wild type has 1. *Log* is log(fitness + 0.01), "
+            "*plain* the fitness itself; all models of a scale learn from the same numbers. *Skipped* counts "
+            "unmeasured variants that a model preferred. The set that `rank(exactly={'site': 1})` finds has the "
+            f"largest value of all sets in {found} of {len(gaps)} models: what is missing is the model's error, not "
+            "the search's."
+        )
+    _design(section, chosen(rows, part="design"))
+
+
+def _design(section: Section, rows: list[Row]) -> None:
+    if not rows:
+        return
+    plates, lines, points = sorted({row["n"] for row in rows}), [], []
+    for method, scale in dict.fromkeys((row["method"], row["scale"]) for row in rows):
+        name = method if method == "random" else f"{method}, {scale}"
+        curve = [[row["best"] for row in chosen(rows, method=method, scale=scale, n=n)] for n in plates]
+        lines.append([name, *(f"{np.median(one):.2f}" for one in curve), _mean(curve[-1])])
+        points += [
+            {"measured": n, "best so far": round(float(np.mean(one)), 3), "model": name}
+            for n, one in zip(plates, curve, strict=True)
+        ]
+    section.blocks.append(Grid(("design by", *(f"median after {n}" for n in plates), "mean at the end"), lines))
+    section.blocks.append(
+        f"Sequential design: {gb1.PLATE} random variants, then the {gb1.PLATE} best unseen ones of the model, in "
+        f"{gb1.ROUNDS} rounds; the best fitness measured so far. All models start from the same variants."
+    )
+    chart = charts.lines(points, "measured", "best so far", "model")
+    section.blocks.append(Chart("sequential_design", "Best measured fitness, mean over runs.", chart))
+
+
+def portfolios(section: Section, rows: list[Row]) -> None:
+    """Shares of instances solved by k solvers."""
+    lines = []
+    for key in dict.fromkeys((row["scenario"], row["split"], row["k"]) for row in rows):
+        cell = {row["method"]: row for row in chosen(rows, scenario=key[0], split=key[1], k=key[2])}
+        rival = min((cell[solvers.FOREST], cell[solvers.STATIC]), key=lambda row: row["behind"])
+        gains = [f"{row['behind']:+.3f} ± {row['behind_error']:.3f}" for row in (cell[solvers.TOP], rival)]
+        rates = [f"{cell[method]['rate']:.3f}" for method in solvers.METHODS]
+        lines.append([key[0], key[1], str(key[2]), *rates, *gains])
+    headings = ("scenario", "folds", "k", *solvers.METHODS, "ours − top-k", "ours − the better of forest and static")
+    section.blocks.append(Grid(headings, lines))
+    few = [row for row in rows if row["method"] == solvers.TOP and row["k"] in (2, 3) and row["split"] == "random"]
+    if few:
+        mean, error = (
+            np.mean([row["behind"] for row in few]),
+            np.sqrt(sum(row["behind_error"] ** 2 for row in few)) / len(few),
+        )
+        section.headlines.append(("portfolios, k = 2 and 3: setwise − top-k of the same model", "", f"{mean:+.4f}"))
+        section.blocks.append(
+            f"Shares of instances that at least one of k solvers solves, with paired standard errors. Mean difference "
+            f"between setwise and the top k of the same model over {len(few)} cells of random folds with k = 2 and 3: "
+            f"{mean:+.4f} ± {error:.4f}. Where features predict well which solver succeeds, little is left to choose."
+        )

@@ -1,0 +1,102 @@
+"""Proteins and portfolios: the experiments count what was measured, on landscapes and scenarios made here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
+    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
+    return __import__(name)
+
+
+def test_the_best_unseen_set_is_measured_and_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
+    landscape = loaded(monkeypatch, "landscape")
+    land = landscape.simulated(0)
+    values = np.arange(len(land.sets), dtype=float)
+    seen = land.measured[-5:]
+    chosen, skipped = land.best_unseen(values, seen, 3)
+    expected = [row for row in land.measured[::-1] if row not in seen][:3]
+    assert chosen.tolist() == expected
+    assert skipped == np.isnan(land.outcome[expected[-1] :]).sum()
+
+
+@pytest.mark.parametrize("n", [60, 150])
+def test_ridge_in_both_forms_is_the_least_squares_solution(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+    landscape = loaded(monkeypatch, "landscape")
+    land = landscape.simulated(1)
+    seen = land.measured[:n]
+    target = np.log(land.outcome[seen])
+    x = landscape._features(land, pairs=True).toarray()
+    augmented = np.vstack([x[seen], np.eye(x.shape[1])])  # the penalty 1 as further rows
+    zeros = np.zeros(x.shape[1])
+    weight = np.linalg.lstsq(augmented, np.concatenate([target - target.mean(), zeros]), rcond=None)[0]
+    found = landscape.ridge_values(land, seen, target, True, 1.0)
+    np.testing.assert_allclose(found, target.mean() + x @ weight, atol=1e-8)
+
+
+def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
+    proteins, landscape = loaded(monkeypatch, "proteins"), loaded(monkeypatch, "landscape")
+    land = landscape.simulated(2)
+    rows = proteins.unseen_part(land, 120, draw=0)
+    assert len(rows) == 6
+    assert all(row["best"] in land.outcome for row in rows)
+    gaps = [row["search_gap"] for row in rows if row["method"] == "setwise"]
+    assert max(abs(gap) for gap in gaps) < 1e-6
+    designs = proteins.design_part(land, 0, plate=12)
+    first = {row["best"] for row in designs if row["n"] == 12}
+    assert len(first) == 1  # all methods start from the same plate
+    for method, scale in proteins.DESIGNS:
+        curve = [row["best"] for row in designs if (row["method"], row["scale"]) == (method, scale)]
+        assert curve == sorted(curve)
+    assert proteins.summary(rows + designs).row_count > 0
+
+
+def small_scenario(portfolios: ModuleType, features: bool) -> object:
+    """Two kinds of instances, seen in the features; solvers 0 and 1 fail together, 2 solves what they do not."""
+    rng = np.random.default_rng(0)
+    kind = rng.random(120) < 0.6
+    solved = np.stack([kind, kind, ~kind, rng.random(120) < 0.2], axis=1).astype(float)
+    table = np.stack([rng.normal(size=120), rng.normal(size=120)], axis=1)  # features that say nothing
+    table[::7, 0] = np.nan
+    return portfolios.Scenario(solved, table if features else None, [str(i % 10) for i in range(120)])
+
+
+@pytest.mark.parametrize("features", [True, False])
+@pytest.mark.parametrize("split", ["random", "family"])
+def test_solvers_that_fail_together_are_not_combined(
+    monkeypatch: pytest.MonkeyPatch, features: bool, split: str
+) -> None:
+    portfolios = loaded(monkeypatch, "portfolios")
+    monkeypatch.setattr(portfolios, "TREES", 20)
+    rows = portfolios.run(small_scenario(portfolios, features), "small", split, 0)
+    rate = {row["method"]: row["rate"] for row in rows if row["k"] == 2}
+    assert rate[portfolios.STATIC] == rate[portfolios.BEST] == 1.0
+    assert rate[portfolios.OURS] > rate[portfolios.TOP]
+    assert portfolios.summary(rows).row_count == 3
+
+
+def test_families_of_instances(monkeypatch: pytest.MonkeyPatch) -> None:
+    portfolios = loaded(monkeypatch, "portfolios")
+    assert portfolios.family_of("./SAT02/handmade/li/urquhart3_25bis.cnf") == "SAT02/handmade/li"
+    assert portfolios.family_of("bibd/bibd.mzn_AND_bibd/19_03_01.dzn") == "bibd"
+    assert portfolios.family_of("normalized-aim-100-2-0-unsat-4_ext.xml.mzn_AND_NODATA") == "aim"
+
+
+def test_the_data_of_both_experiments(monkeypatch: pytest.MonkeyPatch, shared_data: Path) -> None:
+    landscape, portfolios = loaded(monkeypatch, "landscape"), loaded(monkeypatch, "portfolios")
+    if not (shared_data / landscape.FILE).exists():
+        pytest.skip("the data of sets with outcomes are not here")
+    land = landscape.gb1(shared_data)
+    assert len(land.sets) == 160_000
+    assert len(land.measured) > 100_000
+    for name in portfolios.SCENARIOS:
+        scenario = portfolios.read(shared_data, name)
+        assert set(np.unique(scenario.solved)) == {0.0, 1.0}
+        assert 5 <= len(set(scenario.family)) < len(scenario.family)
