@@ -127,6 +127,16 @@ class Catalog:
         """The number of attention heads, H."""
         return int(self.query.shape[1])
 
+    @cached_property
+    def attends(self) -> bool:
+        """Whether attention can contribute: some value, of an item or of the sink, is not zero."""
+        return bool(self.value.any()) or (self.sink is not None and bool(self.sink.value.any()))
+
+    @cached_property
+    def longest_base(self) -> float:
+        """The largest norm of a row of the base term; 0 without one."""
+        return 0.0 if self.base is None else float(np.sqrt(np.einsum("nd,nd->n", self.base, self.base).max()))
+
     def __len__(self) -> int:
         return self.n_items
 

@@ -1,5 +1,7 @@
 """The pipeline of one request: retrieve candidates, rank them, bound every other set, value the answer.
 
+A catalogue without attention is a special case that needs none of this (independent.py).
+
 **Retrieve.** Phase One ranks items by score, which is what they contribute to other items. It does not see their own
 reward in a slate: the best items of every cell by score may lack the best partners of the top-scoring item, the
 *anchor*. So the pass over the catalogue also returns a reserve, and the items of it that form the best pairs with the
@@ -30,6 +32,7 @@ from setwise.model import objective
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
+from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
@@ -131,6 +134,8 @@ class Clock:
 def run(query: Query, snapshot: Snapshot, began: float | None = None) -> Slate:
     """The best slate found for the query; its budget counts from ``began``, now unless given."""
     clock = Clock(query.budget_ms, time.perf_counter() if began is None else began)
+    if is_independent(query):
+        return _independent(query, clock)
     with clock.phase("retrieve"):
         candidates = retrieve(query, snapshot)
     return answer(query, snapshot, candidates, clock)
@@ -141,6 +146,8 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list
 
     They share one retrieval pass and, a few at a time, the bound's pass over the scores. Each is charged its share.
     """
+    if any(is_independent(query) for query in queries):
+        return [run(query, snapshot) for query in queries]
     clocks = [Clock(query.budget_ms) for query in queries]
     start = time.perf_counter()
     candidates = retrieve_many(queries, snapshot)
@@ -153,6 +160,14 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list
         return [slate for part in parts for slate in _answer_some(part, snapshot)]
     with ThreadPoolExecutor(threads) as pool:
         return [slate for some in pool.map(lambda part: _answer_some(part, snapshot), parts) for slate in some]
+
+
+def _independent(query: Query, clock: Clock) -> Slate:
+    """The slate of a query whose items do not interact: its value is the bound."""
+    clock.timings["retrieve"] = clock.timings["certify"] = 0.0
+    with clock.phase("rank"):
+        rows = best_independent(query)
+    return _valued(query, Best(rows, math.nan), -math.inf if query.certify else math.inf, clock)
 
 
 def _answer_some(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Slate]:

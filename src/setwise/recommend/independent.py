@@ -1,0 +1,66 @@
+"""Items that do not interact: without attention the best slate of the whole catalogue is known exactly.
+
+If every score s_i^h of the user is 0 (no values, or a user without head vectors), a_i does not depend on the set:
+
+    F(S) = Σ_{i∈S} r_i,    r_i = f_i(base_i · u⁰ + t_i)
+
+The best set of at most k items has the largest positive r_i, or the largest r_i alone if none is positive.
+
+Large catalogues are screened in float32 first. With a single reward, which never decreases, only items whose argument
+is within rounding of the k-th largest are computed in float64: |fl(b · u) − b · u| ≤ (d + 2) ε |b| |u|.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from setwise._types import Floats, Rows
+from setwise.model import objective
+from setwise.model.rewards import evaluate
+from setwise.ranking import DEFAULT
+from setwise.recommend.query import Query
+
+SCREENED_FROM = 2_000_000  # numbers in the base of the eligible items
+_CHUNK = 16_384  # rows
+
+
+def is_independent(query: Query) -> bool:
+    """Whether no item changes the reward of another, and nothing else limits the choice."""
+    if query.is_limited or query.ranker is not DEFAULT:
+        return False
+    return not query.user.heads.any() or not query.catalog.attends
+
+
+def best_independent(query: Query) -> Rows:
+    """The rows of the best set; of items with equal rewards, those of lower row."""
+    rows = _screened(query)
+    reward = _rewards(query, rows)
+    order = np.lexsort((rows, -reward))[: query.k]
+    count = max(1, int(np.count_nonzero(reward[order] > 0)))
+    return np.sort(rows[order[:count]])
+
+
+def _rewards(query: Query, rows: Rows) -> Floats:
+    """r_i in float64."""
+    catalog = query.catalog
+    parts = [
+        evaluate(catalog.rewards, catalog.reward_class[some], objective.base_scores(catalog, query.user, some))
+        for some in np.array_split(rows, -(-len(rows) // _CHUNK))
+    ]
+    return np.concatenate(parts)
+
+
+def _screened(query: Query) -> Rows:
+    """The eligible rows, without those that cannot be among the k best."""
+    catalog, rows = query.catalog, query.eligible.rows
+    base, vector = catalog.base, query.user.base
+    if base is None or vector is None or len(rows) * base.shape[1] < SCREENED_FROM:
+        return rows
+    if len(catalog.rewards) > 1 or len(rows) <= query.k:
+        return rows
+    argument = np.asarray(base @ vector.astype(base.dtype), np.float64)[rows]
+    if query.user.scores is not None:
+        argument += query.user.scores.of(rows)
+    error = (base.shape[1] + 2) * float(np.finfo(base.dtype).eps) * catalog.longest_base * float(np.linalg.norm(vector))
+    limit = np.partition(argument, -query.k)[-query.k] - 2 * error
+    return np.asarray(rows[argument >= limit])

@@ -1,0 +1,80 @@
+"""Catalogues without attention: the answer is exact, proven, and the same as by brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.recommend import independent
+
+N, D = 40, 3
+
+
+def catalog(reward, seed: int = 0, n: int = N) -> sw.Catalog:
+    rng = np.random.default_rng(seed)
+    zeros = np.zeros((n, 2))
+    return sw.Catalog(
+        rng.normal(size=(n, 2)), rng.normal(size=(n, 2)), zeros, reward=reward, base=rng.normal(size=(n, D))
+    )
+
+
+def recommender(one: sw.Catalog, **options) -> sw.Recommender:
+    return sw.Recommender(sw.Index.build(one, cells=4, progress=False), **options)
+
+
+REWARDS = {
+    "one": sw.Logistic(2.0, -1.0),
+    "constant": sw.Logistic(0.0, 0.3),
+    "several": ([sw.Logistic(), sw.Linear(0.5), sw.Exp()], np.arange(N) % 3),
+    "none positive": sw.Linear(1.0, -50.0),
+}
+
+
+@pytest.mark.parametrize("screened", [False, True])
+@pytest.mark.parametrize("reward", REWARDS.values(), ids=REWARDS)
+@pytest.mark.parametrize("with_scores", [False, True])
+def test_the_best_set_is_proven(reward, screened: bool, with_scores: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(independent, "SCREENED_FROM", 0 if screened else 10**9)
+    one, rng = catalog(reward), np.random.default_rng(1)
+    user = sw.User(rng.normal(size=(1, 2)), rng.normal(size=D), rng.normal(size=N) if with_scores else None)
+    excluded = [3, 7, 9]
+    slate = recommender(one).recommend(user, k=4, exclude=excluded)
+    single = np.array([sw.set_value(one, user, [row]) for row in range(N)])
+    single[excluded] = -np.inf
+    best = np.sort(single)[::-1][:4]
+    wanted = best[best > 0].sum() if (best > 0).any() else best[0]
+    assert slate.value == pytest.approx(wanted, rel=1e-12)
+    assert slate.proven
+    assert slate.upper_bound == slate.value
+
+
+def test_users_without_head_vectors_do_not_interact_either() -> None:
+    rng = np.random.default_rng(2)
+    one = sw.Catalog(*rng.normal(size=(3, N, 2)), base=rng.normal(size=(N, D)))
+    user = sw.User(np.zeros((1, 2)), rng.normal(size=D))
+    slate = recommender(one).recommend(user, k=5)
+    assert slate.proven
+    assert set(slate.indices) == set(np.argsort(-(one.base.astype(float) @ user.base))[:5])
+
+
+@pytest.mark.parametrize("limits", [{"include": [0]}, {"ranker": "greedy"}])
+def test_other_queries_take_the_general_way_to_the_same_value(limits) -> None:
+    one, user = catalog(sw.Logistic()), sw.User(np.ones((1, 2)), np.ones(D))
+    made = recommender(one)
+    general, exact = made.recommend(user, k=4, **limits), made.recommend(user, k=4)
+    assert general.value <= exact.value + 1e-12
+    if "include" not in limits:
+        assert general.value == pytest.approx(exact.value)
+
+
+def test_many_at_once_and_without_a_bound() -> None:
+    one = catalog(sw.Logistic())
+    users = [sw.User(np.ones((1, 2)), base) for base in np.random.default_rng(3).normal(size=(5, D))]
+    made = recommender(one)
+    for user, slate in zip(users, made.recommend_many(users, k=3), strict=True):
+        np.testing.assert_array_equal(slate.indices, made.recommend(user, k=3).indices)
+    free = made.recommend(users[0], k=3, certify=False)
+    assert free.upper_bound == np.inf
+    assert not free.proven
+    assert set(made.recommend(users[0], k=3).timings) == {"retrieve", "rank", "certify"}
