@@ -156,9 +156,9 @@ def run(name: str, sessions: Sessions, users: int, seed: int, options: dict[str,
     split, rows = HistorySplit.first(held_out), list[Row]()
 
     def add(method: str, setting: object, seconds: float, hits: np.ndarray, promised: np.ndarray | None = None) -> None:
-        told = {"data": name, "seed": seed, "method": method, "setting": str(setting), "seconds": round(seconds, 1)}
+        about = {"data": name, "seed": seed, "method": method, "setting": str(setting), "seconds": round(seconds, 1)}
         for user, one in enumerate(hits):
-            rows.append({**told, "user": user, "hits": one, "promised": None if promised is None else promised[user]})
+            rows.append({**about, "user": user, "hits": one, "promised": None if promised is None else promised[user]})
 
     for peer, (fit, _) in PEERS.items():
         setting, seconds = tuned(peer, training, seed)

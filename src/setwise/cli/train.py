@@ -63,7 +63,11 @@ def train(
     ] = None,
     epochs: Annotated[int | None, typer.Option(min=1, help="Maximal number of epochs; by default 20.")] = None,
     minutes: Annotated[
-        float | None, typer.Option(min=0.01, help="Sessions: time to try settings of the base models; by default 1.")
+        float | None,
+        typer.Option(
+            min=0.01,
+            help="Sessions: time for settings of base models; by default the data's size decides.",
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
     checkpoint: Annotated[

@@ -49,7 +49,7 @@ class Evaluated(NamedTuple):
 
 
 def fit_sessions(
-    stages: Stages, sessions: Sessions, embeddings: str | Floats32 | None, k: int, minutes: float
+    stages: Stages, sessions: Sessions, embeddings: str | Floats32 | None, k: int, minutes: float | None
 ) -> SlateModel:
     """Train on sessions of items that were chosen together."""
     sessions = _usable(sessions.shuffled_where_unordered(stages.schedule.seed).distinct())
@@ -81,7 +81,7 @@ def _usable(sessions: Sessions) -> Sessions:
 # --- the base ---
 
 
-def _base(stages: Stages, sessions: Sessions, k: int, minutes: float) -> BaseSearch:
+def _base(stages: Stages, sessions: Sessions, k: int, minutes: float | None) -> BaseSearch:
     """The base, from the checkpoint if it is there."""
 
     def make() -> tuple[dict[str, Array], dict[str, Any]]:

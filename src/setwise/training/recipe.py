@@ -18,7 +18,6 @@ from setwise._types import Floats32
 from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput
-from setwise.training.base.search import MINUTES
 from setwise.training.from_sessions import fit_sessions
 from setwise.training.from_slates import fit_slates
 from setwise.training.network import Shape
@@ -36,7 +35,7 @@ def fit(
     loss: str = "item",
     embeddings: str | Floats32 | None = "auto",
     k: int = 10,
-    minutes: float = MINUTES,
+    minutes: float | None = None,
     checkpoint: str | os.PathLike[str] | None = None,
     device: str | None = None,
     progress: bool | None = None,
@@ -48,9 +47,9 @@ def fit(
     part of the data unless given); ``loss``: item, set or choice (sessions: item only); ``embeddings``: of the items
     that attend to each other: "word2vec" or "spectral" of the sessions or histories, an array (n_items, d), None for
     random initial embeddings, or "auto" (for sessions the item factors of ALS; for slates spectral over few items,
-    word2vec otherwise); ``k``: the size of the slates that will be shown (sessions only); ``minutes``: a limit of the
-    search for settings of the base models (sessions only); ``checkpoint``: a folder from which an interrupted run
-    resumes; ``device``: cpu or cuda.
+    word2vec otherwise); ``k``: the size of the slates that will be shown (sessions only); ``minutes``: time to try
+    settings of the base models (sessions only; by default the size of the data decides); ``checkpoint``: a folder from
+    which an interrupted run resumes; ``device``: cpu or cuda.
     ``options`` are those of ``Shape`` (dim, heads, d_kq, d_v, base, sink, pooling) and ``Schedule`` (epochs, batch,
     learning_rate, weight_decay, patience, seed).
     """
@@ -75,7 +74,7 @@ def fit(
         raise InvalidInput("loss", "'item' for sessions", repr(loss), todo)
     if not shape.base:
         raise InvalidInput("base", "True for sessions, of which the base models are the largest part", "False", todo)
-    if real_number("minutes", minutes) <= 0:
+    if minutes is not None and real_number("minutes", minutes) <= 0:
         raise InvalidInput("minutes", "a positive number", minutes, "leave it out")
     return fit_sessions(stages, data, embeddings, whole_number("k", k), minutes)
 

@@ -54,7 +54,7 @@ def test_a_spent_budget_leaves_one_setting_of_each_model() -> None:
     tried = fit_base(grouped(60), k=4, minutes=1e-9, progress=False).tried
     settings = {model: {str(row["setting"]) for row in tried if row["model"] == model} for model in ("EASE", "ALS")}
     assert all(len(of_model) == 1 for of_model in settings.values())
-    everything = fit_base(grouped(60), k=4, minutes=10, progress=False).tried
+    everything = fit_base(grouped(60), k=4, progress=False).tried
     counted = {model: len({str(row["setting"]) for row in everything if row["model"] == model}) for model in settings}
     assert counted == {"EASE": len(EASE), "ALS": len(ALS)}
     assert len({str(row["setting"]) for row in everything if row["model"] == "item-kNN"}) == len(SIMILARITIES)
@@ -96,3 +96,12 @@ def test_the_weights_prefer_the_model_that_knows(good: int) -> None:
     assert weights.argmax() == good
     alone = blend.hits(blend.combined(pool, np.eye(3)[good]), pool.target, 5).mean()
     assert blend.hits(blend.combined(pool, weights / blend.spread(pool.scores)), pool.target, 5).mean() >= alone - 0.1
+
+
+def test_large_data_has_one_setting_of_the_slow_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("setwise.training.base.search.MOST_INVERTED", 10)
+    monkeypatch.setattr("setwise.training.base.search.MOST_FACTORISED", 10)
+    for minutes, count in ((None, 1), (10, 3)):
+        tried = fit_base(grouped(60), k=4, minutes=minutes, progress=False).tried
+        for model in ("EASE", "ALS"):
+            assert len({str(row["setting"]) for row in tried if row["model"] == model}) == count

@@ -37,7 +37,7 @@ MOST_SCORES = 40_000_000  # numbers in a matrix of scores: large catalogues are 
 DECAYS = (1.0, 0.9, 0.8, 0.7, 0.5)
 NEIGHBOURS = 300  # per item
 FACTORS = 128
-MINUTES = 1.0  # by default, for trying settings
+MOST_INVERTED, MOST_FACTORISED = 5_000, 30_000  # rows: with more, EASE and ALS have one setting unless time is given
 SIMILARITIES = (
     Similarity(0.7, 0.3),
     Similarity(0.8, 0.2),
@@ -61,18 +61,19 @@ class BaseSearch(NamedTuple):
 
 
 def fit_base(
-    sessions: Sessions, k: int = 10, seed: int = 0, minutes: float = MINUTES, progress: bool | None = None
+    sessions: Sessions, k: int = 10, seed: int = 0, minutes: float | None = None, progress: bool | None = None
 ) -> BaseSearch:
     """Choose settings and weights on a part of the sessions, then fit on all of them.
 
-    ``minutes`` limits the search: when it is spent no further setting is tried. Each model is fitted with its most
-    reliable setting in any case.
+    By default the size of the data decides how many settings are tried, so that the same data and seed give the same
+    model. With ``minutes`` settings are tried until the time is spent. The most reliable setting of each model is tried
+    in any case.
     """
     share = min(HELD_OUT, MOST_HELD_OUT / len(sessions), MOST_SCORES / sessions.n_items / len(sessions))
     share = max(share, 2 / len(sessions))
     rows = random_split(len(sessions), (1 - share, share), seed)
     fitted, held_out = (sessions.taken(part) for part in rows)
-    deadline = time.monotonic() + 60 * minutes
+    deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 2, progress) as bar:
         search = _Search(fitted, held_out, k, seed, deadline, bar)
         chosen = [search.item_knn(), search.ease(), search.als()]
@@ -100,7 +101,9 @@ class Chosen(NamedTuple):
 class _Search:
     """Fits models on one part of the sessions and measures them on the other."""
 
-    def __init__(self, fitted: Sessions, held_out: Sessions, k: int, seed: int, deadline: float, bar: Progress) -> None:
+    def __init__(
+        self, fitted: Sessions, held_out: Sessions, k: int, seed: int, deadline: float | None, bar: Progress
+    ) -> None:
         self.n, self.k, self.seed, self.deadline, self.bar = fitted.n_items, k, seed, deadline, bar
         self.matrix = session_matrix(fitted.items, self.n)
         split = HistorySplit.first(held_out)
@@ -130,7 +133,7 @@ class _Search:
             model = Ease.fit(self.matrix, *setting)
             return lambda decay: model.scores(self.weighted(decay))
 
-        return self.best("EASE", EASE, scorer)
+        return self.best("EASE", self.affordable(EASE, min(self.matrix.shape) <= MOST_INVERTED), scorer)
 
     def als(self) -> Chosen:
         """The best confidence of ALS."""
@@ -140,7 +143,7 @@ class _Search:
             model = fit_als(self.matrix, FACTORS, *setting, seed=self.seed)
             return lambda decay: replace(model, decay=decay).vectors(rows, filled).astype(np.float32) @ model.items.T
 
-        return self.best("ALS", ALS, scorer)
+        return self.best("ALS", self.affordable(ALS, sum(self.matrix.shape) <= MOST_FACTORISED), scorer)
 
     # --- measuring ---
 
@@ -172,10 +175,14 @@ class _Search:
         place = DECAYS.index(found[1].decay)
         return DECAYS[max(0, place - 1) : place + 2]
 
+    def affordable(self, settings: Any, small: bool) -> Any:
+        """All settings if the data is small or a deadline limits the search, else the first."""
+        return settings if small or self.deadline is not None else settings[:1]
+
     def in_time(self, settings: Any) -> Iterator[Any]:
         """The settings, the first in any case and the others until the deadline."""
         for number, setting in enumerate(settings):
-            if number == 0 or time.monotonic() < self.deadline:
+            if number == 0 or self.deadline is None or time.monotonic() < self.deadline:
                 yield setting
 
     def note(self, model: str, setting: Any, decay: float, scores: Floats32) -> None:
