@@ -50,8 +50,8 @@ def learned(land: Landscape, seen: Rows, scale: str, seed: int) -> OutcomeModel:
         SCALES[scale](land.outcome[seen]),
         land.n_items,
         link="softplus",
-        epochs=20 if n >= 5000 else 40 if n > 1000 else 60,
-        batch=256 if n > 1000 else 32,
+        epochs=20 if n >= 5000 else 40 if n >= 500 else 60,
+        batch=256 if n >= 500 else 32,
         members=2,
         seed=seed,
     )
