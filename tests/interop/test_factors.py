@@ -95,6 +95,11 @@ def test_als_folds_in_new_users_by_its_own_method() -> None:
         rows, _ = model.recommend(0, likes[user], N=4, recalculate_user=True)
         slate = adapted.recommender().recommend(own, k=4, exclude=histories[user])
         assert set(slate.items) == {ITEM_IDS[row] for row in rows}
+    recommender = adapted.recommender()
+    for history, own in zip(histories, users, strict=True):
+        slate = recommender.recommend(history=history, k=4)
+        np.testing.assert_allclose(slate.user.base, own.base, rtol=1e-3, atol=1e-4)
+        assert set(slate.items) == set(recommender.recommend(own, k=4, exclude=history).items)
     with pytest.raises(InvalidInput, match="model must be one that folds in new users"):
         interop.from_implicit(implicit_model("bpr"), ITEM_IDS).user_of([ITEM_IDS[0]])
 

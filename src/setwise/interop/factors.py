@@ -12,7 +12,7 @@ SVD and NMF transform a row. A library is never imported: its model is used by p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
 
@@ -23,14 +23,17 @@ from setwise._types import Array, Floats, Floats32, Rows
 from setwise._validation import listed, real_array
 from setwise.errors import InvalidInput
 from setwise.interop.sparse_rows import history_matrix
+from setwise.model.base_terms import BaseTerms
 from setwise.model.catalog import Catalog
+from setwise.model.encoder import Encoder
+from setwise.model.fold_in import FoldIn
 from setwise.model.ids import IdChoice, Ids
 from setwise.model.rewards import Logistic, RewardChoice
 from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 
-FoldIn = Callable[[Sequence[Rows]], Array]  # rows of each history -> (B, d)
+FoldInMethod = Callable[[Sequence[Rows]], Array]  # rows of each history -> (B, d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +44,10 @@ class FactorModel:
     ids: Ids
     user_factors: Floats32 | None = None
     user_ids: Ids | None = None
-    fold_in: FoldIn | None = None
+    fold_in: FoldInMethod | None = None
     reward: RewardChoice = Logistic()  # noqa: RUF009  # a frozen value
     attributes: Any = None
+    encoder: Encoder | None = None  # where setwise itself can fold in new users
 
     def catalog(self) -> Catalog:
         """The items with their factors as the base term, without attention."""
@@ -53,8 +57,8 @@ class FactorModel:
         )
 
     def recommender(self, cells: int | None = None, **options: Any) -> Recommender:
-        """A recommender of this catalogue; options are those of ``Recommender``."""
-        return Recommender(Index.build(self.catalog(), cells), **options)
+        """A recommender of this catalogue, which takes histories where there is an encoder; options are those of it."""
+        return Recommender(Index.build(self.catalog(), cells), encoder=self.encoder, **options)
 
     def user(self, user: Any) -> User:
         """A user of the model, by id."""
@@ -90,7 +94,7 @@ def from_factors(
     user_factors: ArrayLike | None = None,
     user_ids: IdChoice | None = None,
     item_bias: ArrayLike | None = None,
-    fold_in: FoldIn | None = None,
+    fold_in: FoldInMethod | None = None,
     reward: RewardChoice = Logistic(),  # noqa: B008  # a frozen value
     attributes: Any = None,
 ) -> FactorModel:
@@ -123,8 +127,9 @@ def from_implicit(
 ) -> FactorModel:
     """A fitted matrix factorisation of implicit (ALS, BPR, LMF; on CPU or GPU).
 
-    Biases of BPR and LMF are columns of their factors already. ALS folds in new users; the others cannot. ``others``
-    are the reward and the attributes of ``from_factors``. For item-kNN models use ``candidate_scores``.
+    Biases of BPR and LMF are columns of their factors already. ALS folds in new users, also by the encoder of the
+    recommender (``recommend(history=…)``); the others cannot. ``others`` are the reward and the attributes of
+    ``from_factors``. For item-kNN models use ``candidate_scores``.
     """
     items, users = _fitted(model, "item_factors"), _fitted(model, "user_factors")
 
@@ -136,7 +141,17 @@ def from_implicit(
             todo = "use users(ids), or AlternatingLeastSquares"
             raise InvalidInput("model", "one that folds in new users", type(model).__name__, todo) from None
 
-    return from_factors(items, ids, user_factors=users, user_ids=user_ids, fold_in=fold_in, **others)
+    adapted = from_factors(items, ids, user_factors=users, user_ids=user_ids, fold_in=fold_in, **others)
+    if not (hasattr(model, "alpha") and hasattr(model, "regularization")):
+        return adapted
+    return replace(adapted, encoder=_fold_in_encoder(adapted.item_factors, model.alpha, model.regularization))
+
+
+def _fold_in_encoder(items: Floats32, confidence: float, regularization: float) -> Encoder:
+    """The same fold-in as ALS's own, in numpy: it is saved with a recommender, and needs implicit no more."""
+    nothing = np.zeros((len(items), 1), np.float32)
+    terms = BaseTerms(FoldIn.of(items, float(confidence), float(regularization)))
+    return Encoder(nothing, np.zeros((1, 1, 1)), np.zeros((1, 1)), base_terms=terms)
 
 
 def from_sklearn(model: Any, ids: IdChoice | None = None, **others: Any) -> FactorModel:
@@ -171,7 +186,7 @@ def _plain_ids(ids: Any) -> list[Any]:
     return list(np.asarray(ids).tolist())
 
 
-def _with_one(fold_in: FoldIn) -> FoldIn:
+def _with_one(fold_in: FoldInMethod) -> FoldInMethod:
     """The same, with a 1 that multiplies the item's bias."""
     return lambda histories: np.hstack([np.asarray(fold_in(histories)), np.ones((len(histories), 1))])
 
