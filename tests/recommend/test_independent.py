@@ -78,3 +78,12 @@ def test_many_at_once_and_without_a_bound() -> None:
     assert free.upper_bound == np.inf
     assert not free.proven
     assert set(made.recommend(users[0], k=3).timings) == {"retrieve", "rank", "certify"}
+
+
+def test_a_batch_of_users_with_and_without_head_vectors() -> None:
+    rng = np.random.default_rng(4)
+    made = recommender(sw.Catalog(*rng.normal(size=(3, N, 2)), base=rng.normal(size=(N, D))))
+    heads = [np.zeros((1, 2)), np.ones((1, 2)), np.zeros((1, 2)), -np.ones((1, 2))]
+    users = [sw.User(each, base) for each, base in zip(heads, rng.normal(size=(4, D)), strict=True)]
+    for user, slate in zip(users, made.recommend_many(users, k=3), strict=True):
+        np.testing.assert_array_equal(slate.indices, made.recommend(user, k=3).indices)

@@ -146,8 +146,10 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list
 
     They share one retrieval pass and, a few at a time, the bound's pass over the scores. Each is charged its share.
     """
-    if any(is_independent(query) for query in queries):
-        return [run(query, snapshot) for query in queries]
+    alone = {number: run(query, snapshot) for number, query in enumerate(queries) if is_independent(query)}
+    if alone:
+        others = iter(run_many([one for at, one in enumerate(queries) if at not in alone], snapshot, threads))
+        return [alone[at] if at in alone else next(others) for at in range(len(queries))]
     clocks = [Clock(query.budget_ms) for query in queries]
     start = time.perf_counter()
     candidates = retrieve_many(queries, snapshot)
