@@ -154,7 +154,11 @@ def _learn_attention(
         split = HistorySplit.random(halves[0].sessions, rng)
         network.eval()
         some = split.taken(np.sort(rng.permutation(len(split))[:ON_POLICY_SESSIONS]))
-        return on_policy_slates(with_base(stages, base, export_model(network, stages.ids, {})), some, k)
+        return on_policy_slates(with_attention(export_model(network, stages.ids, {})), some, k)
+
+    def with_attention(exported: SlateModel) -> SlateModel:
+        offset = Logistic(1.0, float(network.offset.detach()) + plain.reward.bias)
+        return with_base(stages, base, exported).with_reward(offset)
 
     validation = on_policy_slates(plain.model, halves[1], k)
     trained = stages.train_stage(
@@ -167,8 +171,7 @@ def _learn_attention(
         run_key=f"slates of {k}",
         given=given,
     )
-    offset = Logistic(1.0, float(network.offset.detach()) + plain.reward.bias)
-    return with_base(stages, base, trained).with_reward(offset)
+    return with_attention(trained)
 
 
 def _schedule(schedule: Schedule) -> Schedule:
