@@ -59,3 +59,19 @@ def test_the_playlists_of_the_experiment(monkeypatch: pytest.MonkeyPatch, shared
     sessions = experiment.playlists(shared_data)
     assert sessions.items.lengths.min() >= 25
     assert len(sessions) > 3000
+
+
+def test_peers_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
+    experiment = loaded(monkeypatch, "peers")
+    monkeypatch.setattr(
+        experiment, "PEERS", {name: (fit, settings[:2]) for name, (fit, settings) in experiment.PEERS.items()}
+    )
+    rows = experiment.run("genres", genres(150, np.random.default_rng(0)), 20, 0, experiment.QUICK)
+    mean = {
+        method: np.mean([row["hits"] for row in rows if row["method"] == method])
+        for method in (*experiment.PEERS, "setwise")
+    }
+    assert all(len([row for row in rows if row["method"] == method]) == 20 for method in mean)
+    assert min(mean["item-kNN"], mean["EASE"], mean["setwise"]) > mean["popularity"] + 0.5
+    table = experiment.shown([{**row, "unit": "genres 0"} for row in rows])
+    assert table.row_count == 5
