@@ -312,6 +312,6 @@ def test_the_verb_waits_for_what_it_started(monkeypatch: pytest.MonkeyPatch, tmp
     )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(setwise, "__file__", str(tmp_path / "site" / "src" / "setwise" / "__init__.py"))
-    before = signal.getsignal(signal.SIGTERM)
+    before = [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)]
     assert CliRunner().invoke(app, ["reproduce"]).exit_code == 5
-    assert signal.getsignal(signal.SIGTERM) is before
+    assert [signal.getsignal(signal.SIGTERM), signal.getsignal(signal.SIGINT)] == before

@@ -9,8 +9,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from types import FrameType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -51,20 +50,16 @@ def _script() -> Path:
 
 
 def _run(command: list[str]) -> int:
-    """Run a process, pass SIGTERM on to it, wait for it, and return its exit status."""
+    """Run a process, pass SIGTERM on to it, wait for it, and return its exit status.
+
+    A terminal interrupts the process as well, so SIGINT does nothing here. A ``KeyboardInterrupt`` would not do:
+    raised between the end of the process and the return of ``wait``, it loses the exit status.
+    """
     process = subprocess.Popen(command)
-
-    def terminate(number: int, frame: FrameType | None) -> None:
-        process.terminate()
-
-    before = signal.signal(signal.SIGTERM, terminate)
+    handlers: dict[int, Any] = {signal.SIGTERM: lambda *_: process.terminate(), signal.SIGINT: lambda *_: None}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        while True:
-            try:
-                return process.wait()
-            except (
-                KeyboardInterrupt
-            ):  # the terminal interrupts the process as well; wait until it has stopped its steps
-                continue
+        return process.wait()
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
