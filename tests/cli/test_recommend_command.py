@@ -268,3 +268,17 @@ def test_score_files_that_are_wrong(songs: Path, tmp_path: Path, content: str, s
     result = run("recommend", songs / "songs", "--scores", tmp_path / "scores")
     assert isinstance(result.exception, InvalidInput)
     assert re.search(sentence, str(result.exception))
+
+
+def test_lower_limits(songs: Path) -> None:
+    artists = sw.Recommender.load(songs / "songs").index.catalog.attributes["artist"]
+    two = [artists[1], artists[2]]
+    stated = [part for artist in two for part in ("--at-least", f"artist={artist}:1")]
+    answer = asked(songs, "--history", "s7", "--k", 3, *stated)
+    assert set(two) <= {item["attributes"]["artist"] for item in answer["items"]}
+    of_each = asked(songs, "--history", "s7", "--k", 4, "--where", f"artist={two[0]}", "--exactly", "artist=2")
+    assert [item["attributes"]["artist"] for item in of_each["items"]] == [two[0]] * 2
+    for option, text in (("--at-least", "artist=2"), ("--at-least", "artist"), ("--exactly", "artist=many")):
+        result = run("recommend", songs / "songs", "--history", "s7", option, text)
+        assert isinstance(result.exception, InvalidInput)
+        assert option in str(result.exception)

@@ -37,6 +37,8 @@ def saved(tmp_path: Path) -> Path:
                 "include": [],
                 "where": {},
                 "at_most": {},
+                "at_least": {},
+                "exactly": {},
                 "budget_ms": None,
                 "ranker": "exhaustive",
                 "certify": True,

@@ -32,12 +32,13 @@ VALUES = [
     '{"artist": 99999999999999999999}', "\x00", "'x'", "[1,]", '"' + "a" * 100_000 + '"',
 ]  # fmt: skip
 FIELDS = [
-    "history", "user", "vector", "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify", "requests", "unknown",
+    "history", "user", "vector", "k", "exclude", "include", "where", "at_most", "at_least", "exactly", "budget_ms", "ranker", "certify", "requests", "unknown",
 ]  # fmt: skip
 
 INVALID = [  # of the right form, with an invalid value
     '"k": 0', '"k": -1', '"k": 101', '"k": 99999999999999999999', '"history": ["nobody"]', '"exclude": [7]', '"include": ["song-1"]',
     '"where": {"nothing": 1}', '"where": {"title": 5}', '"where": {"year": {"from": 3, "to": 1}}', '"where": {"year": "x"}', '"where": {"title": []}',
+    '"at_least": {"artist": 1}', '"at_least": {"artist": {"nobody": 1}}', '"exactly": {"artist": -1}', '"exactly": {"nothing": 1}',
     '"at_most": {"artist": 0}', '"at_most": {"artist": -1}', '"at_most": {"nothing": 1}', '"at_most": {"artist": 9223372036854775808}',
     '"budget_ms": -1', '"budget_ms": 1e-300', '"ranker": "x"', '"vector": [1e308]', '"user": {"heads": [[1], [1, 2]]}', '"user": {"heads": []}',
 ]  # fmt: skip

@@ -121,7 +121,7 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
     """A new field needs no line in the handlers."""
     request = RecommendRequest(
         history=["a"], k=3, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
-        at_most={"artist": 1}, budget_ms=5.0, ranker="knn", certify=False, scores={"a": 1.0}, scores_floor=0.5,
+        at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn", certify=False, scores={"a": 1.0}, scores_floor=0.5,
     )  # fmt: skip
     arguments = request.arguments()
     assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector"}

@@ -57,6 +57,8 @@ def constraints(k: int, exclude=(), include=(), where=None, at_most=None) -> Con
         "include": list(include),
         "where": where,
         "at_most": at_most or {},
+        "at_least": {},
+        "exactly": {},
     }
 
 
@@ -109,7 +111,7 @@ def drawn(seed: int) -> tuple[sw.Catalog, sw.User, Content]:
     return catalog, user, best(catalog, user, query)
 
 
-QUERY = ("user", "scores", "scores_floor", "k", "exclude", "include", "where", "at_most")
+QUERY = ("user", "scores", "scores_floor", "k", "exclude", "include", "where", "at_most", "at_least", "exactly")
 
 
 def written(catalog: sw.Catalog, content: Content) -> Content:
@@ -554,12 +556,12 @@ def test_missing_keys_and_folders(tmp_path: Path) -> None:
         (b"", "not JSON"),
         (b"[1, 2]", "no setwise slate"),
         (b"\xff\xfe", "not JSON"),
-        (b'{"format": "setwise slate", "version": 1}', "version is 1, not 3.*save the slate anew"),
+        (b'{"format": "setwise slate", "version": 1}', "version is 1, not 4.*save the slate anew"),
         (b'{"format": "setwise slate", "version": NaN}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 3, "k": 1e999}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 3, "k": "\\ud800"}', "not JSON"),
-        (b'{"format": "setwise slate", "version": 3}', "no key 'catalog'"),
-        (b'{"format": "setwise slate", "version": 3, "x": 1}', "the unknown key 'x'"),
+        (b'{"format": "setwise slate", "version": 4, "k": 1e999}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 4, "k": "\\ud800"}', "not JSON"),
+        (b'{"format": "setwise slate", "version": 4}', "no key 'catalog'"),
+        (b'{"format": "setwise slate", "version": 4, "x": 1}', "the unknown key 'x'"),
         (b"[" * 100_000, "not JSON"),
         (b"9" * 10_000, "not JSON"),
         (b" " * (slate_file.MAX_BYTES + 1), "more than 67,108,864 bytes"),

@@ -9,12 +9,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Categorical, Strings
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
+
+AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
+AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
+Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
 
 
 def split(texts: Iterable[str]) -> list[str]:
@@ -58,10 +64,34 @@ def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
     return {name: _condition(catalog, name, values) for name, values in given.items()}
 
 
-def at_most(texts: Iterable[str]) -> dict[str, int]:
-    """Limits by attribute."""
-    pairs = (_pair("--at-most", text, "artist=2") for text in texts)
-    return {name: _number(f"--at-most {name}", value, int) for name, value in pairs}
+def limits(
+    most: Iterable[str] | None, least: Iterable[str] | None, equal: Iterable[str] | None
+) -> dict[str, Any]:
+    """The limits as arguments of ``recommend``."""
+    return {
+        "at_most": _numbers("--at-most", most or ()),
+        "at_least": _at_least(least or ()),
+        "exactly": _numbers("--exactly", equal or ()),
+    }
+
+
+def _numbers(option: str, texts: Iterable[str]) -> dict[str, int]:
+    """Numbers by attribute."""
+    pairs = (_pair(option, text, "artist=2") for text in texts)
+    return {name: _number(f"{option} {name}", value, int) for name, value in pairs}
+
+
+def _at_least(texts: Iterable[str]) -> dict[str, dict[str, int]]:
+    """Lower limits by attribute and value: ``genre=jazz:2``."""
+    result: dict[str, dict[str, int]] = {}
+    for text in texts:
+        name, stated = _pair("--at-least", text, "genre=jazz:2")
+        value, colon, number = stated.rpartition(":")
+        if not (colon and value.strip()):
+            must = "like genre=jazz:2"
+            raise InvalidInput("--at-least", must, repr(text), "write an attribute, =, a value, : and a number")
+        result.setdefault(name, {})[value.strip()] = _number(f"--at-least {name}", number, int)
+    return result
 
 
 def _condition(catalog: Catalog, name: str, values: list[str]) -> Any:

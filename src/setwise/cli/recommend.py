@@ -45,9 +45,9 @@ def recommend(
         list[str] | None,
         typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
     ] = None,
-    at_most: Annotated[
-        list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")
-    ] = None,
+    at_most: query_options.AtMost = None,
+    at_least: query_options.AtLeast = None,
+    exactly: query_options.Exactly = None,
     budget_ms: Annotated[
         float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
     ] = None,
@@ -72,7 +72,7 @@ def recommend(
         exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude)),
         include=query_options.ids(catalog, query_options.split(include or ())),
         where=query_options.where(catalog, where or ()),
-        at_most=query_options.at_most(at_most or ()),
+        **query_options.limits(at_most, at_least, exactly),
         budget_ms=budget_ms,
         ranker=ranker,
     )

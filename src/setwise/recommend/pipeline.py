@@ -10,8 +10,8 @@ anchor become candidates as well (``retrieval/partners.py``; docs/evidence/resul
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
 bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
 quarter of its time. Unless that proves the set optimal, both continue. If the search for the bound finds a better
-feasible set, that set is the answer. Pinned items and ``at_most`` only remove feasible sets, so the bound holds for
-them too.
+feasible set, that set is the answer. Pinned items and limits only remove feasible sets, so the bound holds for them
+too.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
 from setwise.recommend.independent import best_independent, is_independent
+from setwise.recommend.lower_limits import with_required
 from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
@@ -267,7 +268,8 @@ def _chosen(found: Retrieved, query: Query, snapshot: Snapshot) -> Rows:
         total, _ = _scores(query, rows)
         anchor = int(rows[np.argmax(total)])
         rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
-    return np.union1d(rows, query.include).astype(np.intp)
+    rows = np.union1d(rows, query.include).astype(np.intp)
+    return with_required(rows, query.required, query.catalog, query.user, most)
 
 
 def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
@@ -292,18 +294,20 @@ def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) 
 
 def _ranked(query: Query, instance: Instance, clock: Clock, share: float, divisor: int = 1) -> Best:
     """The ranker's set, in a share of the remaining budget; default evaluations are divided by ``divisor``."""
-    ranking = _rank(query, instance, query.ranker, clock.share(share), divisor)
+    ranking = _rank(query, instance, query.ranker, clock.share(share), query.constraints, divisor)
     return Best(instance.candidates[ranking.indices], ranking.value)
 
 
-def _rank(query: Query, instance: Instance, ranker: Ranker, budget_ms: float, divisor: int = 1) -> Ranking:
+def _rank(
+    query: Query, instance: Instance, ranker: Ranker, budget_ms: float, limits: dict[str, Any], divisor: int = 1
+) -> Ranking:
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
     if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
-    return rank(instance, query.k, ranker.name, include=pinned, **query.constraints, **options)
+    return rank(instance, query.k, ranker.name, include=pinned, **limits, **options)
 
 
 def _rank_and_bound(
@@ -342,9 +346,12 @@ def _rank_and_bound(
 
 
 def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
-    """All eligible items are candidates: branch and bound on the instance, with limits and pins."""
-    exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS))
-    if exact.value > best.value:
+    """All eligible items are candidates: branch and bound on the instance, with pins and limits from above.
+
+    It does not know lower limits, so a set that it finds is used only if it keeps them.
+    """
+    exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS), {"at_most": query.upper_limits})
+    if exact.value > best.value and query.keeps_lower_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)
 
@@ -352,7 +359,7 @@ def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock
 def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
     """Continue the search over the whole catalogue.
 
-    The search ignores include and at_most, so a set that it finds is used only if the query has neither.
+    The search ignores pins and limits, so a set that it finds is used only if the query has none.
     """
     search.run(budget_ms)
     found = search.found()

@@ -13,6 +13,8 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
     at_most      {attribute: n}: at most n items with the same value of the attribute
+    at_least     {attribute: {value: n}}: at least n items with this value; a number is written as a text
+    exactly      {attribute: n}: n items of every value of the attribute that eligible items have
     budget_ms    milliseconds for the whole request, or null
     ranker       the name of a ranker; left out: the recommender's
     certify      whether to compute an upper bound; left out: as the recommender does
@@ -37,12 +39,16 @@ from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
+from setwise.recommend.lower_limits import Required, parsed_at_least, parsed_exactly, requirements
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
 USER_KEYS = ("history", "user", "vector")
 SCORE_KEYS = ("scores", "scores_floor")
-JSON_KEYS = (*USER_KEYS, *SCORE_KEYS, "k", "exclude", "include", "where", "at_most", "budget_ms", "ranker", "certify")
+LIMIT_KEYS = ("at_most", "at_least", "exactly")
+JSON_KEYS = (
+    *USER_KEYS, *SCORE_KEYS, "k", "exclude", "include", "where", *LIMIT_KEYS, "budget_ms", "ranker", "certify"
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +60,7 @@ class Query:
     include   rows that must be in the slate; ascending
     eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
               a score where ``only_scored``
+    required  the groups of eligible rows that the lower limits require
     """
 
     catalog: Catalog = field(repr=False)
@@ -63,10 +70,13 @@ class Query:
     include: Rows
     where: Mapping[str, Any] | None
     at_most: Mapping[str, int]
+    at_least: Mapping[str, Mapping[Any, int]]
+    exactly: Mapping[str, int]
     budget_ms: float | None
     ranker: Ranker
     certify: bool
     eligible: Eligibility = field(repr=False)
+    required: tuple[Required, ...] = field(default=(), repr=False)
     only_scored: bool = False  # whether an item without an added score is not eligible
 
     @classmethod
@@ -83,6 +93,8 @@ class Query:
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
+        at_least: Mapping[str, Mapping[Any, int]] | None = None,
+        exactly: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
         ranker: str = DEFAULT.name,
         certify: bool = True,
@@ -97,7 +109,7 @@ class Query:
         pinned = np.unique(catalog.rows_of(include)).astype(np.intp)
         unwanted = np.setdiff1d(seen, pinned) if exclude is None else catalog.rows_of(exclude)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp)
-        for name, given in (("where", where), ("at_most", at_most)):
+        for name, given in (("where", where), ("at_most", at_most), ("at_least", at_least), ("exactly", exactly)):
             if given is not None and not isinstance(given, Mapping):
                 must = "a mapping of attributes, or left out"
                 raise InvalidInput(name, must, repr(given), f"write {name}={{'artist': …}}")
@@ -106,30 +118,45 @@ class Query:
         if own is not None:
             fitting = fitting.with_scores(own.combined(fitting.scores))
             shared = shared if own.named is None else shared.within(own.named)
+        size, eligible = whole_number("k", k), _eligible(catalog, shared, unwanted, pinned)
+        lower = parsed_at_least(catalog, at_least), parsed_exactly(catalog, exactly)
         return cls(
             catalog=catalog,
             user=fitting,
-            k=whole_number("k", k),
+            k=size,
             exclude=excluded,
             include=pinned,
             where=where,
             at_most=dict(at_most or {}),
+            at_least=lower[0],
+            exactly=lower[1],
             budget_ms=milliseconds(budget_ms),
             ranker=ranker_named(ranker),
             certify=bool(certify),
-            eligible=_eligible(catalog, shared, unwanted, pinned),
+            eligible=eligible,
+            required=requirements(catalog, eligible, size, *lower),
             only_scored=own is not None and own.named is not None,
         )
 
     @property
     def constraints(self) -> dict[str, Any]:
         """Whatever limits a set beside its size and its items, as keyword arguments of ``rank``."""
-        return {"at_most": self.at_most}
+        return {"at_most": self.at_most, "at_least": self.at_least, "exactly": self.exactly}
+
+    @property
+    def upper_limits(self) -> dict[str, int]:
+        """The limits of ``at_most`` and of ``exactly`` from above: they hold for every feasible set."""
+        both = self.at_most.keys() & self.exactly.keys()
+        return {**self.at_most, **self.exactly} | {name: min(self.at_most[name], self.exactly[name]) for name in both}
 
     @property
     def is_limited(self) -> bool:
         """Whether some sets of at most k eligible items are not feasible."""
-        return bool(len(self.include) or self.at_most)
+        return bool(len(self.include) or self.at_most or self.at_least or self.exactly)
+
+    def keeps_lower_limits(self, rows: Rows) -> bool:
+        """Whether a set has as many items of every required group as it needs."""
+        return all(np.isin(one.rows, rows).sum() >= one.least for one in self.required)
 
     def to_json(self) -> dict[str, Any]:
         """The query as plain data, ids instead of rows; ``arguments_from_json`` reads it back."""
@@ -142,6 +169,8 @@ class Query:
             "include": ids[self.include].tolist(),
             "where": {name: condition_to_json(condition) for name, condition in (self.where or {}).items()},
             "at_most": {name: int(limit) for name, limit in self.at_most.items()},
+            "at_least": {name: {str(value): n for value, n in least.items()} for name, least in self.at_least.items()},
+            "exactly": dict(self.exactly),
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,

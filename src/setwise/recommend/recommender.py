@@ -147,6 +147,8 @@ class Recommender:
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
+        at_least: Mapping[str, Mapping[Any, int]] | None = None,
+        exactly: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
         ranker: str | None = None,
         certify: bool | None = None,
@@ -156,8 +158,9 @@ class Recommender:
         A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``exclude`` and
         ``include`` are ids; the items of the history are excluded unless ``exclude`` names others or ``include`` pins
         them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
-        allows two items of one artist; ``budget_ms`` is for the whole request (some 100 ms otherwise). ``ranker`` and
-        ``certify`` are for this request alone.
+        allows two items of one artist, ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, and
+        ``exactly={"site": 1}`` one of every site; ``budget_ms`` is for the whole request (some 100 ms otherwise).
+        ``ranker`` and ``certify`` are for this request alone.
 
         ``scores`` are those of your own recommender for this request, on the scale of the argument: one number per
         item in the order of the catalogue, or {id: score}. They are added to each item's argument. An item that a
@@ -178,6 +181,8 @@ class Recommender:
             include=include,
             where=where,
             at_most=at_most,
+            at_least=at_least,
+            exactly=exactly,
             budget_ms=budget_ms,
             ranker=ranker,
             certify=certify,

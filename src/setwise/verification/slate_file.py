@@ -1,9 +1,10 @@
 """A slate on disk: the query, the slate and the claims about it, in one JSON file.
 
-    format, version      "setwise slate", 3
+    format, version      "setwise slate", 4
     catalog              the digest of the catalogue that the rows belong to
     query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, scores, scores_floor, k,
-                         exclude, include, where, at_most, budget_ms, ranker, certify; items are named by id
+                         exclude, include, where, at_most, at_least, exactly, budget_ms, ranker, certify; items are
+                         named by id
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
     digest               sha256 of the canonical JSON of all the rest
@@ -29,7 +30,7 @@ import numpy as np
 
 from setwise.errors import DamagedArtifact, InvalidInput
 
-FORMAT, VERSION = "setwise slate", 3
+FORMAT, VERSION = "setwise slate", 4
 MAX_BYTES = 64 << 20  # no slate file is larger; scores of a million items take some 20 MiB
 
 
@@ -137,6 +138,14 @@ def _are_rows(part: Any) -> bool:
     return isinstance(part, list) and all(map(_is_count, part))
 
 
+def _are_counts(part: Any) -> bool:
+    return isinstance(part, dict) and all(map(_is_count, part.values()))
+
+
+def _are_counts_of_values(part: Any) -> bool:
+    return isinstance(part, dict) and all(map(_are_counts, part.values()))
+
+
 def _is_real(part: Any) -> bool:
     return type(part) is float or part in ("inf", "-inf")
 
@@ -187,7 +196,9 @@ _QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "exclude": ("a list of ids", _are_ids),
     "include": ("a list of ids", _are_ids),
     "where": ("a condition for each attribute", _is_where),
-    "at_most": ("a whole number an attribute", lambda part: isinstance(part, dict) and _are_rows([*part.values()])),
+    "at_most": ("a whole number an attribute", _are_counts),
+    "at_least": ("a whole number a value, an attribute", _are_counts_of_values),
+    "exactly": ("a whole number an attribute", _are_counts),
     "budget_ms": ("null, or a number", lambda part: part is None or type(part) in (int, float)),
     "ranker": ("a name", lambda part: isinstance(part, str)),
     "certify": ("true or false", lambda part: isinstance(part, bool)),

@@ -193,10 +193,28 @@ class _Claim:
             yield "an item does not meet the filter"
         if self._unscored()[rows].any():
             yield "an item has no score, and the query states no floor"
-        for name, limit in query["at_most"].items():
+        for name, limit in [*query["at_most"].items(), *query["exactly"].items()]:
             label = _labels(self.catalog.attributes[name])[rows]
             if label[label >= 0].size and np.bincount(label[label >= 0]).max() > limit:
                 yield f"more than {limit} items have the same '{name}'"
+        yield from self._broken_lower_limits(rows)
+
+    def _broken_lower_limits(self, rows: list[int]) -> Iterator[str]:
+        """The lower limits of ``at_least``, and of ``exactly`` for every value that eligible items have."""
+        query, columns = self.query, self.catalog.attributes
+        for name, least in query["at_least"].items():
+            for value, n in least.items():
+                wanted = value if hasattr(columns[name], "codes") else _as_number(name, value)
+                if _meets(name, columns[name], wanted)[rows].sum() < n:
+                    yield f"fewer than {n} items have {value!r} as '{name}'"
+        for name, n in query["exactly"].items():
+            label = _labels(columns[name])
+            if any((label[rows] == one).sum() < n for one in np.unique(label[self._shown() & (label >= 0)])):
+                yield f"fewer than {n} items of some '{name}'"
+
+    def _shown(self) -> NDArray[np.bool_]:
+        """Which items may be shown."""
+        return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored()
 
     def _rows_of(self, key: str) -> list[int]:
         """The rows of the items that the query names."""
@@ -255,13 +273,15 @@ class _Claim:
 
     def _proof(self, bound: float, limit: float) -> Outcome:
         query, columns = self.query, self.catalog.attributes
-        shown = _eligible(self.catalog, self._rows_of("exclude"), query["where"]) & ~self._unscored()
-        eligible = np.flatnonzero(shown)
-        groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in query["at_most"].items()]
+        eligible = np.flatnonzero(self._shown())
+        limits = [*query["at_most"].items(), *query["exactly"].items()]
+        groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in limits]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
         proof = ReferenceProof(self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
         end = proof.run(limit, self.nodes)
+        if end.better is not None and any(self._broken_lower_limits(list(end.better))):
+            return False, f"the bound {bound:.9g} could not be proven: the proof does not use lower limits"
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
         if not end.complete:
@@ -298,6 +318,13 @@ def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
     for one in [code for code, value in enumerate(column.values) if value in wanted] if text else wanted:
         met |= (column.codes if text else column) == one
     return met
+
+
+def _as_number(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"at_least['{name}']", "about numbers", repr(text), "correct the limit") from None
 
 
 def _labels(column: Any) -> NDArray[np.int64]:
