@@ -224,14 +224,14 @@ def test_all_bodies_share_a_budget(folder: Path) -> None:
         for _ in range(3):
             with Client(service) as first, Client(service) as second:
                 first.send(head(len(body)) + body[:-1])
-                until(lambda: service.application._bodies._left < 1 << 16)
+                until(lambda: service.service.bodies._left < 1 << 16)
                 status, headers, text = second.send(head(len(body)) + body).response()
                 assert (status, headers["retry-after"]) == (503, "1")
                 assert b"too many large bodies" in text
                 assert post(service, "/v1/recommend", {"history": [], "k": 2})["items"]
                 assert is_slate(first.send(body[-1:]).response())
                 first.send(head(len(body)) + body[:-1])
-            until(lambda: service.application._bodies._left == 1 << 18)
+            until(lambda: service.service.bodies._left == 1 << 18)
 
 
 def test_a_slow_head(folder: Path, count) -> None:

@@ -1,47 +1,41 @@
-"""Connections: HTTP/1.1 by uvicorn and h11, with limits on what one client can make the service hold.
+"""Connections: HTTP/1.1 as h11 reads and writes it, with limits on what one client can make the service hold.
 
 h11 parses one request at a time: the next one on a connection is read when the response before it has been handed to
 the transport, and reading is paused meanwhile, so pipelined requests cost one read buffer. It reads a body as a body
 whatever the ``Upgrade`` header says. What it does not limit is limited here: connections in all and by client address,
-time for a head, idle time, and output that the client does not read. Only public names of asyncio, uvicorn and h11 are
-used or overridden.
+time for a head, idle time, and output that the client does not read. uvicorn accepts the connections and ends them
+(server.py).
 """
 
 from __future__ import annotations
 
 import asyncio
-import sys
 import time
 from collections import Counter
-from typing import Any
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+from typing import Any, cast
 
 import h11
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
+from uvicorn.server import ServerState
 
+from setwise.service.exchange import LINGER_S, Request, Response
 from setwise.service.http_errors import JSON, HttpError, bad_request, large_head, slow_head, too_many_connections
 from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
 
-LINGER_S = (
-    2.0  # after an error, unread bytes of a request are discarded so long: closing at once would discard the error
-)
 SWEEP_S = 0.25  # between two checks of all connections
 OTHER = "other"  # the metrics label of requests that match no route
-SECURITY_HEADERS = [
-    (b"content-security-policy", b"default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"),
-    (b"x-content-type-options", b"nosniff"),
-    (b"x-frame-options", b"DENY"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-]
-RawHeaders = list[tuple[bytes, bytes]]
-
-
-def raw_headers(body: bytes, content_type: str, more: dict[str, str]) -> RawHeaders:
-    """The headers of a response."""
-    own = [(name.lower().encode(), value.encode()) for name, value in more.items()]
-    return [(b"content-type", content_type.encode()), (b"content-length", b"%d" % len(body)), *own, *SECURITY_HEADERS]
+SECURITY_HEADERS = (
+    b"content-security-policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
+    b"x-content-type-options: nosniff\r\n"
+    b"x-frame-options: DENY\r\n"
+    b"referrer-policy: no-referrer\r\n"
+    b"cross-origin-opener-policy: same-origin\r\n"
+    b"cross-origin-resource-policy: same-origin\r\n"
+)
+_PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class ConnectionLimits:
@@ -70,12 +64,25 @@ class ConnectionLimits:
             del self._open[address]
 
 
-class Connection(H11Protocol):
+class Connection(asyncio.Protocol):
     """One connection of a client."""
 
-    def __init__(self, *args: Any, limits: ConnectionLimits, **options: Any) -> None:
-        super().__init__(*args, **options)
-        self._limits, self._settings = limits, limits.settings
+    def __init__(
+        self,
+        config: Any = None,
+        server_state: ServerState | None = None,
+        app_state: Any = None,
+        _loop: asyncio.AbstractEventLoop | None = None,
+        *,
+        respond: Callable[[Request], Awaitable[Response]],
+        limits: ConnectionLimits,
+    ) -> None:
+        """The first four arguments are those of uvicorn; all connections of a server share its state."""
+        self._respond, self._limits, self._settings = respond, limits, limits.settings
+        self._server = server_state or ServerState()
+        self._http = h11.Connection(h11.SERVER, self._settings.head_bytes)
+        self._request: Request | None = None  # in progress: its response is not complete
+        self._keep_alive = True
         self._address: str | None = None  # where the connection is counted
         self._idle_since = time.monotonic()
         self._head_since: float | None = None  # a part of a head has arrived
@@ -85,10 +92,13 @@ class Connection(H11Protocol):
 
     # --- asyncio.Protocol ---
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Count the connection, or refuse it."""
-        super().connection_made(transport)
-        address = self.client[0] if self.client else ""
+        self.transport = cast(asyncio.Transport, transport)  # uvloop's transports have its methods, not its type
+        self._flow = FlowControl(self.transport)
+        self._server.connections.add(cast(Any, self))
+        peer = transport.get_extra_info("peername")
+        address = str(peer[0]) if isinstance(peer, tuple) else ""
         if self._limits.add(address):
             self._address = address
         else:
@@ -99,65 +109,151 @@ class Connection(H11Protocol):
         """Parse what has arrived."""
         if self._discard_until is not None or self._address is None:
             return
-        if self._head_since is None and self.conn.their_state is h11.IDLE:
+        if self._head_since is None and self._http.their_state is h11.IDLE:
             self._head_since = time.monotonic()
-        super().data_received(data)
-        if self.conn.their_state is not h11.IDLE:
+        self._http.receive_data(data)
+        self._parse()
+        if self._http.their_state is not h11.IDLE:
             self._head_since = None
 
     def pause_writing(self) -> None:
         """The client does not read its responses as fast as they are written."""
         self._unread_since = time.monotonic()
-        super().pause_writing()
+        self._flow.pause_writing()
 
     def resume_writing(self) -> None:
         """The client has read."""
         self._unread_since = None
-        super().resume_writing()
+        self._flow.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection has ended: its request leaves the queue."""
         if self._address is not None:
             self._limits.remove(self._address)
             self._address = None
+        self._server.connections.discard(cast(Any, self))
         self._abandon_request()
-        super().connection_lost(exc)
+        self._flow.resume_writing()
+
+    # --- requests ---
+
+    def _parse(self) -> None:
+        """Handle the events that h11 has read, until it needs data or the response to a complete request."""
+        while True:
+            try:
+                event = self._http.next_event()
+            except h11.RemoteProtocolError as error:
+                self._reject_invalid(error)
+                return
+            if event is h11.NEED_DATA:
+                return
+            if event is h11.PAUSED:  # more has arrived: the next request waits for the response to this one
+                self._flow.pause_reading()
+                return
+            if isinstance(event, h11.Request):
+                self._begin(event)
+            elif self._request is None:  # the rest of a body after its response
+                if isinstance(event, h11.EndOfMessage):
+                    self._flow.resume_reading()
+                    self._http.start_next_cycle()
+            elif isinstance(event, h11.Data):
+                if self._request.add(bytes(event.data)) > HIGH_WATER_LIMIT:
+                    self._flow.pause_reading()
+            elif isinstance(event, h11.EndOfMessage):
+                self._request.set_complete()
+                if self._http.their_state is h11.MUST_CLOSE:
+                    return
+
+    def _begin(self, event: h11.Request) -> None:
+        """Have a request answered."""
+        path, _, query = event.target.partition(b"?")
+        request = Request(event.method, path, query, event.http_version, [*event.headers], self._wait_for_body)
+        self._request = request
+        task = asyncio.get_running_loop().create_task(self._answer(request))
+        self._server.tasks.add(task)  # the loop keeps no reference
+        task.add_done_callback(self._server.tasks.discard)
+
+    def _wait_for_body(self) -> None:
+        if self._http.they_are_waiting_for_100_continue and not self.transport.is_closing():
+            self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
+        self._flow.resume_reading()
 
     def _abandon_request(self) -> None:
-        if self.cycle is not None and not self.cycle.response_complete:
-            abandon = self.cycle.scope.get("state", {}).get("abandon")
-            if abandon is not None:
-                abandon()
+        request, self._request = self._request, None
+        if request is not None:
+            request.end()
+            if request.abandon is not None:
+                request.abandon()
 
-    # --- uvicorn ---
-
-    def on_response_complete(self) -> None:
-        """A response was handed to the transport."""
-        self._idle_since = time.monotonic()
-        if self.conn.their_state is h11.SEND_BODY and any(name == b"transfer-encoding" for name, _ in self.headers):
-            self._discard_until = self._idle_since + LINGER_S  # small chunks are slow to parse, and of no use any more
-        super().on_response_complete()
-        if self.conn.their_state is h11.IDLE and self.conn.trailing_data[0]:
-            self._head_since = time.monotonic()
-
-    def send_400_response(self, msg: str) -> None:
-        """h11 could not parse what has arrived; uvicorn calls this while it handles h11's error."""
-        error = sys.exc_info()[1]
-        if self.cycle is not None and not self.cycle.response_complete:
-            self._abandon_request()
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if getattr(error, "error_status_hint", 400) == 431:
+    def _reject_invalid(self, error: h11.RemoteProtocolError) -> None:
+        self._abandon_request()
+        if error.error_status_hint == 431:
             self._reject(large_head(self._settings.head_bytes, self._settings.headers))
         else:
             self._reject(bad_request("it could not be parsed"))
 
+    # --- responses ---
+
+    async def _answer(self, request: Request) -> None:
+        try:
+            response = await self._respond(request)
+            if self._flow.write_paused and not request.over:
+                await self._flow.drain()
+            if request.over:
+                return
+            self._send_response(response, b"" if request.method == b"HEAD" else response.body)
+            if response.closes:  # closing over unread bytes would discard the response
+                await request.discard_body()
+            if not request.over:
+                self._complete(request)
+        except BaseException:  # cancelled, when the time for a drain is over
+            self.transport.abort()
+            raise
+
+    def _send_response(self, response: Response, body: bytes) -> None:
+        """Write the head and the body; h11 frames them, and the headers that never change are put into its head."""
+        headers = [(b"content-type", response.content_type.encode()), (b"content-length", b"%d" % len(response.body))]
+        headers += [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
+        headers += self._server.default_headers
+        reason = _PHRASES[response.status]
+        head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
+        data = self._http.send(h11.Data(data=body)) or b""
+        self.transport.write(b"".join((head[:-2], SECURITY_HEADERS, head[-2:], data)))
+
+    def _complete(self, request: Request) -> None:
+        """The response was handed to the transport: go on with the next request, or close."""
+        self._send(h11.EndOfMessage())
+        request.end()
+        self._request = None
+        self._idle_since = time.monotonic()
+        if self._http.our_state is h11.MUST_CLOSE or not self._keep_alive:
+            self.transport.close()
+        if self._http.their_state is h11.SEND_BODY and request.header(b"transfer-encoding"):
+            self._discard_until = self._idle_since + LINGER_S  # small chunks are slow to parse, and of no use any more
+        if self.transport.is_closing():
+            return
+        self._flow.resume_reading()
+        if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
+            self._http.start_next_cycle()
+            self._parse()
+        if self._http.their_state is h11.IDLE and self._http.trailing_data[0]:
+            self._head_since = time.monotonic()
+
+    def _send(self, event: h11.InformationalResponse | h11.EndOfMessage) -> None:
+        data = self._http.send(event)
+        if data:
+            self.transport.write(data)
+
+    # --- the end ---
+
     def shutdown(self) -> None:
         """The service ends."""
-        if self._discard_until is None:
-            super().shutdown()
-        else:
+        if self._discard_until is not None:
             self.transport.abort()
+        elif self._request is None:
+            self.transport.close()
+        else:
+            self._keep_alive = False
 
     # --- limits ---
 
@@ -173,9 +269,9 @@ class Connection(H11Protocol):
         elif self._unread_since is not None:
             if now - self._unread_since > self._settings.unread_ms / 1000:
                 self.transport.abort()
-        elif self.cycle is not None and not self.cycle.response_complete:
+        elif self._request is not None:
             return  # the application has its own limits of time
-        elif self.conn.their_state is h11.SEND_BODY:
+        elif self._http.their_state is h11.SEND_BODY:
             if now - self._idle_since > LINGER_S:  # a body after its response
                 self.transport.abort()
         elif self._head_since is not None:
@@ -187,21 +283,16 @@ class Connection(H11Protocol):
     def _reject(self, error: HttpError) -> None:
         """Answer with an error, discard what else arrives, and close."""
         self._discard_until = time.monotonic() + LINGER_S
-        self.flow.resume_reading()
+        self._flow.resume_reading()
         self._send_error(error)
 
     def _send_error(self, error: HttpError) -> None:
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # within a response: nothing can be said
+        if self._http.our_state not in (h11.IDLE, h11.SEND_RESPONSE):  # within a response: nothing can be said
             self.transport.abort()
             return
         body = error.body()
-        headers = raw_headers(body, JSON, dict(error.headers))
-        for event in (
-            h11.Response(status_code=error.status, headers=headers),
-            h11.Data(data=body),
-            h11.EndOfMessage(),
-        ):
-            self.transport.write(self.conn.send(event) or b"")
+        self._send_response(Response(body, error.status, JSON, dict(error.headers)), body)
+        self._send(h11.EndOfMessage())
         self._limits.metrics.count_response(OTHER, error.status)
 
 

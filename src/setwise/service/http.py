@@ -8,19 +8,19 @@ the page do not.
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 import msgspec
 
 from setwise.service import http_errors, openapi, schemas
-from setwise.service.connections import LINGER_S, OTHER, ConnectionLimits, raw_headers
+from setwise.service.connections import OTHER
+from setwise.service.exchange import Bodies, Request, Response
 from setwise.service.hosts import AllowedHosts
 from setwise.service.http_errors import JSON, HttpError
 from setwise.service.logs import error_place, log
@@ -30,7 +30,6 @@ from setwise.service.reload import Reloader
 from setwise.service.settings import Settings
 from setwise.service.static_files import StaticFile, read_static_files
 
-FREE_BYTES = 1 << 14  # of each body that do not count in bodies_bytes: small requests are served while large ones wait
 _NO_CACHE = {"Cache-Control": "no-cache"}  # ask again every time; the entity tag makes that cheap
 
 
@@ -42,6 +41,7 @@ class Service:
     reloader: Reloader
     queue: TaskQueue
     metrics: Metrics
+    bodies: Bodies
     document: bytes
     has_key: bool
 
@@ -52,84 +52,7 @@ class Service:
         queue = await reloader.start()
         metrics.watch(lambda: len(queue), lambda: len(queue.pool.workers), lambda: queue.pool.info.items)
         document = msgspec.json.encode(openapi.document(ROUTES, settings, has_key))
-        return cls(settings, reloader, queue, metrics, document, has_key)
-
-
-@dataclass(frozen=True)
-class Response:
-    """Status, body and headers of a response."""
-
-    body: bytes
-    status: int = 200
-    content_type: str = JSON
-    headers: dict[str, str] = field(default_factory=dict)
-
-
-class Bodies:
-    """Memory for the bodies that are being read: one budget for all connections."""
-
-    def __init__(self, settings: Settings) -> None:
-        self._settings = settings
-        self._left = max(settings.bodies_bytes, settings.body_bytes)
-
-    async def read(self, request: Request) -> bytes:
-        """The body of a request, or an error as soon as it is known to be too large or too slow."""
-        most, milliseconds = self._settings.body_bytes, self._settings.body_ms
-        if int(request.header(b"content-length", b"0")) > most:  # h11 has checked that it is a number
-            raise http_errors.large_body(most)
-        try:
-            async with asyncio.timeout(milliseconds / 1000):
-                return await self._read(request, most)
-        except TimeoutError:
-            raise http_errors.slow_body(milliseconds) from None
-
-    async def _read(self, request: Request, most: int) -> bytes:
-        pieces: list[bytes] = []
-        size, reserved, more = 0, 0, True
-        try:
-            while more:
-                event = await request.receive()
-                if event["type"] == "http.disconnect":
-                    raise http_errors.incomplete_body()
-                pieces.append(event.get("body", b""))
-                size += len(pieces[-1])
-                if size > most:
-                    raise http_errors.large_body(most)
-                needed = max(0, size - FREE_BYTES) - reserved
-                if needed > self._left:
-                    raise http_errors.bodies_full()
-                self._left -= needed
-                reserved += needed
-                more = event.get("more_body", False)
-            return b"".join(pieces)
-        finally:
-            self._left += reserved
-
-
-@dataclass(frozen=True, eq=False)
-class Request:
-    """An HTTP request as the routes see it."""
-
-    scope: Any
-    receive: Callable[[], Awaitable[Any]]
-    bodies: Bodies
-
-    def header(self, name: bytes, default: bytes = b"") -> bytes:
-        """The value of a header."""
-        return next((value for key, value in self.scope["headers"] if key == name), default)
-
-    def parameters(self) -> dict[str, str]:
-        """The query parameters; the last one of a name counts."""
-        return dict(parse_qsl(self.scope["query_string"].decode("latin-1"), keep_blank_values=True))
-
-    async def discard_body(self) -> None:
-        """Discard the rest of the body for a while, so that the client can read the error."""
-        try:
-            async with asyncio.timeout(LINGER_S):
-                while (event := await self.receive())["type"] == "http.request" and event.get("more_body", False):
-                    pass
-        except TimeoutError:
-            return
+        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key)
 
 
 # --- what the routes do ---
@@ -140,7 +63,7 @@ Respond = Callable[[Service, Request], Awaitable[Response]]
 async def _compute(service: Service, request: Request, handler: str, content: schemas.HttpRequest) -> Response:
     """Have a request computed by a worker; it leaves the queue if the client disconnects."""
     task = service.queue.add(handler, content)
-    request.scope["state"]["abandon"] = partial(service.queue.abandon, task)
+    request.abandon = partial(service.queue.abandon, task)
     return Response(await task.body())
 
 
@@ -149,7 +72,7 @@ def _computed(handler: str, decode: Callable[[bytes, Settings], schemas.HttpRequ
 
     async def respond(service: Service, request: Request) -> Response:
         service.queue.shed_when_full()
-        body = await request.bodies.read(request)
+        body = await service.bodies.read(request)
         return await _compute(service, request, handler, decode(body, service.settings))
 
     return respond
@@ -254,19 +177,16 @@ def all_routes() -> list[Route]:
 
 
 class Application:
-    """The service as an ASGI application."""
+    """The routes, and who may use them."""
 
     def __init__(self, service: Service, key: str | None, hosts: AllowedHosts) -> None:
         self.service, self._hosts = service, hosts
         self._authorization = None if key is None else f"Bearer {key}".encode()
-        self._bodies = Bodies(service.settings)
         self.routes = {route.path.encode(): route for route in all_routes()}
-        self.limits = ConnectionLimits(service.settings, service.metrics)
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """Answer one request."""
-        request = Request(scope, receive, self._bodies)
-        route = self.routes.get(scope["raw_path"])
+    async def respond(self, request: Request) -> Response:
+        """The response to one request."""
+        route = self.routes.get(request.path)
         try:
             response = await self._admit(request, route)(self.service, request)
         except HttpError as error:
@@ -276,22 +196,16 @@ class Application:
             response = Response(http_errors.internal_error().body(), 500)
         label = OTHER if route is None else route.label or route.path
         self.service.metrics.count_response(label, response.status)
-        headers = raw_headers(response.body, response.content_type, response.headers)
-        await send({"type": "http.response.start", "status": response.status, "headers": headers})
-        rest = response.headers.get("Connection") == "close"  # closing over unread bytes would discard the response
-        await send({"type": "http.response.body", "body": response.body, "more_body": rest})
-        if rest:
-            await request.discard_body()
-            await send({"type": "http.response.body", "body": b""})
+        return response
 
     def _admit(self, request: Request, route: Route | None) -> Respond:
         """Check size, version, host, origin, key and method, in this order; the function of the matched route."""
-        scope, settings = request.scope, self.service.settings
-        size = len(scope["raw_path"]) + len(scope["query_string"])
-        size += sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-        if size > settings.head_bytes or len(scope["headers"]) > settings.headers:
+        settings = self.service.settings
+        size = len(request.path) + len(request.query)
+        size += sum(len(name) + len(value) + 4 for name, value in request.headers)
+        if size > settings.head_bytes or len(request.headers) > settings.headers:
             raise http_errors.large_head(settings.head_bytes, settings.headers)
-        if scope["http_version"] not in ("1.0", "1.1"):
+        if request.version not in (b"1.0", b"1.1"):
             raise http_errors.bad_request("its version is another")
         host, origin = request.header(b"host"), request.header(b"origin")
         if not self._hosts.accept(host):
@@ -302,7 +216,7 @@ class Application:
             raise http_errors.unauthorized()
         if route is None:
             raise http_errors.not_found()
-        if scope["method"] != route.method:
+        if request.method != route.method.encode():
             raise http_errors.wrong_method(route.method)
         return route.respond
 

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import uvicorn
 
-from setwise.service.connections import Connection, sweep
+from setwise.service.connections import Connection, ConnectionLimits, sweep
 from setwise.service.hosts import AllowedHosts, check_exposure
 from setwise.service.http import Application, Service
 from setwise.service.http_errors import HttpError
@@ -72,26 +72,26 @@ class Server(uvicorn.Server):
     """uvicorn with limited connections. SIGHUP reloads; SIGTERM and SIGINT drain and end with status 0."""
 
     def __init__(self, application: Application, host: str = "127.0.0.1", port: int = 0) -> None:
-        settings = application.service.settings
+        service = application.service
+        settings = service.settings
+        limits = ConnectionLimits(settings, service.metrics)
         super().__init__(
             uvicorn.Config(
                 cast(Any, application),
                 host,
                 port,
                 interface="asgi3",
-                http=cast(Any, partial(Connection, limits=application.limits)),
+                http=cast(Any, partial(Connection, respond=application.respond, limits=limits)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
                 access_log=False,
                 server_header=False,
                 proxy_headers=False,  # no route uses the address of the client
-                timeout_keep_alive=math.ceil(settings.idle_ms / 1000),
                 timeout_graceful_shutdown=math.ceil(settings.drain_ms / 1000 + 2 * ABORT_S),
-                h11_max_incomplete_event_size=settings.head_bytes,
             )
         )
-        self._service = application.service
+        self._service = service
         self._background: set[asyncio.Task[None]] = set()  # the loop keeps no reference
 
     @contextmanager
