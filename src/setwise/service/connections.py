@@ -161,8 +161,8 @@ class Connection(asyncio.Protocol):
                     self._flow.pause_reading()
             elif isinstance(event, h11.EndOfMessage):
                 self._request.set_complete()
-                if self._http.their_state is h11.MUST_CLOSE:
-                    return
+                if not self._http.trailing_data[0]:
+                    return  # reading goes on: what arrives before the response pauses it
 
     def _begin(self, event: h11.Request) -> None:
         """Have a request answered."""
@@ -214,11 +214,11 @@ class Connection(asyncio.Protocol):
         """Write the head and the body; h11 frames them, and the headers that never change are put into its head."""
         headers = [(b"content-type", response.content_type.encode()), (b"content-length", b"%d" % len(response.body))]
         headers += [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
-        headers += self._server.default_headers
         reason = _PHRASES[response.status]
         head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
         data = self._http.send(h11.Data(data=body)) or b""
-        self.transport.write(b"".join((head[:-2], SECURITY_HEADERS, head[-2:], data)))
+        more = b"".join(b"%s: %s\r\n" % header for header in self._server.default_headers)  # the date
+        self.transport.write(b"".join((head[:-2], more, SECURITY_HEADERS, head[-2:], data)))
 
     def _complete(self, request: Request) -> None:
         """The response was handed to the transport: go on with the next request, or close."""

@@ -15,6 +15,7 @@ it has not finished its tasks ``grace_ms`` after their deadline.
 from __future__ import annotations
 
 import asyncio
+import math
 import multiprocessing
 import socket
 import struct
@@ -43,8 +44,12 @@ from setwise.service.worker import NotOpened, Opened, run_worker
 PRELOAD = "setwise.service.preload"
 END_S = 3.0  # a worker whose connection was closed must end within this time
 _STARVED = 5  # heartbeats of silence until a worker that is not suspended is killed: it may lack a core
+_CHECK_S = (
+    0.05  # between two checks of a worker: cheaper than timers, three of which every request would set and cancel
+)
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
 _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
+_NEVER = math.inf
 _ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
 _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's connections have it
 
@@ -106,9 +111,11 @@ class Worker(asyncio.Protocol):
         self.lost = False
         self.opened: asyncio.Future[Opened | NotOpened] = self._loop.create_future()
         self._unacknowledged = 0  # messages
-        self._silent: asyncio.TimerHandle | None = None  # until one of them must be acknowledged
-        self._overdue: asyncio.TimerHandle | None = None  # until a group of tasks must be done
-        self._next_ping: asyncio.TimerHandle | None = None
+        self._silent_at = _NEVER  # when a missing acknowledgement is looked into
+        self._hung_at = _NEVER  # when the process is killed for it
+        self._overdue_at = _NEVER  # when a group of tasks must be done
+        self._ping_at = _NEVER
+        self._next_check: asyncio.TimerHandle | None = None
 
     async def start(self, artifact: Path, version: str) -> Opened | NotOpened:
         """Start the process and wait until it has opened the artifact, or has failed to.
@@ -142,17 +149,16 @@ class Worker(asyncio.Protocol):
         """Set the callbacks, and ping from now on while there is nothing to do."""
         self.on_free, self.on_lost = on_free, on_lost
         self._ping_later()
+        self._check()
 
     def compute(self, tasks: Sequence[Task]) -> None:
         """Send a group of tasks. Every one is finished, or returned by ``on_lost``."""
-        self._cancel(self._next_ping)
+        self._ping_at = _NEVER
         self._tasks.extend(tasks)
         self._began, self._count = time.monotonic(), len(tasks)
         for task in tasks:
             task.attempts += 1
-        left_s = max(task.deadline for task in tasks) - time.monotonic() + self._settings.grace_ms / 1000
-        self._cancel(self._overdue)
-        self._overdue = self._loop.call_later(left_s, self._fail, "deadline")
+        self._overdue_at = max(task.deadline for task in tasks) + self._settings.grace_ms / 1000
         self._send(msgspec.json.encode([task.message() for task in tasks]))
 
     def _send(self, message: bytes) -> None:
@@ -165,16 +171,31 @@ class Worker(asyncio.Protocol):
     # --- hung workers ---
 
     def _ping_later(self) -> None:
-        self._cancel(self._next_ping)
-        self._next_ping = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._send, b"")
+        self._ping_at = time.monotonic() + self._settings.heartbeat_ms / 1000
 
     def _expect_acknowledgement(self) -> None:
-        self._silent = self._loop.call_later(self._settings.heartbeat_ms / 1000, self._look_again)
+        self._silent_at = time.monotonic() + self._settings.heartbeat_ms / 1000
 
-    def _look_again(self) -> None:
+    def _check(self) -> None:
+        """Ping, or kill a process that hangs, if it is time; and check again later."""
+        now = time.monotonic()
+        if now >= self._overdue_at:
+            self._fail("deadline")
+            return
+        if now >= self._hung_at:
+            self._fail("hung")
+            return
+        if now >= self._silent_at:
+            self._look_again(now)
+        if now >= self._ping_at:
+            self._ping_at = _NEVER
+            self._send(b"")
+        self._next_check = self._loop.call_later(_CHECK_S, self._check)
+
+    def _look_again(self, now: float) -> None:
         """A suspended process is killed after a second look; one that may only lack a core has more time."""
         wait_s = _SECOND_LOOK_S if self._is_suspended() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
-        self._silent = self._loop.call_later(wait_s, self._fail, "hung")
+        self._silent_at, self._hung_at = _NEVER, now + wait_s
 
     def _is_suspended(self) -> bool:
         """Whether the process is suspended (SIGSTOP); False if the system has no /proc."""
@@ -193,11 +214,6 @@ class Worker(asyncio.Protocol):
         self.kill()
         if self._line is not None:
             self._line.abort()
-
-    @staticmethod
-    def _cancel(timer: asyncio.TimerHandle | None) -> None:
-        if timer is not None:
-            timer.cancel()
 
     # --- the end ---
 
@@ -251,8 +267,8 @@ class Worker(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """The process has ended, or was killed."""
         self.lost = True
-        for timer in (self._silent, self._overdue, self._next_ping):
-            self._cancel(timer)
+        if self._next_check is not None:
+            self._next_check.cancel()
         if not self.opened.done():
             self.opened.set_result(_ENDED)
         unfinished = [*self._tasks]
@@ -263,7 +279,7 @@ class Worker(asyncio.Protocol):
             self.on_lost(self, unfinished, self._reason)
 
     def _acknowledged(self) -> None:
-        self._cancel(self._silent)
+        self._silent_at = self._hung_at = _NEVER
         self._unacknowledged -= 1
         if self._unacknowledged:
             self._expect_acknowledgement()
@@ -279,7 +295,7 @@ class Worker(asyncio.Protocol):
         for timings, gap in message.slates:
             self._metrics.observe_slate(timings, gap)
         if not self._tasks:
-            self._cancel(self._overdue)
+            self._overdue_at = _NEVER
             self._ping_later()
             self.on_free(self, (time.monotonic() - self._began) / self._count)
 
