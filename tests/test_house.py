@@ -71,6 +71,7 @@ HEAVY = {
     "safetensors": {"storage/artifact.py"},
     "scipy": {
         "interop/sparse_rows.py",
+        "training/set_pairs.py",
         "preferences/likelihood.py",
         "training/base/ease.py",
         "training/base/session_matrix.py",

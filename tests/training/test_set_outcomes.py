@@ -9,8 +9,10 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
+from setwise.training.outcome_links import LOSSES, losses, slopes, suggested_link
 from setwise.training.set_kernels import add_gradients, set_values
-from setwise.training.set_outcomes import LOSSES, PARTS, OutcomeModel
+from setwise.training.set_outcomes import PARTS, OutcomeModel
+from setwise.training.set_pairs import fit_pairs, pair_heads, pair_values
 
 SITES, CHOICES = 3, 5
 N = SITES * CHOICES
@@ -47,12 +49,13 @@ def test_gradients_are_those_of_the_values() -> None:
             assert gradient[name][place] == pytest.approx((above - below) / (2 * h), abs=1e-7), (name, place)
 
 
+@pytest.mark.parametrize("pairs", [False, True])
 @pytest.mark.parametrize("members", [1, 3])
-def test_the_catalogue_has_the_values_of_the_model(members: int) -> None:
+def test_the_catalogue_has_the_values_of_the_model(members: int, pairs: bool) -> None:
     sets, outcome = landscape(0)
-    model = OutcomeModel.fit(sets, outcome, N, heads=2, dim=3, epochs=3, members=members)
+    model = OutcomeModel.fit(sets, outcome, N, heads=2, dim=3, epochs=3, members=members, pairs=pairs)
     catalog = model.catalog(attributes={"site": np.arange(N) // CHOICES})
-    assert catalog.heads == 2 * members
+    assert catalog.heads == 2 * members + 2 * pairs
     values = [sw.set_value(catalog, model.user(), rows) for rows in sets[::10]]
     np.testing.assert_allclose(values, model.values(sets[::10]), rtol=1e-9, atol=1e-9)
 
@@ -68,6 +71,46 @@ def test_pairs_are_learned_and_the_best_set_is_found() -> None:
     instance = sw.Instance.from_catalog(catalog, model.user(), np.arange(N))
     found = sw.rank(instance, SITES, exactly={"site": 1})
     assert found.value == pytest.approx(model.values(sets).max(), rel=1e-9)
+
+
+def test_two_heads_express_any_numbers_of_pairs() -> None:
+    rng = np.random.default_rng(0)
+    pair = rng.normal(scale=30.0, size=(7, 7))
+    pair = np.triu(pair, 1) + np.triu(pair, 1).T
+    heads = pair_heads(pair)
+    sets = np.array([[0, 3, 5, 6], [1, 2, 4, -1], [5, -1, -1, -1]])
+    out = np.empty(3)
+    set_values(*(np.ascontiguousarray(part) for part in heads), np.zeros(7), sets, out)
+    np.testing.assert_allclose(out, pair_values(pair, sets), rtol=1e-8, atol=1e-8)
+
+
+def test_the_pairwise_member_learns_pairs_from_few_sets() -> None:
+    sets, outcome = landscape(4)
+    rows = np.random.default_rng(0).permutation(len(sets))
+    member = fit_pairs(sets[rows[:90]], outcome[rows[:90]], N, "identity", "squared", 0)
+    held = sets[rows[90:]]
+    predicted = member.base[held].sum(axis=1) + pair_values(member.pair, held) + member.constant
+    assert ((predicted - outcome[rows[90:]]) ** 2).mean() < 0.3 * outcome.var()
+    assert member.pair[0, 1] == 0.0, "items of one site never meet"
+    model = OutcomeModel.fit(sets[rows[:30]], outcome[rows[:30]], N, epochs=5)
+    assert model.pair is not None
+    assert np.abs(model.pair).max() > 0
+
+
+@pytest.mark.parametrize(
+    ("link", "loss"), [(link, loss) for link in LOSSES for loss in LOSSES[link] if loss != "ranking"]
+)
+def test_slopes_are_those_of_losses(link: str, loss: str) -> None:
+    f, target, h = np.linspace(-3, 3, 7), np.linspace(0, 1, 7), 1e-6
+    difference = (losses(link, loss, f + h, target) - losses(link, loss, f - h, target)) / (2 * h)
+    np.testing.assert_allclose(slopes(link, loss, f, target), difference, atol=1e-8)
+
+
+def test_the_link_follows_from_the_outcomes() -> None:
+    assert suggested_link(np.array([0.0, 1.0, 1.0])) == "logistic"
+    assert suggested_link(np.array([0.0, 0.01, 0.02, 5.0])) == "softplus"
+    assert suggested_link(np.array([1.0, 2.0, 3.0])) == "identity"
+    assert suggested_link(np.array([-1.0, 0.0, 9.0])) == "identity"
 
 
 @pytest.mark.parametrize(("link", "loss"), [(link, loss) for link, losses in LOSSES.items() for loss in losses])
@@ -97,6 +140,8 @@ def test_the_same_seed_gives_the_same_model_and_small_sets_are_padded() -> None:
         ({"loss": "logistic"}, "loss must be one of squared, ranking"),
         ({"link": "softplus", "outcome": [-1.0]}, "outcome must be between 0 and inf"),
         ({"outcome": [1.0, 2.0]}, "outcome must be"),
+        ({"loss": "ranking", "pairs": True}, "pairs must be False for the ranking loss"),
+        ({"n_items": 600, "pairs": True}, "for more than 512 items"),
     ],
 )
 def test_arguments_that_are_refused(change: dict, sentence: str) -> None:

@@ -64,9 +64,7 @@ def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
     return {name: _condition(catalog, name, values) for name, values in given.items()}
 
 
-def limits(
-    most: Iterable[str] | None, least: Iterable[str] | None, equal: Iterable[str] | None
-) -> dict[str, Any]:
+def limits(most: Iterable[str] | None, least: Iterable[str] | None, equal: Iterable[str] | None) -> dict[str, Any]:
     """The limits as arguments of ``recommend``."""
     return {
         "at_most": _numbers("--at-most", most or ()),

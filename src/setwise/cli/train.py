@@ -1,4 +1,4 @@
-"""``setwise train``: train a model on a file of sessions or slates, evaluate it on held-out data, and save it."""
+"""``setwise train``: train a model on a file of sessions, slates or sets, evaluate it on held-out data, and save it."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli import columns
+from setwise.cli import train_options as options
+from setwise.cli.train_sets import print_sets, train_sets
 from setwise.datasets import Sessions, Slates, random_split, read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
@@ -29,6 +31,7 @@ from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
+from setwise.training.slate_model import SlateModel
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
 LEAST_HELD = 5  # with fewer there is no evaluation
@@ -41,55 +44,51 @@ EVALUATED = (("the optimised slate", DEFAULT.name), (KNN.title, KNN.name))  # sl
 
 
 def train(
-    file: Annotated[Path, typer.Argument(help="Sessions or slates: any file or folder that setwise.datasets reads.")],
+    file: options.File,
     out: Annotated[Path, typer.Option(help="The folder to save the model in.")],
     session: columns.Session = None,
     item: columns.Item = None,
     when: columns.Time = None,
     time_format: columns.TimeFormat = None,
-    slate: Annotated[str | None, typer.Option(help="Table: the column of the slate within a session.")] = None,
-    outcome: Annotated[str | None, typer.Option(help="Table: the column of the outcome of an item, 0 to 1.")] = None,
-    attribute: Annotated[
-        list[str] | None, typer.Option(help="Table: an attribute of items (title, artist), saved with them.")
-    ] = None,
+    slate: options.Slate = None,
+    outcome: options.Outcome = None,
+    set_column: options.SetColumn = None,
+    group: options.Group = None,
+    link: options.Link = None,
+    attribute: options.Attribute = None,
     delimiter: columns.Delimiter = None,
-    least_sessions: Annotated[
-        int | None, typer.Option(min=1, help="Leave out items of fewer sessions; by default 3, or 1 for small data.")
-    ] = None,
+    least_sessions: options.LeastSessions = None,
     k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
-    heads: Annotated[int | None, typer.Option(min=1, help="Attention heads; by default 4.")] = None,
-    dim: Annotated[
-        int | None, typer.Option(min=1, help="Dimension of the embeddings; by default 64 for sessions, 32 for slates.")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(min=1, help="Maximal number of epochs; by default 20.")] = None,
-    minutes: Annotated[
-        float | None,
-        typer.Option(
-            min=0.01,
-            help="Sessions: time for settings of base models; by default the data's size decides.",
-        ),
-    ] = None,
+    heads: options.Heads = None,
+    dim: options.Dim = None,
+    epochs: options.Epochs = None,
+    minutes: options.Minutes = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
-    checkpoint: Annotated[
-        Path | None, typer.Option(help="Folder to resume an interrupted run from; by default OUT.checkpoint.")
-    ] = None,
-    device: Annotated[str | None, typer.Option(help="cpu or cuda; by default cuda where available.")] = None,
+    checkpoint: options.Checkpoint = None,
+    device: options.Device = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     r"""Train a model on a file, evaluate it on held-out data, and save it.
 
     The same command resumes a run that was interrupted. Needs pip install 'setwise\[train]'.
 
+    With --set or --group the outcome belongs to whole sets: the fitness of a variant, the sales of a bundle.
+
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
+    Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
+    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device, "minutes": minutes}
+    given = {name: value for name, value in sizes.items() if value is not None}
+    _require_free(out)
+    if set_column is not None or group:
+        named = {"set_column": set_column, "item": item, "delimiter": delimiter}
+        _finish_sets(*train_sets(file, outcome, group or [], named, {**given, "link": link}, seed), out, as_json)
+        return
     table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     named = columns.reader_options(session, **table, attributes=attribute, delimiter=delimiter)
-    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device, "minutes": minutes}
-    options = {name: value for name, value in sizes.items() if value is not None}
     folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    _require_free(out)
     data, found = _prepare(file, named, least_sessions, seed)
-    model, report = _train_and_evaluate(data, k, seed, folder, options)
+    model, report = _train_and_evaluate(data, k, seed, folder, given)
     model.save(out)
     report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}
     _remove_checkpoint(folder, model.summary["stages"])
@@ -97,6 +96,16 @@ def train(
         print(json.dumps(report))
     else:
         _Printer(report, model, k).print(Console())
+
+
+def _finish_sets(model: SlateModel, report: dict[str, Any], out: Path, as_json: bool) -> None:
+    """Save a model of set outcomes, and print its report."""
+    model.save(out)
+    report["saved"] = str(out)
+    if as_json:
+        print(json.dumps(report))
+    else:
+        print_sets(Console(), report)
 
 
 def _train_and_evaluate(

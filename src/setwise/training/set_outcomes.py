@@ -5,21 +5,18 @@ A row of ``sets`` is one set, ``outcome`` its number. The model is the library's
     F(S)   = Σ_{i∈S} a_i(S) + c,
     a_i(S) = b_i + Σ_h Σ_{j∈S} w_ij^h v_j^h / ( e^(z_i^h) + Σ_{j∈S} w_ij^h ),      w_ij^h = e^(q_i^h·k_j^h)
 
-and the outcome is link(F): a non-decreasing function, so the set of the largest F has the largest predicted outcome,
-and ``catalog()`` can be ranked and bounded like any other.
-
-link       loss         outcome
-identity   squared      any number
-softplus   squared      numbers of at least 0, most of them near 0: sets below the floor need not be separated
-logistic   logistic     0 or 1, or a share
-identity   ranking      only the order of outcomes counts: log(1 + e^−(F(S) − F(T))) over pairs of a batch
+and the outcome is link(F): a non-decreasing function (outcome_links.py), so the set of the largest F has the largest
+predicted outcome, and ``catalog()`` can be ranked and bounded like any other.
 
 **Interactions of few sets.** The weight decay of queries, keys and values is ``DECAY``/N, like a prior whose weight
 does not grow with the N sets, and at most ``HIGHEST_DECAY``; base terms have none. Both were chosen on draws of GB1
-that no report uses. A start from the factors of a pairwise ridge regression was no better there than a random one.
+that no report uses.
 
 **Members.** With linear rewards an average of models is one model with the heads of all of them, so ``members`` fits
-from several starts still make one catalogue.
+from several starts still make one catalogue. One more member has numbers for pairs of items only (set_pairs.py), and
+two heads express it. Attention counts N / (N + p), the pairwise member p / (N + p), where p is the number of pairs of
+items that occur in the N sets: pairs decide where there are few sets, and attention where there are many. Larger
+catalogues than ``MOST_PAIRED`` items, and the ranking loss, have no such member.
 """
 
 from __future__ import annotations
@@ -36,27 +33,35 @@ from setwise._types import Floats, Ints
 from setwise._validation import real_array, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog, Sink
+from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Linear
 from setwise.model.users import User
+from setwise.training.outcome_links import LOSSES, check_range, linked, slopes, unlinked
+from setwise.training.set_pairs import PairMember, fit_pairs, pair_heads, pair_values
+from setwise.training.slate_model import SlateModel
 
-LOSSES = {"identity": ("squared", "ranking"), "softplus": ("squared",), "logistic": ("logistic",)}
 DECAY = 1000.0
 HIGHEST_DECAY = 0.3
 START = 0.3  # standard deviation of the first queries, keys and values
 STEP, WARM_UP = 0.02, 0.1
 FIRST, SECOND = 0.9, 0.99  # Adam's averages
 PARTS = ("q", "k", "v", "z", "b")
+MOST_PAIRED = 512  # items of a model with a pairwise member
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeModel:
-    """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c of sets of ``size`` items."""
+    """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c of sets of ``size`` items.
+
+    ``pair`` (n, n), if there is a pairwise member: the numbers of the pairs, times its share of the model.
+    """
 
     parameters: Mapping[str, Floats]
     constant: float
     link: str
     size: int
+    pair: Floats | None = None
 
     @classmethod
     def fit(
@@ -73,45 +78,66 @@ class OutcomeModel:
         batch: int = 256,
         weight_decay: float | None = None,
         members: int = 1,
+        pairs: bool | None = None,
         seed: int = 0,
     ) -> OutcomeModel:
         """Fit to ``sets`` (N, size) of item numbers and ``outcome`` (N,); −1 marks an empty place in a smaller set.
 
         ``loss`` is the first of the link's in ``LOSSES`` unless given. A batch is at most a quarter of the sets.
+        ``pairs`` says whether there is a pairwise member; by default wherever there can be one.
         """
         rows = _sets(sets, whole_number("n_items", n_items))
         target = real_array("outcome", outcome, (len(rows),), np.float64)
         _check_choice("link", link, tuple(LOSSES))
         chosen = loss or LOSSES[link][0]
         _check_choice("loss", chosen, LOSSES[link])
-        _check_range(link, target)
+        check_range(link, target)
         decay = min(DECAY / len(rows), HIGHEST_DECAY) if weight_decay is None else float(weight_decay)
         sizes = {
             name: whole_number(name, number)
             for name, number in (("heads", heads), ("dim", dim), ("epochs", epochs), ("batch", batch))
         }
         fits = []
-        for member in range(whole_number("members", members)):
-            learner = _Learner(n_items, sizes["heads"], sizes["dim"], link, chosen, decay, (seed, member), target)
+        for number in range(whole_number("members", members)):
+            learner = _Learner(n_items, sizes["heads"], sizes["dim"], link, chosen, decay, (seed, number), target)
             learner.run(rows, target, sizes["epochs"], min(sizes["batch"], max(1, len(rows) // 4)))
             fits.append(learner)
-        return cls(_averaged(fits), float(np.mean([one.constant for one in fits])), link, rows.shape[1])
+        paired = _wants_pairs(pairs, n_items, chosen)
+        member = fit_pairs(rows, target, n_items, link, chosen, seed) if paired else None
+        return cls._averaged(fits, member, len(rows), link, rows.shape[1])
+
+    @classmethod
+    def _averaged(
+        cls, fits: list[_Learner], pairs: PairMember | None, n_sets: int, link: str, size: int
+    ) -> OutcomeModel:
+        """The average of the members as one model: all heads, with values and base terms times their share."""
+        occurring = 0 if pairs is None else np.count_nonzero(pairs.pair) // 2
+        share = n_sets / (n_sets + occurring)
+        parts = {name: np.concatenate([one.parameters[name] for one in fits], axis=1) for name in "qkvz"}
+        parts["v"] = parts["v"] * share / len(fits)
+        base = share * np.mean([one.parameters["b"] for one in fits], axis=0)
+        constant = share * float(np.mean([one.constant for one in fits]))
+        if pairs is None:
+            return cls(parts | {"b": base}, constant, link, size)
+        base, constant = base + (1 - share) * pairs.base, constant + (1 - share) * pairs.constant
+        return cls(parts | {"b": base}, constant, link, size, (1 - share) * pairs.pair)
 
     def values(self, sets: ArrayLike) -> Floats:
         """F of every row of ``sets``, before the link."""
         rows = _sets(sets, len(self.parameters["b"]))
-        return _values(self.parameters, rows) + self.constant
+        pairs = 0.0 if self.pair is None else pair_values(self.pair, rows)
+        return np.asarray(_values(self.parameters, rows) + pairs + self.constant)
 
     def predict(self, sets: ArrayLike) -> Floats:
         """The predicted outcome of every row of ``sets``."""
-        return _linked(self.link, self.values(sets))
+        return linked(self.link, self.values(sets))
 
     def catalog(self, ids: IdChoice | None = None, attributes: Any = None) -> Catalog:
         """The model as a catalogue; with ``user()`` its F of a set of ``size`` items is ``values`` of that set.
 
         The sink's logit z_i is one more coordinate of the queries, where the sink's key is 1 and all others are 0.
         """
-        q, k, v, z, b = (self.parameters[name] for name in PARTS)
+        q, k, v, z = self._heads()
         sink_key = np.zeros((q.shape[1], q.shape[2] + 1))
         sink_key[:, -1] = 1.0
         return Catalog(
@@ -119,7 +145,7 @@ class OutcomeModel:
             np.concatenate([k, np.zeros_like(z)[:, :, None]], axis=2),
             v[:, :, None],
             reward=Linear(bias=self.constant / self.size),
-            base=b[:, None],
+            base=self.parameters["b"][:, None],
             sink=Sink(sink_key, np.zeros((q.shape[1], 1))),
             ids=ids,
             attributes=attributes,
@@ -128,7 +154,33 @@ class OutcomeModel:
 
     def user(self) -> User:
         """The user of ``catalog()``: outcomes of sets have only one."""
-        return User(heads=np.ones((self.parameters["q"].shape[1], 1)), base=[1.0])
+        return User(heads=np.ones((self.parameters["q"].shape[1] + (0 if self.pair is None else 2), 1)), base=[1.0])
+
+    def slate_model(self, ids: IdChoice | None = None, attributes: Any = None) -> SlateModel:
+        """The model to save, index and serve: the user is the same whatever the history."""
+        user, catalog = self.user(), self.catalog(ids, attributes)
+        encoder = Encoder(
+            items=np.zeros((len(catalog), 1)),
+            heads_weight=np.zeros((*user.heads.shape, 1)),
+            heads_bias=user.heads,
+            base_weight=np.zeros((1, 1)),
+            base_bias=np.ones(1),
+        )
+        return SlateModel(catalog, encoder, {"link": self.link, "size": self.size, "constant": self.constant})
+
+    def _heads(self) -> tuple[Floats, ...]:
+        """q, k, v and z of all heads, those of pairs last."""
+        own = tuple(self.parameters[name] for name in "qkvz")
+        if self.pair is None:
+            return own
+        wide = max(own[0].shape[2], len(self.pair))
+        heads = pair_heads(self.pair)
+        q, k = (
+            np.concatenate([_widened(one, wide), _widened(two, wide)], axis=1)
+            for one, two in zip(own[:2], heads[:2], strict=True)
+        )
+        v, z = (np.concatenate([one, two], axis=1) for one, two in zip(own[2:], heads[2:], strict=True))
+        return q, k, v, z
 
 
 class _Learner:
@@ -145,7 +197,7 @@ class _Learner:
         }
         self.link, self.loss = link, loss
         self.decay = {name: decay if name in "qkv" else 0.0 for name in PARTS}
-        self.constant = _unlinked(link, float(target.mean()))
+        self.constant = unlinked(link, float(target.mean()))
         self.gradient, self.mean, self.square = (
             {name: np.zeros_like(part) for name, part in self.parameters.items()} for _ in range(3)
         )
@@ -164,7 +216,7 @@ class _Learner:
     def _step(self, sets: Ints, target: Floats, count: int, progress: float) -> None:
         from setwise.training.set_kernels import add_gradients
 
-        outer = _slope(self.link, self.loss, _values(self.parameters, sets) + self.constant, target) / len(sets)
+        outer = slopes(self.link, self.loss, _values(self.parameters, sets) + self.constant, target) / len(sets)
         for part in self.gradient.values():
             part[:] = 0.0
         add_gradients(*(self.parameters[p] for p in PARTS), sets, outer, *(self.gradient[p] for p in PARTS))
@@ -196,46 +248,6 @@ def _values(parameters: Mapping[str, Floats], sets: Ints) -> Floats:
     return out
 
 
-def _linked(link: str, f: Floats) -> Floats:
-    if link == "softplus":
-        return np.logaddexp(0.0, f)
-    return _sigmoid(f) if link == "logistic" else f
-
-
-def _unlinked(link: str, mean: float) -> float:
-    """The constant with which a model of no items predicts the mean outcome."""
-    if link == "softplus":
-        return math.log(math.expm1(max(mean, 1e-3)))
-    if link == "logistic":
-        share = min(max(mean, 1e-3), 1 - 1e-3)
-        return math.log(share / (1 - share))
-    return mean
-
-
-def _slope(link: str, loss: str, f: Floats, target: Floats) -> Floats:
-    """The derivative of the loss of each set of a batch with respect to its F."""
-    if loss == "logistic":
-        return _sigmoid(f) - target
-    if loss == "ranking":
-        better = np.sign(target[:, None] - target)
-        pull = -better * _sigmoid(-better * (f[:, None] - f))
-        return np.asarray(pull.sum(axis=1) / max(len(f) - 1, 1))
-    if link == "softplus":
-        return 2 * (np.logaddexp(0.0, f) - target) * _sigmoid(f)
-    return 2 * (f - target)
-
-
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
-
-
-def _averaged(fits: list[_Learner]) -> dict[str, Floats]:
-    """The average of the members as one model: all heads, with values and base terms divided by their number."""
-    parts = {name: np.concatenate([one.parameters[name] for one in fits], axis=1) for name in "qkvz"}
-    parts["v"] = parts["v"] / len(fits)
-    return parts | {"b": np.mean([one.parameters["b"] for one in fits], axis=0)}
-
-
 def _sets(given: ArrayLike, n: int) -> Ints:
     """Rows of distinct item numbers below n, −1 for an empty place."""
     sets = np.asarray(given)
@@ -255,8 +267,14 @@ def _check_choice(parameter: str, given: object, known: tuple[str, ...]) -> None
         raise InvalidInput(parameter, f"one of {', '.join(known)}", repr(given), "choose one of those")
 
 
-def _check_range(link: str, target: Floats) -> None:
-    low, high = {"softplus": (0.0, math.inf), "logistic": (0.0, 1.0)}.get(link, (-math.inf, math.inf))
-    if target.min() < low or target.max() > high:
-        todo = "transform the outcome, or use another link"
-        raise InvalidInput("outcome", f"between {low:g} and {high:g}", f"{target.min():g} to {target.max():g}", todo)
+def _wants_pairs(given: bool | None, n: int, loss: str) -> bool:
+    possible = n <= MOST_PAIRED and loss != "ranking"
+    if given and not possible:
+        must, got = f"False for the ranking loss and for more than {MOST_PAIRED} items", f"True, {n} items, {loss}"
+        raise InvalidInput("pairs", must, got, "leave it out")
+    return possible if given is None else bool(given)
+
+
+def _widened(part: Floats, wide: int) -> Floats:
+    """(n, H, d) with zeros up to ``wide`` dimensions."""
+    return np.concatenate([part, np.zeros((*part.shape[:2], wide - part.shape[2]))], axis=2)

@@ -1,0 +1,107 @@
+"""``setwise train FILE --outcome fitness --group site``: a model of the outcomes of whole sets."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from setwise.datasets.outcome_sets import OutcomeSets, read_outcome_sets
+from setwise.datasets.splits import random_split
+from setwise.errors import InvalidInput
+from setwise.training.outcome_links import LOSSES, suggested_link
+from setwise.training.set_comparison import MEAN, compare_sets, sets_verdict
+from setwise.training.set_outcomes import OutcomeModel
+from setwise.training.slate_model import SlateModel
+
+HELD_OUT, LEAST_HELD = 0.1, 10  # the share of the sets for evaluation; with fewer there is none
+STEPS = 1500  # of the learner, about: few sets are passed more often
+FEWEST, MOST = 20, 100  # epochs
+
+
+def train_sets(
+    file: Path, outcome: str | None, groups: list[str], columns: dict[str, Any], options: dict[str, Any], seed: int
+) -> tuple[SlateModel, dict[str, Any]]:
+    """The model of the sets of a file, and the report; ``columns`` are those of the set and of the item."""
+    if outcome is None:
+        raise InvalidInput("--outcome", "the column of the outcome of a set", "left out", "name it")
+    for name in ("device", "minutes"):
+        if name in options:
+            raise InvalidInput(f"--{name}", "left out for outcomes of sets", options[name], "leave it out")
+    skipped: Counter[str] = Counter()
+    data = read_outcome_sets(file, outcome, groups=groups, skipped=skipped, **columns)
+    link = options.pop("link", None) or suggested_link(data.outcome)
+    training, held_out = _hold_out(data, seed)
+    batch = min(256, max(1, len(training) // 8))
+    epochs = int(np.clip(STEPS * batch / len(training), FEWEST, MOST))
+    began = time.perf_counter()
+    settings = {"members": 2, "batch": batch, "epochs": epochs, "link": link, **options}
+    model = OutcomeModel.fit(training.sets, training.outcome, data.n_items, seed=seed, **settings)
+    rows = [] if held_out is None else compare_sets(model, training, held_out, seed)
+    report = {
+        "read": {
+            "kind": "sets",
+            "sets": len(data),
+            "items": data.n_items,
+            "size": model.size,
+            "groups": None if data.group is None else len(set(data.group[1])),
+            "skipped": dict(skipped),
+            "held_out": 0 if held_out is None else len(held_out),
+        },
+        "training": {"link": link, "loss": LOSSES[link][0], "seconds": time.perf_counter() - began, **settings},
+        "quality": {"rows": [row.row() for row in rows], "verdict": sets_verdict(rows)} if rows else None,
+        "exactly": {data.group[0]: 1} if data.group is not None and data.one_of_each_group else {},
+    }
+    return model.slate_model(data.ids, data.attributes), report
+
+
+def _hold_out(data: OutcomeSets, seed: int) -> tuple[OutcomeSets, OutcomeSets | None]:
+    if HELD_OUT * len(data) < LEAST_HELD:
+        return data, None
+    training, held_out = random_split(len(data), (1 - HELD_OUT, HELD_OUT), seed)
+    return data.taken(training), data.taken(held_out)
+
+
+def print_sets(console: Console, report: dict[str, Any]) -> None:
+    """The report as text and a table."""
+    read, training, quality = report["read"], report["training"], report["quality"]
+    groups = "" if read["groups"] is None else f" in {read['groups']} groups"
+    lines = [f"\nRead {read['sets']:,} sets of at most {read['size']} of {read['items']:,} items{groups}."]
+    lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
+    lines.append(f"Trained in {training['seconds']:,.0f} s, with the link {training['link']}.\n")
+    console.print("\n".join(lines), highlight=False)
+    if quality is None:
+        console.print("There are too few sets to hold some out, so the model was not evaluated.\n")
+    else:
+        console.print(_table(quality["rows"], training["loss"], read["held_out"]))
+        console.print(f"{quality['verdict']}\n", highlight=False)
+    console.print(_next(report), highlight=False, soft_wrap=True)
+
+
+def _table(rows: list[dict[str, Any]], loss: str, held_out: int) -> Table:
+    name = "log loss" if loss == "logistic" else "squared error"
+    table = Table(title=f"{held_out:,} held-out sets", title_justify="left")
+    for heading in ("", name, "R²" if loss == "squared" else "of the mean's", "more than ours", "±"):
+        table.add_column(heading, justify="right" if heading else "left")
+    for row in rows:
+        explained = "" if row["model"] == MEAN else f"{row['explained']:.3f}"
+        table.add_row(
+            row["model"], f"{row['loss']:.4g}", explained, f"{row['behind']:+.3g}", f"{row['behind_error']:.2g}"
+        )
+    return table
+
+
+def _next(report: dict[str, Any]) -> str:
+    folder, size = shlex.quote(report["saved"]), report["read"]["size"]
+    limits = "".join(f" --exactly {shlex.quote(f'{name}={n}')}" for name, n in report["exactly"].items())
+    commands = (
+        f"    setwise index {folder} --out service/\n    setwise recommend service/ --history '' --k {size}{limits}\n"
+    )
+    return f"Saved in {escape(report['saved'])}. To use it:\n\n{escape(commands)}"

@@ -1,0 +1,187 @@
+"""Sets with one outcome each, from a table: what was measured of whole sets, not of their items.
+
+``read_outcome_sets`` reads two forms.
+
+* **Long**: one row per item of a set, with the columns of the set, of the item and of the outcome, which is the same in
+  all rows of a set; and perhaps one of the item's group (a site, a shelf).
+
+      set,site,item,fitness            set 7 is V at site 1 and D at site 2, and has fitness 1.3
+      7,1,V,1.3
+      7,2,D,1.3
+
+* **Wide**: one row per set, one column per group, each with the item of that group. Groups are two or more.
+
+      site1,site2,fitness
+      V,D,1.3
+
+An item is identified by its text. If one text occurs in several groups (the residue V at two sites), these are
+different items, and every id is "group:item". In the wide form every id is, and the groups are the names of the
+columns. Rows without an item or outcome are skipped and counted; in the wide form an empty cell is an empty place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Floats, Ints
+from setwise.datasets.tables import table_columns, table_rows
+from setwise.datasets.text_files import Skipped, Source, existing_file, parse_number, report_skipped
+from setwise.errors import InvalidInput, MalformedFile
+
+USUAL = {
+    "set": ("set", "set_id", "variant", "variant_id", "bundle", "bundle_id", "slate", "slate_id"),
+    "item": ("item", "item_id", "product", "product_id"),
+}
+GROUP = "group"  # the attribute of the wide form
+Item = tuple[Any, Any]  # group, or None, and text
+Found = dict[Any, tuple[list[Item], float]]
+
+
+@dataclass(frozen=True, eq=False)
+class OutcomeSets:
+    """``sets`` (N, size) of rows of ``ids``, −1 for an empty place; ``outcome`` (N,); ``group``: name and column."""
+
+    sets: Ints
+    outcome: Floats
+    ids: list[str]
+    group: tuple[str, list[Any]] | None = None
+
+    def __len__(self) -> int:
+        return len(self.sets)
+
+    @property
+    def n_items(self) -> int:
+        """The number of items."""
+        return len(self.ids)
+
+    @property
+    def attributes(self) -> dict[str, list[Any]]:
+        """The group as an attribute of the items."""
+        return {} if self.group is None else {self.group[0]: self.group[1]}
+
+    @property
+    def one_of_each_group(self) -> bool:
+        """Whether every set has exactly one item of every group."""
+        if self.group is None or (self.sets < 0).any():
+            return False
+        number = np.unique(self.group[1], return_inverse=True)[1]
+        of_sets = np.sort(number[self.sets], axis=1)
+        return bool((of_sets == np.arange(number.max() + 1)).all()) if of_sets.shape[1] == number.max() + 1 else False
+
+    def taken(self, rows: Ints) -> OutcomeSets:
+        """These sets, over the same items."""
+        return OutcomeSets(self.sets[rows], self.outcome[rows], self.ids, self.group)
+
+
+def read_outcome_sets(
+    path: Source,
+    outcome: str,
+    *,
+    groups: Sequence[str] = (),
+    set_column: str | None = None,
+    item: str | None = None,
+    delimiter: str | None = None,
+    progress: bool = True,
+    skipped: Skipped | None = None,
+) -> OutcomeSets:
+    """Read the long form (at most one of ``groups``) or the wide form (two or more: the columns of the items)."""
+    file, counts = existing_file(path), Skipped() if skipped is None else skipped
+    if len(groups) > 1:
+        if set_column is not None or item is not None:
+            must = "left out where several groups name the columns of the items"
+            raise InvalidInput("set and item", must, "given", "leave them out, or name one group")
+        found = _wide(file, outcome, list(groups), delimiter, progress, counts)
+        name: str | None = GROUP
+    else:
+        group = groups[0] if groups else None
+        columns = [_column(file, role, given, delimiter) for role, given in (("set", set_column), ("item", item))]
+        found = _long(file, outcome, columns, group, delimiter, progress, counts)
+        name = group
+    report_skipped(counts, file, progress)
+    if not found:
+        raise InvalidInput("sets", "at least one with an outcome", "none", "check the file and its columns")
+    return _collected(found, name, qualified=len(groups) > 1)
+
+
+def _column(file: Path, role: str, given: str | None, delimiter: str | None) -> str:
+    """The column of the set or of the item: named, or one of a usual name."""
+    columns = table_columns(file, delimiter)
+    found = given or next((name for name in USUAL[role] if name in columns), None)
+    if found is None:
+        must, got = f"given where no column is named {', '.join(USUAL[role])}", ", ".join(columns)[:300]
+        todo = f"name the column with --{role}, or name the columns of the items by several --group"
+        raise InvalidInput(role, must, got, todo)
+    return found
+
+
+def _long(
+    file: Path,
+    outcome: str,
+    columns: list[str],
+    group: str | None,
+    delimiter: str | None,
+    progress: bool,
+    skipped: Skipped,
+) -> Found:
+    found: Found = {}
+    names = [*columns, outcome, *([group] if group else [])]
+    for line, (key, item, number, *label) in table_rows(file, names, 0, delimiter, progress):
+        if _missing(key) or _missing(item) or any(map(_missing, label)):
+            skipped["rows without a set, an item or a group"] += 1
+            continue
+        if _missing(number):
+            skipped["rows without an outcome"] += 1
+            continue
+        items, known = found.setdefault(key, ([], value := _real(file, line, outcome, number)))
+        if known != value and known != _real(file, line, outcome, number):
+            raise MalformedFile(file, line, f"all rows of a set must have the same {outcome}, got {number!r:.30}")
+        one = (label[0] if label else None, item)
+        if one in items:
+            raise MalformedFile(file, line, f"a set must not have an item twice, got {item!r:.60}")
+        items.append(one)
+    return found
+
+
+def _wide(
+    file: Path, outcome: str, groups: list[str], delimiter: str | None, progress: bool, skipped: Skipped
+) -> Found:
+    found: Found = {}
+    for line, (number, *cells) in table_rows(file, [outcome, *groups], 0, delimiter, progress):
+        items = [(group, cell) for group, cell in zip(groups, cells, strict=True) if not _missing(cell)]
+        if _missing(number):
+            skipped["rows without an outcome"] += 1
+        elif not items:
+            skipped["rows without an item"] += 1
+        else:
+            found[line] = (items, _real(file, line, outcome, number))
+    return found
+
+
+def _collected(found: Found, name: str | None, qualified: bool) -> OutcomeSets:
+    """Number the items, in the order of groups and texts, and pad the sets."""
+    every = sorted({one for items, _ in found.values() for one in items}, key=lambda one: (str(one[0]), str(one[1])))
+    qualified = qualified or len({str(item) for _, item in every}) < len(every)
+    ids = [f"{group}:{item}" if qualified and name is not None else str(item) for group, item in every]
+    row_of = {one: row for row, one in enumerate(every)}
+    sets = np.full((len(found), max(len(items) for items, _ in found.values())), -1, np.int64)
+    for place, (items, _) in enumerate(found.values()):
+        sets[place, : len(items)] = sorted(row_of[one] for one in items)
+    outcome = np.array([number for _, number in found.values()])
+    return OutcomeSets(sets, outcome, ids, None if name is None else (name, [str(group) for group, _ in every]))
+
+
+def _missing(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, str) and not cell.strip())
+
+
+def _real(file: Path, line: int, column: str, cell: Any) -> float:
+    truth = {"true": 1.0, "false": 0.0}.get(str(cell).strip().lower())
+    number = parse_number(cell) if truth is None else truth
+    if number != number:
+        raise MalformedFile(file, line, f"{column} must be a number, got {cell!r:.60}")
+    return number
