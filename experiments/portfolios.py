@@ -7,8 +7,9 @@ set, so no outcome is estimated. Methods, each learned on the training instances
 
 * **setwise**: ``AtLeastOne`` over the training instances, weighted by a random forest: the weight of a training
   instance is the average share it has of the leaf of the instance at hand. The redundancy is 1 unless another of
-  ``REDUNDANCIES`` solves more training instances, by more than two standard errors, with the weights of the trees that
-  did not see them. (Without features, cases repeat as far as the model can know, and it is the smallest.)
+  ``setwise.training.portfolio.REDUNDANCIES`` solves more training instances, by more than two standard errors, with the
+  weights of the trees that did not see them. (Without features, cases repeat as far as the model can know, and it is
+  the smallest.)
 * **top-k, same model**: the k solvers of the largest probabilities by the same weights.
 * **random forest**: the k solvers of the largest probabilities by one forest a solver, the field's usual selector.
 * **static greedy**: one portfolio for all, chosen by greedy coverage of the training instances.
@@ -32,11 +33,19 @@ from kept_rows import KeptRows, Row
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
-from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold, KFold
 
-import setwise as sw
 from setwise.preferences.at_least_one import AtLeastOne
+from setwise.training.portfolio import (
+    REPEATED,
+    best_redundancy,
+    forest_weights,
+    greedy_sets,
+    grow_forest,
+    hits,
+    ranked_sets,
+)
 
 FIELDS = (
     "scenario",
@@ -57,7 +66,6 @@ KS = (2, 3, 5)
 SPLITS = ("random", "family")
 OURS, TOP, FOREST, STATIC, BEST = "setwise", "top-k, same model", "random forest", "static greedy", "virtual best"
 METHODS = (OURS, TOP, FOREST, STATIC, BEST)
-REDUNDANCIES = (1.0, 0.01, 0.1, 0.3, 3.0)  # the first is the default
 TREES = 100
 Floats = NDArray[np.float64]
 
@@ -93,62 +101,6 @@ def filled(features: Floats, train: NDArray[np.intp]) -> Floats:
     return np.concatenate([np.where(missing, median, features), missing[:, missing.any(axis=0)]], axis=1)
 
 
-def forest_weights(x: Floats, solved: Floats, new: Floats, seed: int) -> tuple[Floats, Floats]:
-    """Weights of the training instances for ``new`` ones, and for themselves by the trees that did not see them."""
-    forest = RandomForestRegressor(TREES, max_features=0.33, random_state=seed).fit(x, solved)
-    own, other = forest.apply(x), forest.apply(new)
-    n = len(x)
-    weights, unseen = np.zeros((len(new), n)), np.zeros((n, n))
-    for tree, drawn in enumerate(forest.estimators_samples_):
-        count = np.bincount(drawn, minlength=n)
-        out = np.flatnonzero(count == 0)
-        for target, leaves, rows in ((weights, other, np.arange(len(new))), (unseen, own, out)):
-            same = (leaves[rows, tree][:, None] == own[:, tree]) * count
-            target[rows] += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
-    return weights / TREES, unseen / np.maximum(unseen.sum(axis=1, keepdims=True), 1e-12)
-
-
-def greedy_sets(weights: Floats, solved: Floats, k: int, redundancy: float) -> NDArray[np.intp]:
-    """The greedy sets of ``AtLeastOne`` for many users at once: (users, k)."""
-    users = np.arange(len(weights))
-    count, chosen = np.zeros(weights.shape), np.zeros((len(weights), k), np.intp)
-    for place in range(k):
-        slope = redundancy / ((redundancy + count) * (redundancy + count + 1))  # g(m + 1) − g(m), but for 1 + ρ
-        gain = (weights * slope) @ solved
-        gain[users[:, None], chosen[:, :place]] = -1.0
-        chosen[:, place] = gain.argmax(axis=1)
-        count += solved.T[chosen[:, place]]
-    return chosen
-
-
-def hits(solved: Floats, chosen: NDArray[np.intp]) -> Floats:
-    """Whether one of the chosen solvers solves the instance."""
-    return solved[np.arange(len(solved))[:, None], chosen].max(axis=1)
-
-
-def best_redundancy(unseen: Floats, solved: Floats, k: int) -> float:
-    """The default, or one that is better on the training instances by more than two standard errors."""
-    default = hits(solved, greedy_sets(unseen, solved, k, REDUNDANCIES[0]))
-    best, chosen = 0.0, REDUNDANCIES[0]
-    for redundancy in REDUNDANCIES[1:]:
-        gain = hits(solved, greedy_sets(unseen, solved, k, redundancy)) - default
-        if gain.mean() > max(best, 2 * gain.std() / len(gain) ** 0.5):
-            best, chosen = gain.mean(), redundancy
-    return chosen
-
-
-def our_sets(model: AtLeastOne, weights: Floats, k: int) -> NDArray[np.intp]:
-    """The sets that ``rank`` finds; users with equal weights have one.
-
-    Where no solver solved any similar instance, all training instances count the same.
-    """
-    hopeless = weights @ model.outcomes.any(axis=1) == 0
-    weights = np.where(hopeless[:, None], 1 / weights.shape[1], weights)
-    distinct, of_user = np.unique(weights, axis=0, return_inverse=True)
-    found = [sw.rank(model.instance(one, k), k, evaluations=20 * k * model.n_items).indices for one in distinct]
-    return np.array(found)[of_user.ravel()]
-
-
 def top(probability: Floats, k: int) -> NDArray[np.intp]:
     """The k largest of each row."""
     return np.argsort(-probability, axis=1, kind="stable")[:, :k]
@@ -175,13 +127,13 @@ def run_fold(
         alone = weights @ solved
     else:
         x = filled(scenario.features, train)
-        weights, unseen = forest_weights(x[train], solved, x[test], seed)
+        weights, unseen = forest_weights(grow_forest(x[train], solved, TREES, seed), x[train], x[test])
         alone = selector(x[train], solved, x[test], seed)
     result = {}
     for k in KS:
-        redundancy = REDUNDANCIES[1] if scenario.features is None else best_redundancy(unseen, solved, k)
+        redundancy = REPEATED if scenario.features is None else best_redundancy(unseen, solved, k)
         chosen = {
-            OURS: our_sets(AtLeastOne(solved, redundancy), weights, k),
+            OURS: ranked_sets(AtLeastOne(solved, redundancy), weights, k),
             TOP: top(weights @ solved, k),
             FOREST: top(alone, k),
             STATIC: np.repeat(greedy_static(solved, k)[None], len(test), axis=0),

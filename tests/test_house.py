@@ -89,7 +89,7 @@ HEAVY = {
     },
     "gensim": {"training/embeddings.py"},
     "implicit": {"training/base/als.py"},
-    "sklearn": {"training/baselines.py"},
+    "sklearn": {"training/baselines.py", "training/portfolio.py"},
 }
 
 # Libraries and packages that ``import setwise`` must not load.

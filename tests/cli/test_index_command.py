@@ -34,7 +34,7 @@ def test_a_catalogue_as_json(tmp_path: Path) -> None:
     report = json.loads(result.stdout)
     assert report.pop("seconds") > 0
     assert report == {
-        "items": N, "heads": 2, "cells": 3, "understands_history": False, "attributes": ["title", "artist", "price", "year"],
+        "items": N, "heads": 2, "cells": 3, "understands_history": False, "features": [], "attributes": ["title", "artist", "price", "year"],
         "saved": str(tmp_path / "songs"),
     }  # fmt: skip
     assert sw.Recommender.load(tmp_path / "songs").encoder is None

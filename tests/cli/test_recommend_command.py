@@ -171,7 +171,7 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, got none; pass one of them, --history '' for an empty history, or --scores alone."),
+        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, --features, got none; pass one of them, --history '' for an empty history, or --scores alone."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
         (("--history", "unknown"), UnknownId, "'unknown'"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),

@@ -45,7 +45,7 @@ def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
     proteins, landscape = loaded(monkeypatch, "proteins"), loaded(monkeypatch, "landscape")
     land = landscape.simulated(2)
     rows = proteins.unseen_part(land, 120, draw=0)
-    assert len(rows) == 6
+    assert len(rows) == 8
     assert all(row["best"] in land.outcome for row in rows)
     gaps = [row["search_gap"] for row in rows if row["method"] == "setwise"]
     assert max(abs(gap) for gap in gaps) < 1e-6

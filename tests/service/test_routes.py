@@ -18,6 +18,7 @@ from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
 from setwise.service.schemas import BatchRequest, Range, RecommendRequest
 from setwise.service.settings import Settings
+from setwise.training.portfolio import PortfolioModel
 from worlds import random_catalog
 
 HISTORY = ["song-1", "song-40", "song-7"]
@@ -121,15 +122,40 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
     """A new field needs no line in the handlers."""
     request = RecommendRequest(
         history=["a"], k=3, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
-        at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn", certify=False, scores={"a": 1.0}, scores_floor=0.5,
+        at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn",
+        certify=False, scores={"a": 1.0}, scores_floor=0.5,
     )  # fmt: skip
     arguments = request.arguments()
-    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector"}
-    assert set(arguments) | {"user"} <= set(inspect.signature(sw.Recommender.recommend).parameters)
+    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features"}
+    assert set(arguments) | {"user", "features"} <= set(inspect.signature(sw.Recommender.recommend).parameters)
     assert arguments["exclude"] == []
     assert arguments["where"] == {"year": (1, None), "genre": "folk"}
     assert RecommendRequest(history=[]).arguments() == {"history": []}
     np.testing.assert_array_equal(RecommendRequest(vector=[1.0, 2.0]).arguments()["user"].heads, [[1.0, 2.0]])
+
+
+def test_features_alone_and_in_a_group(tmp_path) -> None:
+    rng = np.random.default_rng(0)
+    outcomes = (rng.random((60, 4)) < 0.5).astype(float)
+    model = PortfolioModel.fit(outcomes, 2, rng.random((60, 2)), ("size", "depth"), trees=5)
+    sw.Recommender(sw.Index.build(model.catalog), features=model.encoder).save(tmp_path / "solvers")
+    served = ServedArtifact.open(tmp_path / "solvers", "v")
+    handlers, now = Handlers(served, Settings()), time.monotonic()
+    asked = [{"size": 0.1, "depth": 0.9}, {"size": 0.8}, {"depth": None}]
+    requests = [RecommendRequest(features=one, k=2, budget_ms=500) for one in asked]
+    raw = [msgspec.Raw(msgspec.json.encode(request)) for request in requests]
+    tasks = [TaskMessage("recommend", one, now, now + 60) for one in raw]
+    together = [json.loads(reply.outcome) for reply in handlers.replies(tasks)]
+    for features, task, answer in zip(asked, tasks, together, strict=True):
+        alone = json.loads(next(handlers.replies([task])).outcome)
+        slate = served.recommender.recommend(features=features, k=2)
+        assert (
+            [item["id"] for item in answer["items"]] == [item["id"] for item in alone["items"]] == slate.items.tolist()
+        )
+    wrong = msgspec.Raw(msgspec.json.encode(RecommendRequest(features={"colour": 1.0}, k=2)))
+    refused = next(handlers.replies([TaskMessage("recommend", wrong, now, now + 60)])).outcome
+    assert isinstance(refused, HttpError)
+    assert refused.status == 422
 
 
 def test_statuses_of_library_errors() -> None:

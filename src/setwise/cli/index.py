@@ -18,11 +18,12 @@ from setwise._validation import real_number
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.encoder import Encoder
+from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.rewards import Logistic
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.storage import artifact
-from setwise.training import SimpleTransformer
+from setwise.training import SimpleTransformer, portfolio
 
 PARTS = ("query", "key", "value", "base", "ids", "sink_key", "sink_value", "scale", "bias")
 COLUMN, ENCODER = "attribute.", "encoder."
@@ -49,14 +50,15 @@ def index(
     """
     artifact.refuse_foreign(out)
     began = time.perf_counter()
-    catalog, encoder = _load(source)
-    recommender = Recommender(Index.build(catalog, cells), encoder=encoder)
+    catalog, encoder, features = _load(source)
+    recommender = Recommender(Index.build(catalog, cells), encoder=encoder, features=features)
     recommender.save(out)
     report = {
         "items": len(catalog),
         "heads": catalog.heads,
         "cells": recommender.index.partition.n_cells,
         "understands_history": encoder is not None,
+        "features": [] if features is None else list(features.names),
         "attributes": list(catalog.attributes),
         "seconds": time.perf_counter() - began,
         "saved": str(out),
@@ -70,23 +72,30 @@ def index(
 def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     reads, folder = report["understands_history"], escape(shlex.quote(report["saved"]))
     some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
+    users, option = "vectors, as there is no encoder of histories", "--user-json FILE"
+    if report["features"]:
+        users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))}"
+    elif reads:
+        users, option = "histories", f"--history {some}"
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
-        f"Users are given by {'histories' if reads else 'vectors, as there is no encoder of histories'}. Next:\n\n"
-        f"    setwise recommend {folder} {f'--history {some}' if reads else '--user-json FILE'}"
+        f"Users are given by {users}. Next:\n\n    setwise recommend {folder} {option}"
     )
 
 
-def _load(source: Path) -> tuple[Catalog, Encoder | None]:
-    """The catalogue, and the encoder of histories if there is one."""
+def _load(source: Path) -> tuple[Catalog, Encoder | None, FeatureEncoder | None]:
+    """The catalogue, and the encoders of histories and of features if there are any."""
     if source.suffix == ".npz":
-        return _from_arrays(source)
-    kind = artifact.read(source, "model", "catalog", "index", "recommender").kind
+        return (*_from_arrays(source), None)
+    kind = artifact.read(source, "model", portfolio.KIND, "catalog", "index", "recommender").kind
+    if kind == portfolio.KIND:
+        of_features = portfolio.PortfolioModel.load(source)
+        return of_features.catalog, None, of_features.encoder
     if kind == "model":
         model = SimpleTransformer.load(source)
-        return model.catalog(), model.encoder
+        return model.catalog(), model.encoder, None
     if kind == "catalog":
-        return Catalog.load(source), None
+        return Catalog.load(source), None, None
     raise DamagedArtifact(
         source, f"the kind is {kind!r}, which is indexed already", "pass it to the next command as it is"
     )

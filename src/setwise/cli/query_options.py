@@ -17,7 +17,17 @@ from setwise.errors import InvalidInput
 from setwise.model.attributes import Categorical, Strings
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
+from setwise.ranking import DEFAULT, RANKERS
 
+Features = Annotated[
+    list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
+]
+BudgetMs = Annotated[
+    float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
+]
+RankerName = Annotated[
+    str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
+]
 AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
 AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
 Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
@@ -53,6 +63,12 @@ def user(path: Path) -> User:
             "--user-json", "an object with heads, and base if the catalogue has one", list(parts), "rename the keys"
         )
     return User(parts["heads"], parts.get("base"))
+
+
+def features(texts: Iterable[str]) -> dict[str, float]:
+    """Features by name; those that are not named are missing."""
+    pairs = (_pair("--features", text, "size=3,depth=2") for text in split(texts))
+    return {name: _number(f"--features {name}", value, float) for name, value in pairs}
 
 
 def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:

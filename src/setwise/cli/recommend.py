@@ -16,7 +16,6 @@ from setwise.cli import query_options
 from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
-from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -31,6 +30,7 @@ def recommend(
     ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, one id per line.")] = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
+    features: query_options.Features = None,
     scores: Annotated[
         Path | None,
         typer.Option(help="Your own recommender's scores: JSON {id: score} or [one per item], or CSV lines id,score."),
@@ -48,10 +48,8 @@ def recommend(
     at_most: query_options.AtMost = None,
     at_least: query_options.AtLeast = None,
     exactly: query_options.Exactly = None,
-    budget_ms: Annotated[
-        float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
-    ] = None,
-    ranker: Annotated[str | None, typer.Option(help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")] = None,
+    budget_ms: query_options.BudgetMs = None,
+    ranker: query_options.RankerName = None,
     explain: Annotated[
         bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")
     ] = False,
@@ -65,7 +63,7 @@ def recommend(
     recommender = Recommender.load(folder)
     catalog = recommender.index.catalog
     slate = recommender.recommend(
-        **_user(catalog, history, history_file, user_json, scores),
+        **_user(catalog, history, history_file, user_json, features, scores),
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
@@ -91,16 +89,19 @@ def _user(
     history: list[str] | None,
     history_file: Path | None,
     user_json: Path | None,
+    features: list[str] | None,
     scores: Path | None,
 ) -> dict[str, Any]:
     """The user as keyword arguments of ``recommend``, from the one option that was given; none with scores alone."""
-    given = 3 - [history, history_file, user_json].count(None)
+    given = 4 - [history, history_file, user_json, features].count(None)
     if not given and scores is not None:
         return {}
     if given != 1:
         todo = "pass one of them, --history '' for an empty history, or --scores alone"
         got = "several" if given else "none"
-        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json", got, todo)
+        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json, --features", got, todo)
+    if features is not None:
+        return {"features": query_options.features(features)}
     if user_json is not None:
         return {"user": query_options.user(user_json)}
     known = query_options.split(history) if history is not None else query_options.lines(Path(history_file or ""))

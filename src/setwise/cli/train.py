@@ -21,6 +21,8 @@ from rich.table import Table
 
 from setwise.cli import columns
 from setwise.cli import train_options as options
+from setwise.cli.query_options import split
+from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_sets import print_sets, train_sets
 from setwise.datasets import Sessions, Slates, random_split, read
 from setwise.datasets.splits import HistorySplit
@@ -31,6 +33,7 @@ from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
+from setwise.training.portfolio import PortfolioModel
 from setwise.training.slate_model import SlateModel
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
@@ -55,6 +58,7 @@ def train(
     set_column: options.SetColumn = None,
     group: options.Group = None,
     link: options.Link = None,
+    user_columns: options.UserColumns = None,
     attribute: options.Attribute = None,
     delimiter: columns.Delimiter = None,
     least_sessions: options.LeastSessions = None,
@@ -73,6 +77,7 @@ def train(
     The same command resumes a run that was interrupted. Needs pip install 'setwise\[train]'.
 
     With --set or --group the outcome belongs to whole sets: the fitness of a variant, the sales of a bundle.
+    With --user-columns the sessions are cases with features, and at least one item of a set must succeed.
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
@@ -82,7 +87,12 @@ def train(
     _require_free(out)
     if set_column is not None or group:
         named = {"set_column": set_column, "item": item, "delimiter": delimiter}
-        _finish_sets(*train_sets(file, outcome, group or [], named, {**given, "link": link}, seed), out, as_json)
+        _finish(*train_sets(file, outcome, group or [], named, {**given, "link": link}, seed), out, as_json, print_sets)
+        return
+    if user_columns is not None:
+        case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
+        trained = train_portfolio(file, case, split(user_columns), k, delimiter, seed)
+        _finish(*trained, out, as_json, print_portfolio)
         return
     table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     named = columns.reader_options(session, **table, attributes=attribute, delimiter=delimiter)
@@ -98,14 +108,20 @@ def train(
         _Printer(report, model, k).print(Console())
 
 
-def _finish_sets(model: SlateModel, report: dict[str, Any], out: Path, as_json: bool) -> None:
-    """Save a model of set outcomes, and print its report."""
+def _finish(
+    model: SlateModel | PortfolioModel,
+    report: dict[str, Any],
+    out: Path,
+    as_json: bool,
+    shown: Callable[[Console, dict[str, Any]], None],
+) -> None:
+    """Save a model whose outcome belongs to sets, and print its report."""
     model.save(out)
     report["saved"] = str(out)
     if as_json:
         print(json.dumps(report))
     else:
-        print_sets(Console(), report)
+        shown(Console(), report)
 
 
 def _train_and_evaluate(

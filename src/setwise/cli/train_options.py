@@ -18,6 +18,10 @@ Group = Annotated[
     typer.Option(help="Sets: the column of an item's group; several name the columns of the items, a set a row."),
 ]
 Link = Annotated[str | None, typer.Option(help="Sets: identity, softplus or logistic; by default the outcomes decide.")]
+UserColumns = Annotated[
+    list[str] | None,
+    typer.Option(help="Cases: columns of features, such as size,depth or 'f_*'; one item of a set must succeed."),
+]
 Attribute = Annotated[
     list[str] | None, typer.Option(help="Table: an attribute of items (title, artist), saved with them.")
 ]

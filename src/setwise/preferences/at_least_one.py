@@ -27,7 +27,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats
 from setwise._validation import index_array, real_array, whole_number
@@ -64,6 +64,13 @@ class AtLeastOne:
     def n_items(self) -> int:
         """The number of items."""
         return int(self.outcomes.shape[1])
+
+    @property
+    def head_of_case(self) -> NDArray[np.int64]:
+        """The head of each case in ``to_catalog``; −1 for a case on which all items fail."""
+        head = np.full(len(self._patterns), -1)
+        head[self._kept] = np.arange(len(self._kept))
+        return head[self._pattern.ravel()]
 
     def value(self, weights: ArrayLike, items: ArrayLike) -> float:
         """Σ_t α_t g(m_t(S)) for the rows ``items``."""

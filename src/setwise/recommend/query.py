@@ -5,7 +5,8 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
 
 **JSON form.** ``to_json`` writes, and ``arguments_from_json`` reads, one object:
 
-    user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids]  or  vector […] (one head)
+    user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids],  vector […] (one head),
+                 or  features {name: number}
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
@@ -43,7 +44,7 @@ from setwise.recommend.lower_limits import Required, parsed_at_least, parsed_exa
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
-USER_KEYS = ("history", "user", "vector")
+USER_KEYS = ("history", "user", "vector", "features")
 SCORE_KEYS = ("scores", "scores_floor")
 LIMIT_KEYS = ("at_most", "at_least", "exactly")
 JSON_KEYS = (
@@ -200,7 +201,7 @@ def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     stated = [key for key in USER_KEYS if key in given]
     if len(stated) > 1 or not (stated or "scores" in given):
         got = " and ".join(stated) or "none of them"
-        must = "an object with exactly one of history, user and vector, or with scores alone"
+        must = "an object with exactly one of history, user, vector and features, or with scores alone"
         raise InvalidInput("the query", must, got, "send one")
     if "vector" in given:
         given["user"] = User(given.pop("vector"))

@@ -27,6 +27,7 @@ from setwise._validation import available_cores, listed, whole_number
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
+from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.ids import IdChoice, Ids
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
@@ -56,9 +57,9 @@ class Recommender:
     """Recommends sets from an index: thread-safe, and follows changes of the index.
 
     ``ranker`` chooses among at most ``candidates`` retrieved items (one of ``setwise.ranking.RANKERS``); ``certify``
-    says whether every slate comes with an upper bound. A single request may choose both otherwise. ``encoder`` turns
-    histories into users; it knows the items that the index has now. Items added later can be recommended, and in a
-    history they are excluded from the slate but not encoded.
+    says whether every slate comes with an upper bound. A single request may choose both otherwise. ``features`` turns
+    features into users, ``encoder`` histories; it knows the items that the index has now. Items added later can be
+    recommended, and in a history they are excluded from the slate but not encoded.
     """
 
     def __init__(
@@ -68,8 +69,9 @@ class Recommender:
         certify: bool = True,
         candidates: int = CANDIDATES,
         encoder: Encoder | None = None,
+        features: FeatureEncoder | None = None,
     ) -> None:
-        self._fill(index, ranker, certify, candidates, encoder, None)
+        self._fill(index, ranker, certify, candidates, encoder, features, None)
 
     def _fill(
         self,
@@ -78,6 +80,7 @@ class Recommender:
         certify: bool,
         candidates: int,
         encoder: Encoder | None,
+        features: FeatureEncoder | None,
         cells: CellBounds | None,
     ) -> None:
         """Check and set the fields; ``cells`` are those of the index where they were saved with it."""
@@ -88,6 +91,7 @@ class Recommender:
         self.index, self.ranker, self.certify = index, ranker_named(ranker).name, certify
         self._candidates = whole_number("candidates", candidates)
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
+        self.features = None if features is None else features.fitted_to(index.catalog)
         self._encoder_ids: Ids = index.catalog.ids
         self._change = threading.Lock()
         self._snapshot = self._take_snapshot(certify, cells)
@@ -141,6 +145,7 @@ class Recommender:
         k: int = 10,
         *,
         history: IdChoice | None = None,
+        features: Mapping[str, Any] | Sequence[Any] | None = None,
         scores: Given | None = None,
         scores_floor: float | None = None,
         exclude: IdChoice | None = None,
@@ -155,7 +160,8 @@ class Recommender:
     ) -> Slate:
         """The best set of at most k items for this user, or for a user with this ``history``, with an upper bound.
 
-        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``exclude`` and
+        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``features``
+        ({"size": 3.0}) become a user where the model was trained with user columns. ``exclude`` and
         ``include`` are ids; the items of the history are excluded unless ``exclude`` names others or ``include`` pins
         them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
         allows two items of one artist, ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, and
@@ -169,6 +175,9 @@ class Recommender:
         """
         began = time.perf_counter()
         snapshot = self._snapshot_for(certify)
+        if features is not None:
+            _one_of(user=user, history=history, features=features)
+            user = self._featured(features)
         _one_of(user=user, history=history, unless=scores)
         pair = (user, NO_ROWS) if history is None else self._encoded(snapshot.index.catalog, [history])[0]
         query = self._query(
@@ -195,11 +204,12 @@ class Recommender:
         k: int = 10,
         *,
         histories: Iterable[IdChoice] | None = None,
+        features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
         scores: Iterable[Given] | None = None,
         threads: int | None = None,
         **options: Any,
     ) -> list[Slate]:
-        """``recommend`` for many users or histories with the same options: retrieved together, ranked in parallel.
+        """``recommend`` for many users, histories or features with the same options: retrieved together.
 
         ``scores`` has one entry per user or history, each an array or a mapping; alone, one entry per slate.
         Up to 256 of them share one pass over the catalogue (the ``timings`` of each have its share of it); ranking
@@ -207,6 +217,9 @@ class Recommender:
         """
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
+        if features is not None:
+            _one_of(users=users, histories=histories, features=features)
+            users = [self._featured(one) for one in listed("features", features, "features")]
         every, added = _requests(users, histories, scores)
         where, slates = options.get("where"), list[Slate]()
         filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
@@ -235,6 +248,13 @@ class Recommender:
         chosen = self.ranker if ranker is None else ranker
         bounded = self.certify if certify is None else certify
         return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, **stated)
+
+    def _featured(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
+        """The user of these features."""
+        if self.features is None:
+            todo = "train with user columns, or pass a user or a history"
+            raise InvalidInput("features", "left out, as this recommender has no encoder for them", "some", todo)
+        return self.features.user(features)
 
     def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice]) -> list[Seen]:
         """The users of these histories, each with the rows of the seen items."""
@@ -279,10 +299,12 @@ class Recommender:
         parts = {f"index.{name}": array for name, array in arrays.items()}
         encoder = None if self.encoder is None else self._restricted(index.catalog, self.encoder)
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
+        trees, named = ({}, None) if self.features is None else self.features.packed()
+        parts |= {f"features.{name}": array for name, array in trees.items()}
         cells = self._cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
         options = {"ranker": self.ranker, "certify": bool(self.certify), "candidates": self._candidates}
-        artifact.write(path, "recommender", parts, {"index": meta, "options": options})
+        artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
 
     def _cells_of(self, index: Index) -> CellBounds | None:
         """The cells that bounds over this index need, where bounds are wanted."""
@@ -314,11 +336,20 @@ class Recommender:
 
         index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
         parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
-        wanted = {**saved.meta["options"], "encoder": Encoder.unpacked(parts) if parts else None, **options}
+        named, trees = saved.meta.get("features"), artifact.under("features.", saved.arrays)
+        wanted = {
+            **saved.meta["options"],
+            "encoder": Encoder.unpacked(parts) if parts else None,
+            "features": FeatureEncoder.unpacked(trees, named) if named else None,
+            **options,
+        }
         recommender = cls.__new__(cls)
         bounds = CellBounds.from_arrays(index.catalog, cells) if cells and wanted["certify"] else None
         recommender._fill(index, **wanted, cells=bounds)
         return recommender
+
+
+_COUNTS = {2: "two", 3: "three"}
 
 
 def _one_of(unless: Any = None, **either: Any) -> Any:
@@ -326,7 +357,7 @@ def _one_of(unless: Any = None, **either: Any) -> Any:
     given = [one for one in either.values() if one is not None]
     if len(given) > 1 or (not given and unless is None):
         got = "both" if given else "neither"
-        raise InvalidInput(" or ".join(either), "given, and not both", got, "pass one of the two")
+        raise InvalidInput(" or ".join(either), "given, and not both", got, f"pass one of the {_COUNTS[len(either)]}")
     return given[0] if given else None
 
 

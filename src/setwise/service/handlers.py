@@ -107,6 +107,10 @@ def warm_up(recommender: Recommender) -> None:
         recommender.recommend(history=[], k=1)
 
 
+# The fields in which the requests of a group differ, and the arguments of recommend_many for them.
+SHARED = (("user", "users"), ("history", "histories"), ("features", "features"), ("scores", "scores"))
+
+
 class Handlers:
     """Computes the replies to tasks, alone or in a group of equal ``group_key``."""
 
@@ -211,7 +215,7 @@ class Handlers:
         try:
             each = [request.arguments() for request in requests]
             arguments = each[0] | {"budget_ms": self._budget(requests[0], share)}
-            for one, many in (("user", "users"), ("history", "histories"), ("scores", "scores")):
+            for one, many in SHARED:
                 if arguments.pop(one, None) is not None:
                     arguments[many] = [given[one] for given in each]
             return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]

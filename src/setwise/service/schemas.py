@@ -45,11 +45,12 @@ class Vectors(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A request for one slate: exactly one of history, user and vector, or scores alone; all else is optional."""
+    """A request for one slate: one of history, user, vector and features, or scores alone; all else is optional."""
 
     history: list[Id] | None = None
     user: Vectors | None = None
     vector: list[float] | None = None
+    features: dict[str, float | None] | None = None
     scores: list[float] | dict[str, float] | None = None
     scores_floor: float | None = None
     k: int = 10
@@ -69,12 +70,18 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
 
     def group_key(self) -> GroupKey:
         """Equal for requests that differ only in user and scores: they can share one pass over the catalogue."""
-        rest = msgspec.structs.replace(self, history=None, user=None, vector=None, scores=None)
+        rest = msgspec.structs.replace(self, history=None, user=None, vector=None, features=None, scores=None)
         vectors = self.user is not None or self.vector is not None
-        return (self.history is not None, vectors, self.scores is not None, msgspec.json.encode(rest))
+        return (
+            self.history is not None,
+            vectors,
+            self.features is not None,
+            self.scores is not None,
+            msgspec.json.encode(rest),
+        )
 
 
-_USER_FIELDS = ("history", "user", "vector")
+_USER_FIELDS = ("history", "user", "vector", "features")
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -259,7 +266,9 @@ def check(request: RecommendRequest, settings: Settings, explain: bool = False) 
     given = [name for name in _USER_FIELDS if getattr(request, name) is not None]
     if len(given) > 1 or not (given or request.scores is not None):
         got = " and ".join(given) or "none of them"
-        raise _invalid("the request", "exactly one of history, user and vector, or scores alone", got, "send one")
+        raise _invalid(
+            "the request", "exactly one of history, user, vector and features, or scores alone", got, "send one"
+        )
     if request.ranker is not None and request.ranker not in INTERACTIVE:
         raise _invalid("ranker", f"one of {', '.join(INTERACTIVE)}", repr(request.ranker), "choose one of those")
     longest, reason = settings.k, ""

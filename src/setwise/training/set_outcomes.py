@@ -14,9 +14,10 @@ that no report uses.
 
 **Members.** With linear rewards an average of models is one model with the heads of all of them, so ``members`` fits
 from several starts still make one catalogue. One more member has numbers for pairs of items only (set_pairs.py), and
-two heads express it. Attention counts N / (N + p), the pairwise member p / (N + p), where p is the number of pairs of
-items that occur in the N sets: pairs decide where there are few sets, and attention where there are many. Larger
-catalogues than ``MOST_PAIRED`` items, and the ranking loss, have no such member.
+two heads express it. Attention counts N / (N + 3 p), the pairwise member the rest, where p is the number of pairs of
+items that occur in the N sets: pairs decide where there are few sets, and attention where there are many. (The factor
+``SETS_PER_PAIR`` was chosen on the same draws of GB1.) Larger catalogues than ``MOST_PAIRED`` items, and the ranking
+loss, have no such member.
 """
 
 from __future__ import annotations
@@ -47,6 +48,7 @@ START = 0.3  # standard deviation of the first queries, keys and values
 STEP, WARM_UP = 0.02, 0.1
 FIRST, SECOND = 0.9, 0.99  # Adam's averages
 PARTS = ("q", "k", "v", "z", "b")
+SETS_PER_PAIR = 3.0
 MOST_PAIRED = 512  # items of a model with a pairwise member
 
 
@@ -112,7 +114,7 @@ class OutcomeModel:
     ) -> OutcomeModel:
         """The average of the members as one model: all heads, with values and base terms times their share."""
         occurring = 0 if pairs is None else np.count_nonzero(pairs.pair) // 2
-        share = n_sets / (n_sets + occurring)
+        share = n_sets / (n_sets + SETS_PER_PAIR * occurring)
         parts = {name: np.concatenate([one.parameters[name] for one in fits], axis=1) for name in "qkvz"}
         parts["v"] = parts["v"] * share / len(fits)
         base = share * np.mean([one.parameters["b"] for one in fits], axis=0)

@@ -1,0 +1,99 @@
+"""FeatureEncoder: computes a user from features (of a problem, a context, a segment), in plain numpy.
+
+Each tree of a forest sorts the features into one of its leaves, and a leaf has a vector of the user's parameters: the
+average over the training cases in it. The user is the average over trees,
+
+    u(x) = (1/T) Σ_t ℓ_t(x),        ℓ_t(x) (H·d_v,) the vector of the leaf of tree t,
+
+or ``otherwise`` where that is zero. A missing feature is replaced by ``fill``, its training median, and said to be
+missing by a further column. Leaf vectors are sparse: only the cases in a leaf have a weight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Array, Floats
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+
+LEAF = -1  # of ``feature``: a node without children
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureEncoder:
+    """The trees as arrays over all nodes, and the sparse vectors of the leaves."""
+
+    names: tuple[str, ...]
+    fill: Array  # (d,) for missing features
+    flagged: Array  # columns that have a further column, 1 where the feature is missing
+    root: Array  # (T,) nodes
+    feature: Array  # (nodes,) the column that a node compares, LEAF in a leaf
+    threshold: Array  # (nodes,) left if the feature is at most this
+    left: Array  # (nodes,)
+    right: Array  # (nodes,)
+    start: Array  # (nodes + 1,) of the entries of each node
+    column: Array  # (entries,)
+    weight: Array  # (entries,)
+    otherwise: Array  # (H, d_v)
+
+    def fitted_to(self, catalog: Catalog) -> FeatureEncoder:
+        """The encoder, its shape checked against that of the catalogue."""
+        if self.otherwise.shape != catalog.value.shape[1:] or catalog.base is not None:
+            must, got = f"for heads of shape {catalog.value.shape[1:]} and no base", f"{self.otherwise.shape}"
+            raise InvalidInput("features", must, got, "pass the encoder of this catalogue")
+        return self
+
+    def user(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
+        """The user of these features: {name: number}, or numbers in the order of ``names``; None is missing."""
+        x, vector = self._completed(features), np.zeros(self.otherwise.size)
+        for node in self.root.tolist():
+            while self.feature[node] != LEAF:
+                below = x[self.feature[node]] <= self.threshold[node]
+                node = int((self.left if below else self.right)[node])
+            entries = slice(int(self.start[node]), int(self.start[node + 1]))
+            vector[self.column[entries]] += self.weight[entries]
+        heads = vector.reshape(self.otherwise.shape) / len(self.root)
+        return User(heads if heads.any() else np.asarray(self.otherwise, np.float64))
+
+    def _completed(self, features: Mapping[str, Any] | Sequence[Any]) -> Floats:
+        """The columns that the trees read, in the single precision in which they were built."""
+        numbers = np.array([_number(name, cell) for name, cell in zip(self.names, self._cells(features), strict=True)])
+        missing = np.isnan(numbers)
+        whole = np.concatenate([np.where(missing, self.fill, numbers), missing[self.flagged]])
+        return np.asarray(whole.astype(np.float32), np.float64)
+
+    def _cells(self, features: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
+        known = f"{len(self.names)} features ({', '.join(self.names)})"[:200]
+        if isinstance(features, Mapping):
+            for name in features:
+                if name not in self.names:
+                    raise InvalidInput("features", f"among {known}", repr(name), "check its spelling")
+            return [features.get(name) for name in self.names]
+        if isinstance(features, str) or len(features) != len(self.names):
+            got = "a text" if isinstance(features, str) else f"{len(features)} numbers"
+            raise InvalidInput("features", f"{known}, by name or in this order", got, "pass {name: number}")
+        return list(features)
+
+    def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """The arrays by name, and the names as metadata, to be saved."""
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "names"}
+        return arrays, {"names": list(self.names)}
+
+    @classmethod
+    def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> FeatureEncoder:
+        """The inverse of ``packed``."""
+        return cls(tuple(meta["names"]), **arrays)
+
+
+def _number(name: str, cell: Any) -> float:
+    if cell is None:
+        return np.nan
+    if isinstance(cell, bool) or not isinstance(cell, (int, float, np.number)) or np.isinf(cell):
+        raise InvalidInput(f"features['{name}']", "a finite number, or None", repr(cell), "encode it as a number")
+    return float(cell)
