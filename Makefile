@@ -4,8 +4,9 @@ BIN := .venv/bin
 DEV := .venv/.ready-dev
 DEMO := .venv/.ready-demo
 INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
-# One thread for each library in each test process: more threads than cores only wait for each other.
-ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1
+# One thread for each library in each test process: more threads than cores only wait for each other. Bytecode is kept:
+# tests start hundreds of processes.
+ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: setup demo test test-all lint browser kernels docs bench clean
 

@@ -18,14 +18,14 @@ from setwise.datasets import Sessions, World, read
 from setwise.training import SimpleTransformer
 
 K, HELD_OUT = 8, 50  # songs in a slate; playlists that are not used for training
-QUICK = {"dim": 16, "heads": 1, "epochs": 6}  # for the simulated playlists: seconds instead of minutes
+QUICK = {"dim": 16, "heads": 1, "epochs": 3}  # for the simulated playlists: seconds instead of minutes
 
 
 def simulated(path: Path) -> Path:
     """A file with a playlist a line: {"tracks": ["Silver Harbour", …]}."""
     world = World.make(n_items=300, seed=2)
     titles = np.array(world.catalog.attributes["title"][:])
-    playlists = world.new_histories(1000, np.random.default_rng(0))
+    playlists = world.new_histories(600, np.random.default_rng(0))
     path.write_text("".join(json.dumps({"tracks": titles[rows].tolist()}) + "\n" for rows in playlists))
     return path
 

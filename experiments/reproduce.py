@@ -6,6 +6,8 @@ A marker in OUT/steps records the command, the version and the state of each ste
 command and version is not run again; an interrupted step resumes from its rows; a step with another command or version
 starts from the beginning. A step that fails is reported at the end, the others continue, and the report names what is
 missing. Rows are in OUT/rows, logs in OUT/logs.
+
+Steps are processes, forked from one that has imported the libraries: importing them takes longer than a quick step.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ import contextlib
 import fcntl
 import importlib.util
 import json
+import multiprocessing
 import os
+import runpy
 import signal
 import subprocess
 import sys
@@ -23,6 +27,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from multiprocessing.context import ForkServerProcess
+from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import IO, Any
 
@@ -36,7 +42,9 @@ from setwise.errors import InvalidInput, MissingDependency, SetwiseError
 
 ROOT = Path(__file__).resolve().parents[1]
 AT_ONCE = 2
-ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"), "1")
+FORKS = multiprocessing.get_context("forkserver")
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "PYTHONUNBUFFERED"), "1")
+PRELOADED = ("torch", "torch._dynamo", "sklearn.ensemble", "sklearn.svm", "gensim.models", "setwise.service.preload")
 LIBRARIES = ("altair", "jinja2", "vl_convert", "pyarrow", "torch", "gensim", "sklearn")
 TAIL = 15  # lines of a log that are shown for a failure
 PATIENCE = 10.0  # seconds between SIGTERM and SIGKILL
@@ -97,8 +105,7 @@ class Running:
 
     step: Step
     marker: Marker
-    log: IO[bytes]
-    process: subprocess.Popen[bytes]
+    process: ForkServerProcess
     began: float
 
     @classmethod
@@ -112,17 +119,11 @@ class Running:
             about = {"version": setwise.__version__, "commit": commit(), "cores": len(os.sched_getaffinity(0))}
             marker.known = {"command": command, **about}
         marker.write(state="running", date=datetime.now(UTC).date().isoformat())
-        log = (out / "logs" / f"{step.name}.log").open("ab" if goes_on else "wb")
-        # The lock goes with the process: while one of them runs, no other run writes to these rows.
-        process = subprocess.Popen(
-            [sys.executable, str(ROOT / step.script), *command[2:]],
-            stdout=log,
-            stderr=subprocess.STDOUT,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | ONE_THREAD | {"PYTHONUNBUFFERED": "1"},
-            pass_fds=[lock.fileno()],
-        )
-        return cls(step, marker, log, process, time.perf_counter())
+        with (out / "logs" / f"{step.name}.log").open("ab" if goes_on else "wb") as log:
+            descriptors = DupFd(log.fileno()), DupFd(lock.fileno())
+            process = FORKS.Process(target=run_script, args=(ROOT / step.script, command[2:], *descriptors))
+            process.start()
+        return cls(step, marker, process, time.perf_counter())
 
     @property
     def seconds(self) -> float:
@@ -136,22 +137,34 @@ class Running:
 
     def ended(self, out: Path) -> bool:
         """Whether it is over; if so, the marker knows how."""
-        if self.process.poll() is None:
+        if self.process.is_alive():
             return False
-        self.log.close()
-        fine = self.process.returncode == 0 and rows_of(out, self.step.name).exists()
+        fine = self.process.exitcode == 0 and rows_of(out, self.step.name).exists()
         self.marker.write(state="done" if fine else "failed", seconds=round(self.spent, 1))
         return True
 
     def stop(self) -> None:
         """Terminate the process, and kill it if it does not end."""
         self.process.terminate()
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
+        self.process.join(PATIENCE)
         self.process.kill()
-        self.process.wait()
-        self.log.close()
+        self.process.join()
         self.marker.write(spent=self.spent)
+
+
+def run_script(script: Path, arguments: list[str], log: Any, lock: Any) -> None:
+    """In a process of its own: what ``python script arguments`` does, with its output in the log.
+
+    The lock goes with the process: while one of them runs, no other run writes to these rows.
+    """
+    lock.detach()
+    os.dup2(log.detach(), 1)
+    os.dup2(1, 2)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    sys.argv = [str(script), *arguments]
+    sys.path.insert(0, str(script.parent))
+    runpy.run_path(str(script), run_name="__main__")
 
 
 def last_line(path: Path) -> str:
@@ -310,6 +323,8 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
 def main() -> int:
     """The entry point; SIGTERM is handled like Ctrl-C, so that the steps end first."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    os.environ |= ENVIRONMENT
+    FORKS.set_forkserver_preload([*PRELOADED])
     try:
         return reproduce(parsed())
     except SetwiseError as error:

@@ -14,7 +14,7 @@ from counts import LARGE, SMALL
 from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
-LINES = 10_000  # of a public sample are read without --large
+LINES = 4000  # of a public sample are read without --large
 LONGEST = ("test_reproduce_quick", "test_quick_start")
 
 

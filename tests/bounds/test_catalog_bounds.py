@@ -216,7 +216,7 @@ def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: n
 
 
 def test_never_below_a_heavy_search_of_the_whole_catalogue(count) -> None:
-    for seed in range(count(300)):
+    for seed in range(count(300, 60)):
         rng = np.random.default_rng(10_000 + seed)
         n, k = int(10 ** rng.uniform(3, 4.5)), int(rng.integers(2, 5))
         catalog, user = draw(seed, n, rng)

@@ -259,7 +259,7 @@ def peak(folder: Path) -> int:
 
 
 def test_memory_does_not_grow_with_the_number_of_slices(tmp_path):
-    few, many = folder_of(tmp_path / "few", 4), folder_of(tmp_path / "many", 40)
+    few, many = folder_of(tmp_path / "few", 2), folder_of(tmp_path / "many", 20)
     peak(few)  # fill caches first
     assert peak(many) < 1.2 * peak(few)
 

@@ -11,7 +11,9 @@ from pathlib import Path
 import numpy as np
 
 ITEMS, USERS = 2000, 100  # of a trained catalogue
-PLAYLISTS, BASKET_LINES, WORDS = 1500, 30_000, 8000
+PLAYLISTS, BASKET_LINES, WORDS = 900, 20_000, 5000
+CLICKS, LISTS = 5000, 4000  # lines of trivago
+PROBLEMS, SOLVERS, FEATURES = 60, 6, 20
 
 
 def cut_samples(data: Path, folder: Path) -> Path:
@@ -22,8 +24,14 @@ def cut_samples(data: Path, folder: Path) -> Path:
     for name in ("ta_feng", "online_retail"):
         cut_lines(data / "sequences" / f"{name}.csv.gz", folder / "sequences" / f"{name}.csv.gz", BASKET_LINES)
     cut_words(data / "embeddings", folder / "embeddings")
-    for name in ("trivago", "sets/gb1_fourfold", "sets/aslib_portfolios"):
+    for name in ("trivago", "sets/gb1_fourfold"):
         shutil.copytree(data / name, folder / name)
+    for name, count in (("train_random_rows", CLICKS), ("session_impressions", LISTS)):
+        path = f"trivago/trivago_{name}.csv.gz"
+        (folder / path).unlink()
+        cut_lines(data / path, folder / path, count)
+    for path in (data / "sets" / "aslib_portfolios").glob("*.npz"):
+        cut_portfolios(path, folder / "sets" / "aslib_portfolios" / path.name)
     return folder
 
 
@@ -50,6 +58,17 @@ def cut_playlists(data: Path, folder: Path) -> None:
     with gzip.open(folder / name, "rt", encoding="utf-8") as file:
         last = max(max(json.loads(line)["tracks"], default=0) for line in file)
     cut_lines(data / titles, folder / titles, last + 2)
+
+
+def cut_portfolios(path: Path, out: Path) -> None:
+    """Keep some instances from all families, some solvers and some features."""
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with np.load(path) as arrays:
+        rows = np.arange(0, len(arrays["solved"]), len(arrays["solved"]) // PROBLEMS)
+        cut = {"solved": arrays["solved"][rows, :SOLVERS], "instances": arrays["instances"][rows]}
+        if "features" in arrays.files:
+            cut["features"] = arrays["features"][rows, :FEATURES]
+    np.savez(out, **cut)
 
 
 def cut_words(data: Path, folder: Path) -> None:
