@@ -358,6 +358,12 @@ def test_every_error_is_in_the_tree() -> None:
     assert "pip install 'setwise[choice]'" in str(errors.MissingDependency("scipy", "fit", "choice"))
 
 
+def test_no_two_test_files_have_one_name() -> None:
+    """pytest imports them by their names alone: with two of one name it collects no test at all."""
+    names = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
+    assert [name for name, other in zip(names, names[1:], strict=False) if name == other] == []
+
+
 # --- history ---
 
 
