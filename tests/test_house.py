@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -361,7 +362,7 @@ def test_every_error_is_in_the_tree() -> None:
 def test_no_two_test_files_have_one_name() -> None:
     """pytest imports them by their names alone: with two of one name it collects no test at all."""
     names = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
-    assert [name for name, other in zip(names, names[1:], strict=False) if name == other] == []
+    assert [name for name, other in pairwise(names) if name == other] == []
 
 
 # --- history ---
