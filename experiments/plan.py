@@ -22,6 +22,9 @@ SOLVERS = tuple(
     f"sets/aslib_portfolios/{name}.npz"
     for name in ("CSP-MZN-2013", "QBF-2014", "SAT11-HAND", "SAT12-HAND", "SAT12-INDU")
 )
+SHOP = ("sets/rl4rs_bigdatacup/slates.csv.gz", "sets/rl4rs_bigdatacup/items.csv.gz")
+NEWS = ("sets/ebnerd_demo/impressions.csv.gz", "sets/ebnerd_demo/history_train.npz")
+MORE_HOTELS, MATCHES = "sets/trivago_100k/sessions.csv.gz", "sets/dota2_uci/dota2_matches.npz"
 FASTER = "--rankers paper swap beam --users 60"
 LESS = "--epochs 12 --draws 2"
 
@@ -127,5 +130,9 @@ PLAN = (
     ),
     Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1 --designs 0", 25.0, (PROTEINS,)),
     Step("portfolios", "experiments/portfolios.py", "", "--scenarios SAT11-HAND --splits random", 15.0, SOLVERS),
+    Step("shop_slates", "experiments/shop_slates.py", "", "--quick", 4.0, SHOP),
+    Step("news_lists", "experiments/news_lists.py", "", "--quick --lengths 5-6", 12.0, NEWS),
+    Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 6.0, (MORE_HOTELS,)),
+    Step("line_ups", "experiments/line_ups.py", "", "--quick", 6.0, (MATCHES,)),
     Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 1.5, BASKETS),
 )

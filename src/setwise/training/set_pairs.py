@@ -27,10 +27,10 @@ from setwise._types import Floats, Ints
 from setwise.errors import MissingDependency
 from setwise.training.outcome_links import losses, slopes, unlinked
 
-PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0)
+PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SINGLE = 1 / 3  # the penalty of an item, relative to that of a pair
 HELD_OUT = 5  # one of so many sets chooses the penalty
-LEAST_SETS = 20  # with fewer the largest penalty is used
+LEAST_SETS, FEW = 20, 3.0  # with fewer sets than that, this is the penalty
 ITERATIONS = 200
 SINK = 1e12
 
@@ -65,7 +65,7 @@ def fit_pairs(
     """Fit to rows of item numbers, −1 for an empty place; ``additive`` leaves out the pairs."""
     columns = _Columns(sets[:, :1] if additive else sets, n)
     x = columns.features(sets)
-    penalty = PENALTIES[-1]
+    penalty = FEW
     if len(sets) >= LEAST_SETS:
         order = np.random.default_rng(seed).permutation(len(sets))
         held, kept = np.sort(order[: len(sets) // HELD_OUT]), np.sort(order[len(sets) // HELD_OUT :])

@@ -1,0 +1,35 @@
+"""The rows of prediction with and without company (slate_interaction.py): names, clustered errors, and a table."""
+
+from __future__ import annotations
+
+import numpy as np
+from kept_rows import Row
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+Floats = NDArray[np.float64]
+ALONE, INTERACTION, PLACEBO = "own features", "with company", "placebo"
+FIELDS = ("data", "seed", "model", "slates", "items", "loss", "gain", "error", "order")
+
+
+def gain(worse: Floats, better: Floats, cluster: NDArray[np.int64], unit: Floats) -> tuple[float, float]:
+    """The mean difference a unit (slate or item) and its standard error, clustered."""
+    known = np.isfinite(worse) & np.isfinite(better)
+    difference, label = (worse - better)[known], np.unique(cluster[known], return_inverse=True)[1]
+    total = unit[known].sum()
+    mean = difference.sum() / total
+    by_cluster = np.bincount(label, weights=difference - mean * unit[known])
+    return float(mean), float(np.sqrt((by_cluster**2).sum()) / total)
+
+
+def print_rows(title: str, rows: list[Row]) -> None:
+    """The rows as a table."""
+    table = Table(title=title)
+    for heading in ("data", "model", "slates", "loss", "gain over own features", "order of slates"):
+        table.add_column(heading)
+    for row in rows:
+        order = "" if row["order"] is None else f"{row['order']:.3f}"
+        gained = f"{row['gain']:+.4f} ± {row['error']:.4f}"
+        table.add_row(row["data"], row["model"], f"{row['slates']:,}", f"{row['loss']:.4f}", gained, order)
+    Console(width=120).print(table)

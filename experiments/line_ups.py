@@ -1,0 +1,93 @@
+"""Line-ups: two teams of five heroes, and who won; what heroes say together beyond each by itself.
+
+    python experiments/line_ups.py --data ../shared/data                   or:  setwise reproduce
+
+Dota 2 (UCI), 102,944 matches. A match is a set of ten items: a hero of the one team is another item than the same hero
+of the other. The outcome is whether the first team won. Log loss on the official test matches of an additive model, of
+a pairwise model, and of ``OutcomeModel``, all with a logistic link (training/set_comparison.py); errors are of paired
+differences over matches. The placebo fits ``OutcomeModel`` to line-ups whose second team comes from another match with
+the same outcome: the heroes keep their own worth, but opponents did not meet.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+import numpy as np
+from interaction_report import ALONE, FIELDS, INTERACTION, PLACEBO, gain, print_rows
+from kept_rows import KeptRows, Row
+
+from setwise.datasets.outcome_sets import OutcomeSets
+from setwise.training.outcome_links import losses
+from setwise.training.set_outcomes import OutcomeModel
+from setwise.training.set_pairs import fit_pairs
+
+FILE = "sets/dota2_uci/dota2_matches.npz"
+PAIRWISE = "pairwise"
+
+
+def read(data: Path) -> tuple[OutcomeSets, np.ndarray]:
+    """The matches, and which of them are official test matches."""
+    arrays = np.load(data / FILE)
+    one, two = arrays["radiant"].astype(np.int64), arrays["dire"].astype(np.int64)
+    heroes = int(max(one.max(), two.max())) + 1
+    ids = [f"{side}:{hero}" for side in ("radiant", "dire") for hero in range(heroes)]
+    sets = np.concatenate([one, two + heroes], axis=1)
+    return OutcomeSets(sets, arrays["radiant_win"].astype(float), ids), arrays["official_test"].astype(bool)
+
+
+def with_other_opponents(data: OutcomeSets, seed: int) -> OutcomeSets:
+    """The second teams exchanged among matches of one outcome."""
+    sets, rng, half = data.sets.copy(), np.random.default_rng(seed), data.sets.shape[1] // 2
+    for won in (0.0, 1.0):
+        rows = np.flatnonzero(data.outcome == won)
+        sets[rows, half:] = data.sets[rng.permutation(rows), half:]
+    return OutcomeSets(sets, data.outcome, data.ids)
+
+
+def run(training: OutcomeSets, test: OutcomeSets, epochs: int, seed: int) -> list[Row]:
+    """All models on the test matches."""
+    known = (training.n_items, "logistic", "logistic", seed)
+    fitted = {"link": "logistic", "epochs": epochs, "seed": seed}
+    shuffled = with_other_opponents(training, seed)
+    values = {
+        ALONE: fit_pairs(training.sets, training.outcome, *known, additive=True).values(test.sets),
+        INTERACTION: OutcomeModel.fit(training.sets, training.outcome, training.n_items, **fitted).values(test.sets),
+        PLACEBO: OutcomeModel.fit(shuffled.sets, shuffled.outcome, training.n_items, **fitted).values(test.sets),
+        PAIRWISE: fit_pairs(training.sets, training.outcome, *known).values(test.sets),
+    }
+    each = {name: losses("logistic", "logistic", f, test.outcome) for name, f in values.items()}
+    matches, unit = np.arange(len(test)), np.ones(len(test))
+    rows = []
+    for name, loss in each.items():
+        better, error = gain(each[ALONE], loss, matches, unit)
+        rows.append(
+            {
+                "data": "Dota 2", "seed": seed, "model": name, "slates": len(test), "items": len(test),
+                "loss": loss.mean(), "gain": better, "error": error, "order": None,
+            }
+        )  # fmt: skip
+    return rows
+
+
+def main() -> None:
+    """Run once, on the official split."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
+    arguments = parser.parse_args()
+    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "quick": arguments.quick})
+    for unit in kept.missing([f"Dota 2/{arguments.seed}"], "line-ups"):
+        data, official = read(arguments.data)
+        train, test = np.flatnonzero(~official), np.flatnonzero(official)
+        if arguments.quick:
+            train, test = train[:1000], test[:300]
+        kept.add(unit, run(data.taken(train), data.taken(test), 2 if arguments.quick else 6, arguments.seed))
+    print_rows("Line-ups", kept.rows)
+
+
+if __name__ == "__main__":
+    main()
