@@ -133,6 +133,6 @@ PLAN = (
     Step("shop_slates", "experiments/shop_slates.py", "", "--quick", 4.0, SHOP),
     Step("news_lists", "experiments/news_lists.py", "", "--quick --lengths 5-6", 12.0, NEWS),
     Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 6.0, (MORE_HOTELS,)),
-    Step("line_ups", "experiments/line_ups.py", "", "--quick", 6.0, (MATCHES,)),
+    Step("line_ups", "experiments/line_ups.py", "", "--quick", 20.0, (MATCHES,)),
     Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 1.5, BASKETS),
 )
