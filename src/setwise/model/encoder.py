@@ -6,8 +6,8 @@ The history is pooled into one vector, of which the user's vectors are linear fu
     x̄ ← P (x̄, 1) / ‖·‖     where there is a P: only its direction counts
     u^h = A^h x̄ + c^h      and   u⁰ = B x̄ + d
 
-Base models that are not of this form have base terms (base_terms.py): the vector of a fold-in is appended to u⁰, and
-neighbours of the history give added scores (added_scores.py).
+Base models that are not of this form have base terms (base_terms.py): the vectors of a fold-in and of a two-tower
+network are appended to u⁰, and neighbours of the history give added scores (added_scores.py).
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class Encoder:
         for name, shape in shapes.items():
             given = getattr(self, name)
             if name.startswith("base") and (given is None) != (pooled == 0):
-                must = "given if and only if the catalogue has a base for it, beside the columns of a fold-in"
+                must = "given if and only if the catalogue has a base for it, beside the columns of its base terms"
                 raise InvalidInput(f"encoder's {name}", must, "one without the other", "give both or neither")
             arrays[name] = None if given is None else real_array(f"encoder's {name}", given, shape, np.float32)
         return Encoder(**arrays, base_terms=terms)
@@ -72,19 +72,18 @@ class Encoder:
         """The users of these histories (rows of the catalogue, oldest first)."""
         width = min(HISTORY, max(1, int(history.lengths.max(initial=0))))
         rows, filled = history.padded(width)
-        mean, fold_in = np.zeros((len(rows), self.items.shape[1])), self.base_terms.fold_in
-        folded = np.zeros((len(rows), self.base_terms.columns))
+        mean = np.zeros((len(rows), self.items.shape[1]))
+        vectors = np.zeros((len(rows), self.base_terms.columns))
         for start in range(0, len(rows), _TOGETHER):  # the x of a hundred thousand histories would not fit in memory
             some = slice(start, start + _TOGETHER)
             mean[some] = self._mean(rows[some], filled[some])
-            if fold_in is not None:
-                folded[some] = fold_in.vectors(rows[some], filled[some])
+            vectors[some] = self.base_terms.vectors(rows[some], filled[some])
         heads = np.einsum("bd,hvd->bhv", mean, self.heads_weight, dtype=np.float64) + self.heads_bias
         added = self.base_terms.added(rows, filled, len(self.items))
         if self.base_weight is None or self.base_bias is None:
-            return Users(heads, None if fold_in is None else folded, added)
+            return Users(heads, vectors if vectors.shape[1] else None, added)
         pooled = mean @ self.base_weight.T.astype(np.float64) + self.base_bias
-        return Users(heads, np.concatenate([pooled, folded], axis=1), added)
+        return Users(heads, np.concatenate([pooled, vectors], axis=1), added)
 
     def _mean(self, rows: Ints, filled: Mask) -> Floats:
         x = self.items[rows].astype(np.float64)

@@ -13,11 +13,11 @@ With Z = Y G⁻¹, computed offline for all items, the d × d solve becomes one 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from setwise._types import Array, Floats, Ints, Mask
+from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array, real_number
 from setwise.model.recency import recency_weights
 
@@ -46,6 +46,10 @@ class FoldIn:
         solved = real_array("encoder's fold-in solved", self.solved, items.shape, np.float32)
         names = ("confidence", "decay", "scale")
         return FoldIn(items, solved, *(real_number(f"encoder's fold-in {one}", getattr(self, one)) for one in names))
+
+    def taken(self, rows: Rows) -> FoldIn:
+        """The model of these rows of the catalogue only, in this order."""
+        return replace(self, items=self.items[rows], solved=self.solved[rows])
 
     def vectors(self, rows: Ints, filled: Mask) -> Floats:
         """The vectors (B, d) of padded histories (B, T), oldest item first; zero for an empty history."""

@@ -77,6 +77,8 @@ def _base_models(model: SlateModel, sessions: Sessions) -> Iterator[tuple[str, B
             yield one["model"], fitted_terms(sessions, [{**one, "weight": 1.0}], seed)
         elif one["model"] == "ALS":
             yield "ALS", BaseTerms(terms.fold_in)
+        elif one["model"] == "two-tower":
+            yield "two-tower", BaseTerms(two_tower=terms.two_tower)
         else:
             yield one["model"], BaseTerms(None, (next(neighbours),))
 
@@ -88,8 +90,8 @@ def _top_of_terms(terms: BaseTerms, split: HistorySplit, n: int, k: int) -> Ragg
         part = split.taken(np.arange(start, min(start + _TOGETHER, len(split))))
         rows, filled = padded(part.history)
         scores = np.zeros((len(part), n), np.float32)
-        if terms.fold_in is not None:
-            scores += terms.fold_in.vectors(rows, filled).astype(np.float32) @ terms.fold_in.items.T
+        if terms.items is not None:
+            scores += terms.vectors(rows, filled).astype(np.float32) @ terms.items.T
         for row, added in enumerate(terms.added(rows, filled, n) or ()):
             scores[row] += added.whole().astype(np.float32)
         shown.append(_top(scores, part, k))

@@ -104,13 +104,12 @@ def with_base(stages: Stages, base: BaseTerms, attention: SlateModel | None = No
         encoder = Encoder(zeros[:, 0], np.zeros((1, 1, 1), np.float32), np.zeros((1, 1), np.float32))
     else:
         catalog, encoder = attention.catalog(), attention.encoder
-    vectors = None if base.fold_in is None else base.fold_in.items
     joined = Catalog(
         catalog.query,
         catalog.key,
         catalog.value,
         catalog.rewards[0],
-        vectors,
+        base.items,
         catalog.sink,
         list(stages.ids),
         dict(stages.attributes),

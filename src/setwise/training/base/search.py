@@ -5,7 +5,8 @@ the start of each held-out session is its history, the rest are the targets. The
 blend. All models are then fitted again on all sessions, with those settings and weights.
 
 Recency is a setting of every model: in baskets and viewing histories the latest items say most, in playlists all count
-alike. It costs nothing to try, because it changes histories and not models.
+alike. It costs nothing to try, because it changes histories and not models. Where it helps, order matters, and a
+two-tower network that knows the last item joins the others; it is the slowest of them.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from setwise.training.base.als import fit_als
 from setwise.training.base.ease import Ease
 from setwise.training.base.item_knn import Similarity, common_sessions, fit_item_knn, knn_scores
 from setwise.training.base.session_matrix import scipy_sparse, session_matrix
+from setwise.training.base.two_tower import fit_two_tower
 
 HELD_OUT, MOST_HELD_OUT = 0.2, 1500  # the share of the sessions that settings are chosen on, and its maximum
 MOST_SCORES = 40_000_000  # numbers in a matrix of scores: large catalogues are measured on fewer sessions
@@ -48,6 +50,8 @@ SIMILARITIES = (
 )
 EASE = ((100.0, 0.9), (300.0, 0.97), (30.0, 0.8))  # regularisation and dropout, the most reliable first
 ALS = ((0.1, 10.0), (0.1, 3.0), (0.1, 30.0))  # regularisation and confidence, the most reliable first
+MOST_TRAINED = 50_000  # items: with more, the two-tower network is left out unless time is given
+TWO_TOWER_DECAY = 0.8
 
 
 class BaseSearch(NamedTuple):
@@ -74,9 +78,11 @@ def fit_base(
     rows = random_split(len(sessions), (1 - share, share), seed)
     fitted, held_out = (sessions.taken(part) for part in rows)
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
-    with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 2, progress) as bar:
+    with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 3, progress) as bar:
         search = _Search(fitted, held_out, k, seed, deadline, bar)
         chosen = [search.item_knn(), search.ease(), search.als()]
+        if max(one.decay for one in chosen[:2]) < 1:
+            chosen += search.two_tower()
         weights = search.weights(chosen)
         settings = [
             {"model": one.model, "setting": list(one.setting), "decay": one.decay, "weight": float(weight)}
@@ -105,7 +111,7 @@ class _Search:
         self, fitted: Sessions, held_out: Sessions, k: int, seed: int, deadline: float | None, bar: Progress
     ) -> None:
         self.n, self.k, self.seed, self.deadline, self.bar = fitted.n_items, k, seed, deadline, bar
-        self.matrix = session_matrix(fitted.items, self.n)
+        self.fitted, self.matrix = fitted.items, session_matrix(fitted.items, self.n)
         split = HistorySplit.first(held_out)
         self.history = split.history
         self.seen: Mask = session_matrix(split.history, self.n).toarray() > 0
@@ -144,6 +150,17 @@ class _Search:
             return lambda decay: replace(model, decay=decay).vectors(rows, filled).astype(np.float32) @ model.items.T
 
         return self.best("ALS", self.affordable(ALS, sum(self.matrix.shape) <= MOST_FACTORISED), scorer)
+
+    def two_tower(self) -> list[Chosen]:
+        """A network that knows the order of a history, if there is time for it."""
+        late = self.deadline is not None and time.monotonic() > self.deadline
+        if late or (self.deadline is None and self.n > MOST_TRAINED):
+            return []
+        model = fit_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed)
+        scores = model.vectors(*padded(self.history)).astype(np.float32) @ model.items.T
+        self.note("two-tower", (), TWO_TOWER_DECAY, np.where(self.seen, -np.inf, scores).astype(np.float32))
+        self.bar.advance(1, f"two-tower {self.tried[-1]['hits']:.3f}")
+        return [Chosen("two-tower", (), TWO_TOWER_DECAY, scores)]
 
     # --- measuring ---
 
@@ -203,7 +220,8 @@ class _Search:
 
 def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) -> BaseTerms:
     """The models of these settings on these sessions, scaled by their weights; those of weight 0 are left out."""
-    matrix, fold_in, neighbours = session_matrix(sessions.items, sessions.n_items), None, []
+    matrix, fold_in, two_tower = session_matrix(sessions.items, sessions.n_items), None, None
+    neighbours = list[Neighbours]()
     for one in settings:
         setting, weight, decay = one["setting"], one["weight"], one["decay"]
         if not weight:
@@ -212,6 +230,9 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
             model = fit_als(matrix, FACTORS, setting[0], setting[1], seed=seed)
             fold_in = replace(model, decay=decay, scale=weight)
             continue
+        if one["model"] == "two-tower":
+            two_tower = replace(fit_two_tower(sessions.items, sessions.n_items, decay, seed), scale=weight)
+            continue
         if one["model"] == "EASE":
             related = Ease.fit(matrix, setting[0], setting[1]).strongest(NEIGHBOURS)
         else:
@@ -219,7 +240,7 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
             related = fit_item_knn(common_sessions(matrix, similarity.session), count, similarity, NEIGHBOURS)
         scaled = (related.data * weight).astype(np.float32)
         neighbours.append(Neighbours(related.indptr.astype(np.int64), related.indices.astype(np.int32), scaled, decay))
-    return BaseTerms(fold_in, tuple(neighbours))
+    return BaseTerms(fold_in, tuple(neighbours), two_tower)
 
 
 def padded(history: Ragged) -> tuple[Any, Mask]:

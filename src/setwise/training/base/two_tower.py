@@ -1,0 +1,103 @@
+"""A two-tower network for sessions whose order matters: which items come next (model/two_tower.py).
+
+Every session gives an example per epoch: it is cut at a random place; the items before the cut are the history, and
+items after it, drawn at random, are the targets. The loss is the cross-entropy of a softmax over the catalogue,
+estimated from a sample (Yi et al. 2019): the candidates of a batch are its targets and NEGATIVES items drawn by
+popularity. An item is a candidate with probability q_i = 1 − exp(−m p_i), where p is the popularity and m the number of
+draws; subtracting log q_i from its score makes the sampled softmax nearly unbiased.
+
+Steps follow a fixed schedule, without early stopping: held-out sessions, which choose the weights of the blend and
+calibrate the reward, take no part in the training.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from setwise._types import Floats, Ints
+from setwise.model.ragged import Ragged
+from setwise.model.two_tower import TwoTower
+
+DIM = 128
+LATEST = 15  # items of a history: with the decay below older ones weigh next to nothing
+TARGETS = 5  # per example, drawn with replacement
+NEGATIVES = 1024  # per batch
+EPOCHS, BATCH, MOST_STEPS = 16, 512, 2000
+RATE, WARM_UP, WEIGHT_DECAY, START = 3e-3, 0.08, 0.1, 0.05
+
+
+class _Batch(NamedTuple):
+    seen: Tensor  # (B, LATEST), the latest first
+    weight: Tensor  # (B, LATEST)
+    targets: Ints  # (B, TARGETS)
+
+
+def fit_two_tower(sessions: Ragged, n: int, decay: float, seed: int = 0) -> TwoTower:
+    """Train on sessions of two distinct items or more, in order; the same sessions and seed give the same model."""
+    rng = np.random.default_rng([seed, 7])
+    drawn = np.bincount(sessions.values, minlength=n).astype(np.float64) + 1
+    drawn /= drawn.sum()
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        tables = [(START * torch.randn(n, DIM)).requires_grad_() for _ in range(3)]
+    bias, item_bias = torch.zeros(DIM, requires_grad=True), torch.from_numpy(np.log(drawn)).float().requires_grad_()
+    groups = [{"params": tables, "weight_decay": WEIGHT_DECAY}, {"params": [bias, item_bias], "weight_decay": 0.0}]
+    optimizer = torch.optim.AdamW(groups, lr=RATE)
+    steps = min(MOST_STEPS, EPOCHS * math.ceil(len(sessions) / BATCH))
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / steps))
+    for rows in _batches(len(sessions), steps, rng):
+        batch = _batch(sessions, rows, decay, rng)
+        loss = _loss(batch, tables, bias, item_bias, drawn, rng)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        schedule.step()
+    seen, last, items = (table.detach().numpy() for table in tables)
+    with_bias = np.column_stack([items, item_bias.detach().numpy()]).astype(np.float32)
+    return TwoTower(with_bias, seen, last, bias.detach().numpy(), decay)
+
+
+def _rate(part: float) -> float:
+    """The learning rate, relative: a short rise, then half a cosine."""
+    return min(1.0, part / WARM_UP + 1e-3) * 0.5 * (1 + math.cos(math.pi * min(part, 1.0)))
+
+
+def _batches(count: int, steps: int, rng: np.random.Generator) -> list[Ints]:
+    """The sessions of every step: all of them in random order, epoch by epoch."""
+    epochs = math.ceil(steps * BATCH / count)
+    order = [np.array_split(rng.permutation(count), math.ceil(count / BATCH)) for _ in range(epochs)]
+    return [rows for epoch in order for rows in epoch][:steps]
+
+
+def _batch(sessions: Ragged, rows: Ints, decay: float, rng: np.random.Generator) -> _Batch:
+    start, length = sessions.offsets[rows], sessions.lengths[rows]
+    cut = rng.integers(1, length)
+    age = np.arange(LATEST)
+    known = age < cut[:, None]
+    seen = sessions.values[np.where(known, start[:, None] + cut[:, None] - 1 - age, start[:, None])]
+    weight = np.where(known, decay**age, 0.0)
+    weight /= np.linalg.norm(weight, axis=1, keepdims=True)
+    later = rng.integers(cut[:, None], length[:, None], (len(rows), TARGETS))
+    targets = sessions.values[start[:, None] + later]
+    return _Batch(torch.from_numpy(seen.astype(np.int64)), torch.from_numpy(weight).float(), targets)
+
+
+def _loss(
+    batch: _Batch, tables: list[Tensor], bias: Tensor, item_bias: Tensor, drawn: Floats, rng: np.random.Generator
+) -> Tensor:
+    seen, last, items = tables
+    pooled = torch.nn.functional.embedding_bag(batch.seen, seen, per_sample_weights=batch.weight, mode="sum")
+    user = torch.tanh(pooled + last[batch.seen[:, 0]] + bias)
+    negatives = np.searchsorted(np.cumsum(drawn), rng.random(NEGATIVES)).clip(max=len(drawn) - 1)
+    candidates = np.unique(np.concatenate([batch.targets.ravel(), negatives]))
+    chance = -np.expm1(-(NEGATIVES + batch.targets.size) * drawn[candidates])
+    which = torch.from_numpy(candidates)
+    shift = item_bias[which] - torch.from_numpy(np.log(chance)).float()
+    logits = torch.addmm(shift, user, items[which].T)
+    place = torch.from_numpy(np.searchsorted(candidates, batch.targets))
+    return -(logits.gather(1, place) - torch.logsumexp(logits, 1, keepdim=True)).mean()
