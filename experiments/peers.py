@@ -8,10 +8,10 @@ playlists or more and playlists of 25 songs or more; baskets of Online Retail (`
 known; ten others are shown; a hit is one of the rest.
 
 Every method is fitted on the same training sessions. The peers' settings are chosen on the same eighth of them, by the
-same measure: item-kNN (asymmetric cosine), EASE and ALS of the library implicit. ``setwise`` is the default of ``fit``
-and never sees the peers. The peers are as published: none of them weighs the latest items of a history more, which
-setwise does where it helps. Rows are per user, so that differences are paired. A unit that is done is not
-done again.
+same measure: item-kNN (asymmetric cosine), EASE, ALS of the library implicit, and SASRec (sasrec.py; only where it is
+asked for, because it needs a GPU). ``setwise`` is the default of ``fit`` and never sees the peers. The peers are as
+published: of item-kNN, EASE and ALS none weighs the latest items of a history more, which setwise does where it helps.
+Rows are per user, so that differences are paired. A unit that is done is not done again.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
+import importlib
 import json
 import time
 from collections.abc import Callable
@@ -135,47 +136,62 @@ def found(scores: Scores, split: HistorySplit) -> np.ndarray:
     return np.array(result, float)
 
 
-def tuned(name: str, training: Sessions, seed: int) -> tuple[Any, float]:
-    """The setting of most hits on the validation part, and the seconds that all of them took."""
+def halves(training: Sessions, seed: int) -> tuple[Sessions, HistorySplit]:
+    """The sessions that a peer's settings are fitted on, and those that they are compared on."""
+    first, second = random_split(len(training), (1 - VALIDATION, VALIDATION), seed)
+    return training.taken(first), HistorySplit.first(training.taken(second))
+
+
+def tuned(name: str, training: Sessions, seed: int) -> Any:
+    """The setting of most hits on the validation part."""
     fit, settings = PEERS[name]
     if len(settings) == 1:
-        return settings[0], 0.0
-    began = time.perf_counter()
-    first, second = (training.taken(part) for part in random_split(len(training), (1 - VALIDATION, VALIDATION), seed))
-    split = HistorySplit.first(second)
-    best = max(settings, key=lambda setting: found(fit(first, setting), split).mean())
-    return best, time.perf_counter() - began
+        return settings[0]
+    first, split = halves(training, seed)
+    return max(settings, key=lambda setting: found(fit(first, setting), split).mean())
 
 
 # --- runs ---
 
 
-def run(name: str, sessions: Sessions, users: int, seed: int, options: dict[str, Any]) -> list[Row]:
-    """All methods on one split."""
+def run(name: str, method: str, sessions: Sessions, users: int, seed: int, options: dict[str, Any]) -> list[Row]:
+    """One method on one split."""
     share = users / len(sessions)
     training, held_out = (sessions.taken(part) for part in random_split(len(sessions), (1 - share, share), seed))
-    split, rows = HistorySplit.first(held_out), list[Row]()
+    split, began = HistorySplit.first(held_out), time.perf_counter()
+    promised: list[float | None] = [None] * len(split)
+    if method == "setwise":
+        setting, hits, promised = setwise(training, split, seed, options)
+    elif method == "SASRec":
+        setting, hits = sasrec(training, split, seed, options)
+    else:
+        setting = tuned(method, training, seed)
+        hits = found(PEERS[method][0](training, setting), split)
+    about = {"data": name, "seed": seed, "method": method, "setting": str(setting)}
+    about["seconds"] = round(time.perf_counter() - began, 1)
+    pairs = zip(hits, promised, strict=True)
+    return [{**about, "user": user, "hits": one, "promised": own} for user, (one, own) in enumerate(pairs)]
 
-    def add(method: str, setting: object, seconds: float, hits: np.ndarray, promised: np.ndarray | None = None) -> None:
-        about = {"data": name, "seed": seed, "method": method, "setting": str(setting), "seconds": round(seconds, 1)}
-        for user, one in enumerate(hits):
-            rows.append({**about, "user": user, "hits": one, "promised": None if promised is None else promised[user]})
 
-    for peer, (fit, _) in PEERS.items():
-        setting, seconds = tuned(peer, training, seed)
-        began = time.perf_counter()
-        hits = found(fit(training, setting), split)
-        add(peer, setting, seconds + time.perf_counter() - began, hits)
-    began = time.perf_counter()
+def setwise(training: Sessions, split: HistorySplit, seed: int, options: dict[str, Any]) -> tuple[Any, Any, Any]:
+    """The default of ``fit``: what it chose, and the hits and the promised hits of every user."""
     model = SimpleTransformer.fit(training, k=K, seed=seed, **options)
-    seconds = time.perf_counter() - began
     slates = on_policy_slates(model, split, K)
     hits, promised = (
         np.bincount(slates.shown.owner, weights=weights, minlength=len(split))
         for weights in (slates.outcome, model.predict(slates))
     )
-    add("setwise", model.summary["kept"], seconds, hits, promised)
-    return rows
+    chosen = [(one["model"], one["setting"], one["decay"], round(one["weight"], 4)) for one in model.summary["base"]]
+    return (model.summary["kept"], chosen), hits, promised
+
+
+def sasrec(training: Sessions, split: HistorySplit, seed: int, options: dict[str, Any]) -> tuple[Any, np.ndarray]:
+    """SASRec with the dropout and the epochs of most hits on the validation part."""
+    module = importlib.import_module("sasrec")
+    first, validation = halves(training, seed)
+    most = {"epochs": 2} if options else {}
+    setting = module.tuned(first, lambda scores: found(scores, validation).mean(), seed=seed, **most)
+    return setting, found(module.fit(training, setting, seed).scores, split)
 
 
 def shown(rows: list[Row]) -> Table:
@@ -189,7 +205,7 @@ def shown(rows: list[Row]) -> Table:
             hits, mine = _hits(rows, name, method), [r for r in rows if (r["data"], r["method"]) == (name, method)]
             promised = [float(row["promised"]) for row in mine if row["promised"] not in (None, "")]
             more = own - hits
-            seconds = np.mean(list({row["unit"]: float(row["seconds"]) for row in mine}.values()))
+            seconds = np.mean(list({row["seed"]: float(row["seconds"]) for row in mine}.values()))
             table.add_row(
                 name,
                 method,
@@ -216,18 +232,23 @@ def main() -> None:
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
     parser.add_argument("--users", type=int, default=500)
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    methods = [*PEERS, "SASRec", "setwise"]
+    parser.add_argument("--methods", nargs="+", choices=methods, default=[one for one in methods if one != "SASRec"])
     parser.add_argument("--quick", action="store_true", help="only show that it runs: the figures mean nothing")
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     options = QUICK if arguments.quick else {}
     kept = KeptRows(arguments.out, FIELDS, {"users": arguments.users, **options})
-    units = [f"{name} {seed}" for name in arguments.sets for seed in arguments.seeds]
-    for unit in kept.missing(units, "peers"):
-        name, seed = unit.split()
+    units = [
+        (name, seed, method) for name in arguments.sets for seed in arguments.seeds for method in arguments.methods
+    ]
+    for unit in kept.missing((f"{name} {seed} {method}" for name, seed, method in units), "peers"):
+        name, seed, method = unit.split(maxsplit=2)
         sessions = SETS[name](arguments.data)
         if arguments.quick:
             sessions = sessions.taken(np.arange(400)).trimmed(2, 2)
-        kept.add(unit, run(name, sessions, min(arguments.users, len(sessions) // 5), int(seed), options))
+        users = min(arguments.users, len(sessions) // 5)
+        kept.add(unit, run(name, method, sessions, users, int(seed), options))
     Console().print(shown(kept.rows))
 
 

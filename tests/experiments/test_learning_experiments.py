@@ -66,12 +66,10 @@ def test_peers_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
         experiment, "PEERS", {name: (fit, settings[:2]) for name, (fit, settings) in experiment.PEERS.items()}
     )
-    rows = experiment.run("genres", genres(150, np.random.default_rng(0)), 20, 0, experiment.QUICK)
-    mean = {
-        method: np.mean([row["hits"] for row in rows if row["method"] == method])
-        for method in (*experiment.PEERS, "setwise")
-    }
+    sessions, methods = genres(150, np.random.default_rng(0)), (*experiment.PEERS, "SASRec", "setwise")
+    rows = [row for method in methods for row in experiment.run("genres", method, sessions, 20, 0, experiment.QUICK)]
+    mean = {method: np.mean([row["hits"] for row in rows if row["method"] == method]) for method in methods}
     assert all(len([row for row in rows if row["method"] == method]) == 20 for method in mean)
     assert min(mean["item-kNN"], mean["EASE"], mean["setwise"]) > mean["popularity"] + 0.5
-    table = experiment.shown([{**row, "unit": "genres 0"} for row in rows])
-    assert table.row_count == 5
+    table = experiment.shown([{**row, "unit": f"genres 0 {row['method']}"} for row in rows])
+    assert table.row_count == 6

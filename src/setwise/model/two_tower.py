@@ -34,12 +34,12 @@ class TwoTower:
         seen = real_array("encoder's two-tower seen", self.seen, (n, "d"), np.float32)
         d = seen.shape[1]
         shapes: dict[str, tuple[int | str, ...]] = {"items": (n, d + 1), "last": (n, d), "bias": (d,)}
-        arrays = {
-            name: real_array(f"encoder's two-tower {name}", getattr(self, name), shape, np.float32)
+        items, last, bias = (
+            real_array(f"encoder's two-tower {name}", getattr(self, name), shape, np.float32)
             for name, shape in shapes.items()
-        }
-        numbers = {name: real_number(f"encoder's two-tower {name}", getattr(self, name)) for name in ("decay", "scale")}
-        return TwoTower(seen=seen, **arrays, **numbers)
+        )
+        decay, scale = (real_number(f"encoder's two-tower {name}", getattr(self, name)) for name in ("decay", "scale"))
+        return TwoTower(items, seen, last, bias, decay, scale)
 
     def taken(self, rows: Rows) -> TwoTower:
         """The model of these rows of the catalogue only, in this order."""
