@@ -1,4 +1,4 @@
-"""Base terms of a history: the fold-in and the neighbours against their definitions, and in an encoder."""
+"""Base terms of a history: fold-in, two-tower and neighbours against their definitions, and in an encoder."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from setwise.model.encoder import Encoder
 from setwise.model.fold_in import FoldIn
 from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
+from setwise.model.two_tower import TwoTower
 
 N, D = 30, 4
 HISTORIES = Ragged.of([[3, 5, 7], [], [1], [8, 2, 0, 9, 4]])
@@ -34,14 +35,22 @@ def neighbours(weights: np.ndarray, **settings: float) -> Neighbours:
     return Neighbours(offsets, np.nonzero(weights)[1].astype(np.int32), weights[weights != 0], **settings)
 
 
+def two_tower(**settings: float) -> TwoTower:
+    with_bias = np.column_stack([factors(6), factors(7)[:, 0]])
+    return TwoTower(with_bias, factors(8), factors(9), factors(10)[0], **settings)
+
+
 def terms() -> BaseTerms:
     fold_in = replace(FoldIn.of(factors(), 5.0, 0.3, decay=0.8), scale=2.0)
-    return BaseTerms(fold_in, (neighbours(dense(1)), neighbours(dense(2), decay=0.5, power=0.5)))
+    related = (neighbours(dense(1)), neighbours(dense(2), decay=0.5, power=0.5))
+    return BaseTerms(fold_in, related, two_tower(decay=0.7, scale=0.5))
 
 
 def encoder(base_terms: BaseTerms) -> tuple[sw.Catalog, Encoder]:
     rng = np.random.default_rng(5)
-    catalog = sw.Catalog(*rng.normal(size=(3, N, 2)), base=None if base_terms.fold_in is None else factors())
+    catalog = sw.Catalog(
+        *rng.normal(size=(3, N, 2)), base=rng.normal(size=(N, base_terms.columns)) if base_terms.columns else None
+    )
     return catalog, Encoder(
         rng.normal(size=(N, 3)), rng.normal(size=(1, 2, 3)), rng.normal(size=(1, 2)), base_terms=base_terms
     ).fitted_to(catalog)
@@ -55,6 +64,18 @@ def test_the_fold_in_is_the_least_squares_solution(decay: float) -> None:
         r = decay ** np.arange(len(history) - 1, -1, -1.0)
         left = y.T @ y + regularization * np.eye(D) + (confidence - 1) * (y[history].T * r) @ y[history]
         np.testing.assert_allclose(found[row], np.linalg.solve(left, confidence * y[history].T @ r), atol=1e-5)
+
+
+@pytest.mark.parametrize("decay", [1.0, 0.7])
+def test_the_two_tower_vector_is_that_of_its_definition(decay: float) -> None:
+    model = two_tower(decay=decay, scale=3.0)
+    found = model.vectors(*HISTORIES.padded(6))
+    for row, history in enumerate(HISTORIES):
+        total = model.bias.astype(float)
+        if len(history):
+            r = decay ** np.arange(len(history) - 1, -1, -1.0)
+            total = total + (r / np.linalg.norm(r)) @ model.seen[history] + model.last[history[-1]]
+        np.testing.assert_allclose(found[row], 3 * np.append(np.tanh(total), 1.0), rtol=1e-6)
 
 
 @pytest.mark.parametrize(("decay", "power"), [(1.0, 0.0), (0.6, 0.0), (0.6, 1.0)])
@@ -75,7 +96,8 @@ def test_users_have_the_vector_and_the_scores() -> None:
     catalog, one = encoder(base_terms)
     rows, filled = HISTORIES.padded(5)
     for row, user in enumerate(one.users(HISTORIES)):
-        np.testing.assert_allclose(user.base, base_terms.fold_in.vectors(rows, filled)[row], rtol=1e-5)
+        np.testing.assert_allclose(user.base[:D], base_terms.fold_in.vectors(rows, filled)[row], rtol=1e-5)
+        np.testing.assert_allclose(user.base[D:], base_terms.two_tower.vectors(rows, filled)[row], rtol=1e-5)
         parts = [part.scores(rows, filled)[row] for part in base_terms.neighbours]
         wanted = sum(np.bincount(items, given, minlength=N) for items, given in parts)
         np.testing.assert_allclose(user.scores.whole(), wanted, rtol=1e-5)
@@ -115,7 +137,7 @@ def test_rows_taken_have_the_scores_among_themselves() -> None:
 def test_scaling_multiplies_all_scores() -> None:
     rows, filled = HISTORIES.padded(5)
     one, twice = terms(), terms().scaled(2.0)
-    np.testing.assert_allclose(twice.fold_in.vectors(rows, filled), 2 * one.fold_in.vectors(rows, filled))
+    np.testing.assert_allclose(twice.vectors(rows, filled), 2 * one.vectors(rows, filled))
     for mine, theirs in zip(one.added(rows, filled, N), twice.added(rows, filled, N), strict=True):
         np.testing.assert_allclose(theirs.whole(), 2 * mine.whole(), rtol=1e-6)
 

@@ -10,6 +10,7 @@ from setwise.datasets.splits import HistorySplit
 from setwise.model.ragged import Ragged
 from setwise.training.base import blend
 from setwise.training.base.search import ALS, EASE, SIMILARITIES, fit_base, padded
+from setwise.training.base.two_tower import fit_two_tower
 
 N, GROUP = 60, 10
 
@@ -24,8 +25,8 @@ def grouped(count: int, seed: int = 0) -> Sessions:
 def base_scores(terms, history: Ragged) -> np.ndarray:
     rows, filled = padded(history)
     total = np.zeros((len(history), N))
-    if terms.fold_in is not None:
-        total += terms.fold_in.vectors(rows, filled) @ terms.fold_in.items.T
+    if terms.items is not None:
+        total += terms.vectors(rows, filled) @ terms.items.T
     for row, added in enumerate(terms.added(rows, filled, N) or ()):
         total[row] += added.whole()
     return total
@@ -105,3 +106,35 @@ def test_large_data_has_one_setting_of_the_slow_models(monkeypatch: pytest.Monke
         tried = fit_base(grouped(60), k=4, minutes=minutes, progress=False).tried
         for model in ("EASE", "ALS"):
             assert len({str(row["setting"]) for row in tried if row["model"] == model}) == count
+
+
+# --- order ---
+
+
+def ordered(count: int, seed: int = 0) -> Sessions:
+    """Walks over a ring: the next item is one of the three that follow the last one."""
+    rng = np.random.default_rng(seed)
+    steps = rng.integers(1, 4, (count, 6))
+    return Sessions(Ragged.of((rng.integers(N, size=(count, 1)) + np.cumsum(steps, axis=1)) % N), list(range(N)))
+
+
+def test_the_two_tower_network_learns_what_follows() -> None:
+    model = fit_two_tower(ordered(400).items, N, 0.8)
+    last = np.arange(N)
+    rows = np.column_stack([(last - 2) % N, last])
+    scores = model.vectors(rows, np.ones(rows.shape, bool)) @ model.items.T
+    scores[np.arange(N)[:, None], rows] = -np.inf
+    ahead = (np.argsort(-scores, axis=1)[:, :3] - last[:, None]) % N
+    assert (ahead < 10).mean() > 0.9
+
+
+def test_the_two_tower_network_joins_where_order_matters() -> None:
+    joined = {row["model"] for row in fit_base(ordered(200), k=4, progress=False).chosen}
+    assert joined == {"item-kNN", "EASE", "ALS", "two-tower"}
+    assert "two-tower" not in {row["model"] for row in fit_base(grouped(200), k=4, progress=False).chosen}
+    assert "two-tower" not in {row["model"] for row in fit_base(ordered(200), k=4, minutes=1e-9, progress=False).chosen}
+
+
+def test_the_same_seed_gives_the_same_two_tower_network() -> None:
+    one, same = (fit_two_tower(ordered(50).items, N, 0.8, seed=2) for _ in range(2))
+    np.testing.assert_array_equal(one.items, same.items)

@@ -27,7 +27,8 @@ DIM = 128
 LATEST = 15  # items of a history: with the decay below older ones weigh next to nothing
 TARGETS = 5  # per example, drawn with replacement
 NEGATIVES = 1024  # per batch
-EPOCHS, BATCH, MOST_STEPS = 16, 512, 2000
+EPOCHS, MOST_STEPS = 16, 2000
+LEAST_BATCH, BATCH, PER_EPOCH = 32, 512, 30  # sessions per step, and steps per epoch of small data
 RATE, WARM_UP, WEIGHT_DECAY, START = 3e-3, 0.08, 0.1, 0.05
 
 
@@ -48,9 +49,10 @@ def fit_two_tower(sessions: Ragged, n: int, decay: float, seed: int = 0) -> TwoT
     bias, item_bias = torch.zeros(DIM, requires_grad=True), torch.from_numpy(np.log(drawn)).float().requires_grad_()
     groups = [{"params": tables, "weight_decay": WEIGHT_DECAY}, {"params": [bias, item_bias], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)
-    steps = min(MOST_STEPS, EPOCHS * math.ceil(len(sessions) / BATCH))
+    batch_size = min(BATCH, max(LEAST_BATCH, len(sessions) // PER_EPOCH))
+    steps = min(MOST_STEPS, EPOCHS * math.ceil(len(sessions) / batch_size))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / steps))
-    for rows in _batches(len(sessions), steps, rng):
+    for rows in _batches(len(sessions), batch_size, steps, rng):
         batch = _batch(sessions, rows, decay, rng)
         loss = _loss(batch, tables, bias, item_bias, drawn, rng)
         optimizer.zero_grad()
@@ -67,10 +69,10 @@ def _rate(part: float) -> float:
     return min(1.0, part / WARM_UP + 1e-3) * 0.5 * (1 + math.cos(math.pi * min(part, 1.0)))
 
 
-def _batches(count: int, steps: int, rng: np.random.Generator) -> list[Ints]:
+def _batches(count: int, size: int, steps: int, rng: np.random.Generator) -> list[Ints]:
     """The sessions of every step: all of them in random order, epoch by epoch."""
-    epochs = math.ceil(steps * BATCH / count)
-    order = [np.array_split(rng.permutation(count), math.ceil(count / BATCH)) for _ in range(epochs)]
+    epochs = math.ceil(steps * size / count)
+    order = [np.array_split(rng.permutation(count), math.ceil(count / size)) for _ in range(epochs)]
     return [rows for epoch in order for rows in epoch][:steps]
 
 
