@@ -84,6 +84,7 @@ HEAVY = {
         "training/export.py",
         "training/trainer.py",
         "training/general_transformer.py",
+        "training/base/two_tower.py",
         "training/stages.py",
         "training/losses.py",
         "training/network.py",

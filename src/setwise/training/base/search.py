@@ -27,12 +27,12 @@ from setwise.model.encoder import HISTORY
 from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
 from setwise.model.recency import recency_weights
+from setwise.model.two_tower import TwoTower
 from setwise.training.base import blend
 from setwise.training.base.als import fit_als
 from setwise.training.base.ease import Ease
 from setwise.training.base.item_knn import Similarity, common_sessions, fit_item_knn, knn_scores
 from setwise.training.base.session_matrix import scipy_sparse, session_matrix
-from setwise.training.base.two_tower import fit_two_tower
 
 HELD_OUT, MOST_HELD_OUT = 0.2, 1500  # the share of the sessions that settings are chosen on, and its maximum
 MOST_SCORES = 40_000_000  # numbers in a matrix of scores: large catalogues are measured on fewer sessions
@@ -153,10 +153,9 @@ class _Search:
 
     def two_tower(self) -> list[Chosen]:
         """A network that knows the order of a history, if there is time for it."""
-        late = self.deadline is not None and time.monotonic() > self.deadline
-        if late or (self.deadline is None and self.n > MOST_TRAINED):
+        if self.n > MOST_TRAINED if self.deadline is None else time.monotonic() > self.deadline:
             return []
-        model = fit_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed)
+        model = fitted_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed)
         scores = model.vectors(*padded(self.history)).astype(np.float32) @ model.items.T
         self.note("two-tower", (), TWO_TOWER_DECAY, np.where(self.seen, -np.inf, scores).astype(np.float32))
         self.bar.advance(1, f"two-tower {self.tried[-1]['hits']:.3f}")
@@ -231,7 +230,7 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
             fold_in = replace(model, decay=decay, scale=weight)
             continue
         if one["model"] == "two-tower":
-            two_tower = replace(fit_two_tower(sessions.items, sessions.n_items, decay, seed), scale=weight)
+            two_tower = replace(fitted_two_tower(sessions.items, sessions.n_items, decay, seed), scale=weight)
             continue
         if one["model"] == "EASE":
             related = Ease.fit(matrix, setting[0], setting[1]).strongest(NEIGHBOURS)
@@ -241,6 +240,13 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
         scaled = (related.data * weight).astype(np.float32)
         neighbours.append(Neighbours(related.indptr.astype(np.int64), related.indices.astype(np.int32), scaled, decay))
     return BaseTerms(fold_in, tuple(neighbours), two_tower)
+
+
+def fitted_two_tower(sessions: Ragged, n: int, decay: float, seed: int) -> TwoTower:
+    """A two-tower network; torch, which it needs, is imported now, not by the command line."""
+    from setwise.training.base.two_tower import fit_two_tower
+
+    return fit_two_tower(sessions, n, decay, seed)
 
 
 def padded(history: Ragged) -> tuple[Any, Mask]:
