@@ -71,6 +71,50 @@ def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
         assert part in said(result), part
 
 
+def test_slates_of_another_system_join_the_table(songs: Path, tmp_path: Path) -> None:
+    file, known, other = sessions_file(tmp_path, IDS), tmp_path / "known.jsonl", tmp_path / "popular.jsonl"
+    result = run("evaluate", songs, file, "--histories", known)
+    assert "12 histories are in" in said(result)
+    lines = [json.loads(line) for line in known.read_text().splitlines()]
+    cuts = HistorySplit.first(read(file))
+    wanted, targets = lists(cuts, read(file).ids)
+    assert [line["history"] for line in lines] == wanted
+    shown = [["not sold", *line["history"], *targets[line["session"]][1:2], *IDS[:9]] for line in lines]
+    answers = [{"session": line["session"], "items": items} for line, items in zip(lines, shown, strict=True)]
+    other.write_text("\n".join(map(json.dumps, reversed(answers))))
+    report = run("evaluate", songs, file, "--k", 4, "--ranker", "greedy", "--slates", other, "--json")
+    row = json.loads(report.stdout)["others"][0]
+    slates = [
+        [one for one in dict.fromkeys(items[1:]) if one not in seen][:4]
+        for items, seen in zip(shown, wanted, strict=True)
+    ]
+    hits = [[one in rest for one in slate] for slate, rest in zip(slates, targets, strict=True)]
+    gains = [sum(hit / np.log2(rank + 2) for rank, hit in enumerate(slate)) for slate in hits]
+    most = sum(1 / np.log2(rank + 2) for rank in range(4))  # four targets in each session of eight items
+    assert row["name"] == "popular"
+    assert row["observed"] == pytest.approx(np.mean([sum(slate) for slate in hits]))
+    assert row["any_hit"] == 1.0
+    assert row["ndcg"] == pytest.approx(np.mean(gains) / most)
+    assert row["coverage"] == pytest.approx(len({one for slate in slates for one in slate}) / N)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hello", "line 1 of other.jsonl"),
+        ('{"session": "0", "items": []}', "line 1 of other.jsonl"),
+        ('{"session": 12, "items": []}', "--slates must be sessions 0 to 11"),
+        ('{"session": 0, "items": []}\n{"session": 0, "items": []}', "session 0 twice"),
+        ('{"session": 0, "items": []}\n', "none of 1"),
+    ],
+)
+def test_slates_that_do_not_fit_are_refused(songs: Path, tmp_path: Path, text: str, sentence: str) -> None:
+    (tmp_path / "other.jsonl").write_text(text)
+    result = run("evaluate", songs, sessions_file(tmp_path, IDS), "--slates", tmp_path / "other.jsonl")
+    assert isinstance(result.exception, InvalidInput)
+    assert sentence in str(result.exception)
+
+
 def test_errors(songs: Path, tmp_path: Path) -> None:
     result = run("evaluate", songs, sessions_file(tmp_path, [f"other {i}" for i in range(9)]))
     assert isinstance(result.exception, InvalidInput)

@@ -1,4 +1,4 @@
-"""``setwise evaluate``: predicted and observed hits of a saved recommender on held-out sessions."""
+"""``setwise evaluate``: a saved recommender and slates of other systems on the same held-out sessions."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ from rich.table import Table
 
 from setwise._progress import Progress
 from setwise.cli import columns
+from setwise.cli.other_slates import read_slates, row_of, write_histories
 from setwise.datasets import Sessions, Slates, read
 from setwise.datasets.splits import HistorySplit
-from setwise.errors import InvalidInput, UnknownId
+from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
 from setwise.ranking import DEFAULT, RANKERS
@@ -48,9 +49,20 @@ def evaluate(
         int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw.")] = 0,
+    slates: Annotated[
+        list[Path] | None,
+        typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories."),
+    ] = None,
+    histories: Annotated[
+        Path | None,
+        typer.Option(help="Write what is known of each session to this file, for another system, and stop."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
     """Recommend a slate for the first items of every held-out session, and count hits among its other items.
+
+    To compare another system, write the known items of every session with --histories, have it recommend for them,
+    and pass its slates with --slates.
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
@@ -59,12 +71,19 @@ def evaluate(
     held_out, unknown = _read_sessions(sessions, named, recommender.index.catalog)
     drawn = held_out.taken(np.sort(np.random.default_rng(seed).permutation(len(held_out))[:most]))
     split = HistorySplit.first(drawn.shuffled_where_unordered(seed))
+    catalog = recommender.index.catalog
+    if histories is not None:
+        write_histories(histories, split, catalog)
+        print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
+        return
+    others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
     results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
     report = {
         "sessions": len(split),
         "unknown_entries": unknown,
         "k": k,
-        "rankers": [one.row() for one in results],
+        "rankers": [one.row() | quality(one.shown, split, k) for one in results],
+        "others": [{"name": name} | quality(shown, split, k) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }
     if as_json:
@@ -79,22 +98,15 @@ def _read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple
     if isinstance(data, Slates):
         todo = "setwise train evaluates on logged slates"
         raise InvalidInput("sessions", "sessions of items", "slates with outcomes", todo)
-    row_of = np.array([_row(catalog, one) for one in data.ids], np.int64)
-    rows = row_of[data.items.values]
+    place = np.array([row_of(catalog, one) for one in data.ids], np.int64)
+    rows = place[data.items.values]
     known = data.items.kept(rows >= 0)
-    items = Ragged.cut(row_of[known.values], known.lengths)
+    items = Ragged.cut(place[known.values], known.lengths)
     whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered)
     long = np.flatnonzero(whole.distinct().items.lengths >= 2)
     if not len(long):
         raise InvalidInput("sessions", "some with two items of the catalogue or more", "none", "check the ids")
     return whole.taken(long), int(np.count_nonzero(rows < 0))
-
-
-def _row(catalog: Catalog, one: Any) -> int:
-    try:
-        return int(catalog.rows_of([one])[0])
-    except UnknownId:
-        return -1
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,21 +128,42 @@ class _Result:
                 bar.advance(len(batch))
         return cls(ranker, slates, split.outcomes(Ragged.of([slate.indices for slate in slates])))
 
+    @property
+    def shown(self) -> Ragged:
+        """The items of each slate."""
+        return Ragged.of([slate.indices for slate in self.slates])
+
     def row(self) -> dict[str, Any]:
-        """Predicted and observed hits per slate, and the standard error of the observed."""
-        owner = np.repeat(np.arange(len(self.slates)), [len(slate) for slate in self.slates])
-        hits = np.bincount(owner, weights=self.hit, minlength=len(self.slates))
+        """The ranker, its predicted hits, and its time."""
         return {
             "ranker": self.ranker,
             "predicted": float(np.mean([slate.value for slate in self.slates])),
-            "observed": float(hits.mean()),
-            "error": float(hits.std() / math.sqrt(len(hits))),
             "milliseconds": float(np.mean([slate.timings["rank"] for slate in self.slates])),
         }
 
     def reliability(self) -> list[dict[str, Any]]:
         """The reliability diagram of the predictions, item by item."""
         return reliability(np.concatenate([slate.rewards for slate in self.slates]), self.hit, BINS).rows()
+
+
+def quality(shown: Ragged, split: HistorySplit, k: int) -> dict[str, float]:
+    """Hits per slate with their standard error, slates with a hit, NDCG, and the share of the catalogue shown.
+
+    NDCG = Σ_r hit_r / log₂(r + 1) over the ranks r = 1 … k of a slate, divided by its most, min(k, targets) hits first.
+    """
+    hit = split.outcomes(shown)
+    hits = np.bincount(shown.owner, weights=hit, minlength=len(shown))
+    discount = 1 / np.log2(np.arange(k) + 2)
+    rank = np.arange(len(shown.values)) - shown.offsets[shown.owner]
+    gain = np.bincount(shown.owner, weights=hit * discount[rank], minlength=len(shown))
+    most = np.cumsum(discount)[np.minimum(k, split.targets.lengths) - 1]
+    return {
+        "observed": float(hits.mean()),
+        "error": float(hits.std() / math.sqrt(len(hits))),
+        "any_hit": float((hits > 0).mean()),
+        "ndcg": float((gain / most).mean()),
+        "coverage": len(np.unique(shown.values)) / split.sessions.n_items,
+    }
 
 
 def _print(console: Console, report: dict[str, Any]) -> None:
@@ -141,14 +174,13 @@ def _print(console: Console, report: dict[str, Any]) -> None:
         highlight=False,
     )
     table = Table("ranker", title=f"\nHits per slate of {report['k']}", title_justify="left")
-    for heading in ("predicted", "observed", "±", "ms"):
+    for heading in ("predicted", "observed", "±", "any hit", "NDCG", "coverage", "ms"):
         table.add_column(heading, justify="right")
-    for row in report["rankers"]:
-        table.add_row(
-            row["ranker"],
-            *(f"{row[name]:.3f}" for name in ("predicted", "observed", "error")),
-            f"{row['milliseconds']:.1f}",
-        )
+    for row in report["rankers"] + report["others"]:
+        predicted = f"{row['predicted']:.3f}" if "predicted" in row else ""
+        time = f"{row['milliseconds']:.1f}" if "milliseconds" in row else ""
+        numbers = (f"{row[name]:.3f}" for name in ("observed", "error", "any_hit", "ndcg", "coverage"))
+        table.add_row(row.get("ranker") or row["name"], predicted, *numbers, time)
     console.print(table)
     table = Table(title=f"\nPredictions of {report['reliability']['ranker']}, item by item", title_justify="left")
     for heading in ("items", "predicted", "observed"):

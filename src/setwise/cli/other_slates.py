@@ -1,0 +1,72 @@
+"""Slates of other systems for ``setwise evaluate``: what they are given, and what they return.
+
+Both files have one JSON object per line. ``--histories`` writes {"session": number, "history": [id, …]}; another system
+answers each line with {"session": number, "items": [id, …]}, best item first, in a file for ``--slates``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from setwise.cli.query_options import read_text
+from setwise.datasets.splits import HistorySplit
+from setwise.errors import InvalidInput, UnknownId
+from setwise.model.catalog import Catalog
+from setwise.model.ragged import Ragged
+
+FORM = '{"session": number, "items": [id, …]}, one line for each session'
+
+
+def write_histories(path: Path, split: HistorySplit, catalog: Catalog) -> None:
+    """The known items of every session, for another system to recommend from."""
+    lines = [
+        json.dumps({"session": number, "history": catalog.ids[rows].tolist()})
+        for number, rows in enumerate(split.history)
+    ]
+    draft = path.with_name(f"{path.name}.draft")
+    draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
+    os.replace(draft, path)
+
+
+def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ragged:
+    """The first k items of each slate in this file, without items of the history and items not in the catalogue."""
+    found: dict[int, list[int]] = {}
+    for session, items in _lines(path):
+        if not (0 <= session < len(split)):
+            raise InvalidInput("--slates", f"sessions 0 to {len(split) - 1}", session, "use the file of --histories")
+        if session in found:
+            raise InvalidInput("--slates", "one line for each session", f"session {session} twice", "keep one of them")
+        seen = set(split.history[session].tolist())
+        rows = dict.fromkeys(row_of(catalog, one) for one in items)
+        found[session] = [row for row in rows if row >= 0 and row not in seen][:k]
+    missing = next((number for number in range(len(split)) if number not in found), None)
+    if missing is not None:
+        todo = "recommend for every line of --histories, with the same sessions, --most and --seed"
+        raise InvalidInput("--slates", f"a slate for each of the {len(split)} sessions", f"none of {missing}", todo)
+    return Ragged.of([found[number] for number in range(len(split))])
+
+
+def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
+    for number, line in enumerate(read_text(path).splitlines(), 1):
+        if not line.strip():
+            continue
+        try:
+            content = json.loads(line)
+            session, items = content["session"], content["items"]
+        except (ValueError, RecursionError, TypeError, KeyError):
+            raise InvalidInput("--slates", FORM, f"line {number} of {path.name}", "write JSON lines") from None
+        if type(session) is not int or not isinstance(items, list):
+            raise InvalidInput("--slates", FORM, f"line {number} of {path.name}", "write JSON lines")
+        yield session, items
+
+
+def row_of(catalog: Catalog, one: Any) -> int:
+    """The row of an id, or −1 if the catalogue does not hold it."""
+    try:
+        return int(catalog.rows_of([one])[0])
+    except (InvalidInput, UnknownId):
+        return -1
