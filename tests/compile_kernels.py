@@ -30,8 +30,8 @@ for heads in (1, 2):
         index = sw.Index.build(sw.Catalog(points, points, points), cells=4, backend=backend, progress=False)
         index.candidates(points[0], 2)
     from setwise.bounds.catalog.cells import CellBounds
-    from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
-    whole_catalog_bound(CellBounds.build(index.catalog), points[0], 3)
+    from setwise.bounds.catalog.whole_catalog import compile_search
+    compile_search(CellBounds.build(index.catalog), index.catalog.user(points[0]))
 """
 DOUBLE = """
 import numpy as np, setwise as sw

@@ -114,13 +114,13 @@ class Recommender:
 
     def _take_snapshot(self, certify: bool, saved: CellBounds | None = None) -> Snapshot:
         from setwise.bounds.catalog.cells import CellBounds  # compiled: imported when first needed
-        from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
+        from setwise.bounds.catalog.whole_catalog import compile_search
 
         index = self.index.snapshot()
         if not certify:
             return Snapshot(index, None, self._candidates)
         cells = CellBounds.build(index.catalog) if saved is None else saved
-        whole_catalog_bound(cells, zero_user(index.catalog), 1, budget_ms=1)  # compiled here, not in a request
+        compile_search(cells, zero_user(index.catalog))  # here, not in a request
         return Snapshot(index, cells, self._candidates)
 
     def _current(self, certify: bool) -> Snapshot:

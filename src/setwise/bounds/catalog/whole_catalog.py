@@ -36,6 +36,8 @@ items contributes its bound up to c times. It is opened, so that its items are b
 among the q largest or the search reaches it. So a step costs time for cells and opened items, not for n items. The only
 pass over all n items computes their scores and the largest of each cell.
 
+**Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts.
+
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
 of logits, weights and averages (``_pads``).
 """
@@ -57,6 +59,7 @@ from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
 from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, score_items, select_first
 from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefixes
 from setwise.bounds.gap import relative_gap
+from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.eligibility import Eligibility, require_rows
@@ -120,6 +123,14 @@ def whole_catalog_bound(
     return search.found()
 
 
+def compile_search(cells: CellBounds, user: User) -> None:
+    """Run every compiled function of the search once, so that no request waits for the compiler."""
+    search = WholeCatalogSearch(cells, user, 2)
+    search.run(0.0)
+    if search._lifts is not None:
+        search._lifts.run_stages()
+
+
 class WholeCatalogSearch:
     """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
@@ -144,7 +155,9 @@ class WholeCatalogSearch:
         self._frontier = _frontier(k, _known(value), cells.catalog.heads)
         items = scores(cells, [self._user], [eligible])[0] if scored is None else scored
         data = _catalog_arrays(cells, items)
-        self._parts = data, self._frontier, _members(cells, self._user, k), _workspace(cells, k), k
+        members = _members(cells, self._user, k)
+        self._parts = data, self._frontier, members, _workspace(cells, k), k
+        self._lifts = LiftSearch.of(data, members, k, float(value))
         self._value, self._longest = float(value), 0.0  # seconds of a step
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
@@ -153,6 +166,8 @@ class WholeCatalogSearch:
         """Raise the best known value to this; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
         self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
+        if self._lifts is not None:
+            self._lifts.offer(self._value)
 
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
@@ -161,12 +176,30 @@ class WholeCatalogSearch:
             self.finished = bool(search_prefixes(*self._parts, 1 if self._longest == 0 else _STEPS))
             before, now = now, time.perf_counter()
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
+            if self._lifts is not None and not self.finished:
+                self._run_lifts(self._lifts, began + budget_ms / 1000)
+                now = time.perf_counter()
         self.ms += 1000 * (now - began)
+
+    def _run_lifts(self, lifts: LiftSearch, until: float) -> None:
+        """Continue the search by lifts; what it finds counts here too."""
+        if lifts.finished:
+            return
+        frontier = self._frontier
+        lifts.offer(float(frontier.value[BEST]))
+        lifts.run(until)
+        value, items = lifts.best
+        if value > frontier.value[BEST]:
+            frontier.value[BEST], frontier.tally[SIZE] = value, len(items)
+            frontier.best[: len(items)] = items
+        self.finished = lifts.finished and lifts.bound <= frontier.value[BEST]
 
     def found(self) -> WholeBound:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
         left = max(float(frontier.value[LOST]), float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
+        if self._lifts is not None:
+            left = min(left, self._lifts.bound)
         bound = max(float(frontier.value[BEST]), left)
         better: Rows | None = (
             np.sort(self._cells.rows[frontier.best[: frontier.tally[SIZE]]]) if frontier.tally[SIZE] else None
@@ -180,7 +213,7 @@ class WholeCatalogSearch:
             value=value,
             better=better,
             proven=left <= float(frontier.value[BEST]) and upper < HUGE,  # clipped rewards prove nothing
-            nodes=int(frontier.tally[NODES]),
+            nodes=int(frontier.tally[NODES]) + (0 if self._lifts is None else self._lifts.nodes),
             opened=int(frontier.tally[OPENED]),
             ms=self.ms,
         )
