@@ -258,8 +258,8 @@ def peak(folder: Path) -> int:
         tracemalloc.stop()
 
 
-def test_memory_does_not_grow_with_the_number_of_slices(tmp_path):
-    few, many = folder_of(tmp_path / "few", 2), folder_of(tmp_path / "many", 20)
+def test_memory_does_not_grow_with_the_number_of_slices(tmp_path, count):
+    few, many = folder_of(tmp_path / "few", count(4, 2)), folder_of(tmp_path / "many", count(40, 2))
     peak(few)  # fill caches first
     assert peak(many) < 1.2 * peak(few)
 
