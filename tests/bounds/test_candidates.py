@@ -20,9 +20,7 @@ from worlds import REWARDS, random_catalog, random_instance
 
 
 def checked(instance: sw.Instance, k: int, constraints: dict) -> Constraints:
-    return Constraints.of(
-        instance, k, constraints.get("exclude", ()), constraints.get("include", ()), constraints.get("at_most")
-    )
+    return Constraints.of(instance, k, **constraints)
 
 
 def test_no_set_of_small_instances_exceeds_the_bound(count) -> None:

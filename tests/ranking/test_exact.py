@@ -14,7 +14,7 @@ from worlds import random_instance
 
 
 def asked(instance: sw.Instance, k: int, exclude=(), include=(), at_most=None, **options) -> sw.Ranking:
-    return exact(instance, Constraints.of(instance, k, exclude, include, at_most), **options)
+    return exact(instance, Constraints.of(instance, k, exclude, include, at_most=at_most), **options)
 
 
 def test_equals_exhaustive_search(count) -> None:

@@ -27,7 +27,7 @@ def test_best_subset_visits_every_feasible_set(form, sink: bool, monkeypatch: py
         instance = random_instance(seed, n=7, heads=2, sink=sink, base=True, rewards=REWARDS)
         instance.groups = {"g": np.array(labels)}
         for pinned, excluded, limit in (([], [], 9), ([2], [5], 1), ([0, 5], [], 1)):
-            constraints = Constraints.of(instance, 3, excluded, pinned, {"g": limit})
+            constraints = Constraints.of(instance, 3, excluded, pinned, at_most={"g": limit})
             found = exhaustive.exhaustive(instance, constraints)
             sets = [s for size in (1, 2, 3) for s in itertools.combinations(range(7), size) if constraints.admits(s)]
             assert found.evaluations == len(sets)

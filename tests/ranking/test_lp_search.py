@@ -121,7 +121,7 @@ def test_constraints(ranker, seed: int) -> None:
     exclude, include = np.split(rng.permutation(16)[:6], [4])
     if include[0] % 4 == include[1] % 4:
         include = include[:1]
-    constraints = Constraints.of(instance, 4, exclude, include, {"artist": 1})
+    constraints = Constraints.of(instance, 4, exclude, include, at_most={"artist": 1})
     ranking = ranker(instance, constraints)
     assert constraints.admits(ranking.indices)
     assert ranking.value <= exhaustive(instance, constraints).value * (1 + 1e-9)

@@ -356,7 +356,7 @@ def test_a_budget_for_everything() -> None:
         ({"budget_ms": -1}, InvalidInput, "budget_ms must be above 0, got -1.0; pass milliseconds, or leave it out."),
         ({"at_most": {"genre": 1}}, InvalidInput, None),
         ({"user": np.ones(7)}, InvalidInput, None),
-        ({"at_most": []}, InvalidInput, "at_most must be a mapping of attributes, or left out, got []; write at_most={'artist': …}."),
+        ({"at_most": []}, InvalidInput, "at_most must be a mapping {attribute: n}, got []; write at_most={'artist': 2}."),
         ({"where": 0}, InvalidInput, None),
     ],
 )  # fmt: skip

@@ -137,8 +137,12 @@ def test_the_json_form_names_numbers_by_texts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("limits", "error", "sentence"),
     [
-        ({"exactly": {"genre": 3}}, Infeasible, r"exactly\['genre'\] must be of at most k = 4 items in all, got 3 of"),
-        ({"exactly": {"mood": 1}}, InvalidInput, "attribute must be one the catalogue has"),
+        (
+            {"exactly": {"genre": 3}},
+            Infeasible,
+            r"exactly\['genre'\] must be of at most k = 4 items in all, got 9 of 3 values",
+        ),
+        ({"exactly": {"mood": 1}}, InvalidInput, "exactly must be about attributes the items have"),
         ({"exactly": {"genre": 0}}, InvalidInput, r"exactly\['genre'\] must be a whole number of at least 1"),
         ({"exactly": 1}, InvalidInput, "exactly must be a mapping"),
         ({"at_least": {"genre": {"polka": 1}}}, Infeasible, "values that enough eligible items have, got 0"),

@@ -16,6 +16,7 @@ import typer
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Categorical, Strings
 from setwise.model.catalog import Catalog
+from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
 
@@ -28,9 +29,6 @@ BudgetMs = Annotated[
 RankerName = Annotated[
     str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
 ]
-AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
-AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
-Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
 
 
 def split(texts: Iterable[str]) -> list[str]:
@@ -80,31 +78,24 @@ def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
     return {name: _condition(catalog, name, values) for name, values in given.items()}
 
 
-def limits(most: Iterable[str] | None, least: Iterable[str] | None, equal: Iterable[str] | None) -> dict[str, Any]:
-    """The limits as arguments of ``recommend``."""
-    return {
-        "at_most": _numbers("--at-most", most or ()),
-        "at_least": _at_least(least or ()),
-        "exactly": _numbers("--exactly", equal or ()),
-    }
+def limits(**texts: list[str] | None) -> dict[str, Any]:
+    """The limits as arguments of ``recommend``, from the texts of the options with the same names."""
+    return {name: _limit(LIMITS[name], given or ()) for name, given in texts.items()}
 
 
-def _numbers(option: str, texts: Iterable[str]) -> dict[str, int]:
-    """Numbers by attribute."""
-    pairs = (_pair(option, text, "artist=2") for text in texts)
-    return {name: _number(f"{option} {name}", value, int) for name, value in pairs}
-
-
-def _at_least(texts: Iterable[str]) -> dict[str, dict[str, int]]:
-    """Lower limits by attribute and value: ``genre=jazz:2``."""
-    result: dict[str, dict[str, int]] = {}
+def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
+    """Numbers by attribute, ``artist=2``, or by attribute and value, ``genre=jazz:2``."""
+    option, result = f"--{limit.name.replace('_', '-')}", dict[str, Any]()
     for text in texts:
-        name, stated = _pair("--at-least", text, "genre=jazz:2")
+        name, stated = _pair(option, text, "genre=jazz:2" if limit.by_value else "artist=2")
+        if not limit.by_value:
+            result[name] = _number(f"{option} {name}", stated, int)
+            continue
         value, colon, number = stated.rpartition(":")
         if not (colon and value.strip()):
-            must = "like genre=jazz:2"
-            raise InvalidInput("--at-least", must, repr(text), "write an attribute, =, a value, : and a number")
-        result.setdefault(name, {})[value.strip()] = _number(f"--at-least {name}", number, int)
+            todo = "write an attribute, =, a value, : and a number"
+            raise InvalidInput(option, "like genre=jazz:2", repr(text), todo)
+        result.setdefault(name, {})[value.strip()] = _number(f"{option} {name}", number, int)
     return result
 
 

@@ -21,6 +21,9 @@ from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
 SHOWN = 4  # attributes of an item in the table
+AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
+AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
+Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
 
 
 def recommend(
@@ -45,9 +48,9 @@ def recommend(
         list[str] | None,
         typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
     ] = None,
-    at_most: query_options.AtMost = None,
-    at_least: query_options.AtLeast = None,
-    exactly: query_options.Exactly = None,
+    at_most: AtMost = None,
+    at_least: AtLeast = None,
+    exactly: Exactly = None,
     budget_ms: query_options.BudgetMs = None,
     ranker: query_options.RankerName = None,
     explain: Annotated[
@@ -70,7 +73,7 @@ def recommend(
         exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude)),
         include=query_options.ids(catalog, query_options.split(include or ())),
         where=query_options.where(catalog, where or ()),
-        **query_options.limits(at_most, at_least, exactly),
+        **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         budget_ms=budget_ms,
         ranker=ranker,
     )

@@ -2,9 +2,10 @@
 
 exclude    candidates that must not be chosen
 include    candidates that must be chosen (pinned)
-at_most    {attribute: n}: at most n items with the same value of the attribute; missing values are not limited
-at_least   {attribute: {value: n}}: at least n items with this value of the attribute
-exactly    {attribute: n}: n items of every value of the attribute that candidates have; missing values are not limited
+limits     how many items may have the same value of an attribute (``limits.py``)
+
+A limit becomes groups: labels of the candidates with one upper limit, and a minimum for each label. An upper limit on
+single values becomes one group for each of them, with the label 0 for its items and −1 for the others.
 
 Lower limits. Let the deficit of a set S in a group be Σ_values max(0, minimum − number in S). Adding an item lowers it
 by at most 1, so S extends to a feasible set of at most k items only if its deficit is at most k − |S|, for each group.
@@ -16,15 +17,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Rows
 from setwise._validation import index_array, whole_number
-from setwise.errors import Infeasible, InvalidInput
+from setwise.errors import Infeasible
 from setwise.model.instance import Instance
+from setwise.model.limits import LIMITS, Limit, checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +47,7 @@ class Constraints:
         k: int,
         exclude: ArrayLike = (),
         include: ArrayLike = (),
-        at_most: Mapping[str, int] | None = None,
-        at_least: Mapping[str, Mapping[Any, int]] | None = None,
-        exactly: Mapping[str, int] | None = None,
+        **limits: Any,
     ) -> Constraints:
         """Check the constraints against the instance; raise Infeasible for some that no set can keep."""
         k = whole_number("k", k)
@@ -62,10 +62,8 @@ class Constraints:
             raise Infeasible("include", f"at most k = {k} candidates", f"{len(pinned)}", "raise k or pin fewer")
         if not available.any():
             raise Infeasible("candidates", "at least one that is not excluded", "none", "exclude fewer")
-        equal = _checked_limits("exactly", exactly or {}, instance)
-        labels, limits = _limits(instance, at_most or {}, equal, at_least or {})
-        minimums = _minimums(instance, labels, equal, at_least or {})
-        result = cls(k, available, pinned, labels, limits, minimums)
+        labels, most, least = _joined([*_exclusive(instance), *_groups(instance, limits)], instance.m)
+        result = cls(k, available, pinned, labels, most, least)
         result._refuse_pinned_excess()
         result._refuse_unreachable_minimums()
         return result
@@ -135,62 +133,60 @@ def _dense(labels: NDArray[np.int64]) -> NDArray[np.int64]:
     return np.where(none, -1, numbered - (1 if none.any() else 0))
 
 
-def _checked_limits(parameter: str, given: Mapping[str, int], instance: Instance) -> dict[str, int]:
-    """{attribute: n} of ``at_most`` or ``exactly``, with n checked."""
-    if not isinstance(given, Mapping):
-        raise InvalidInput(parameter, "a mapping {attribute: n}", repr(given), f"write {parameter}={{'artist': 2}}")
-    for name in given:
-        _require_attribute(parameter, name, instance)
-    return {name: min(whole_number(f"{parameter}['{name}']", n), instance.m) for name, n in given.items()}
+class _Group(NamedTuple):
+    """Labels of the candidates (m,), the most items of one label, and the fewest of each label."""
+
+    labels: NDArray[np.int64]
+    most: int
+    least: NDArray[np.int64]
 
 
-def _limits(
-    instance: Instance,
-    at_most: Mapping[str, int],
-    exactly: Mapping[str, int],
-    at_least: Mapping[str, Mapping[Any, int]],
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Labels and upper limits: exclusive groups, then those of ``at_most``, of ``exactly`` and of ``at_least``."""
-    rows, limits = [_dense(labels) for labels in instance.exclusive], [1] * len(instance.exclusive)
-    for limited in (_checked_limits("at_most", at_most, instance), exactly):
-        for name, limit in limited.items():
-            rows.append(_dense(instance.groups[name]))
-            limits.append(limit)
-    if not isinstance(at_least, Mapping) or not all(isinstance(least, Mapping) for least in at_least.values()):
-        todo = "write at_least={'genre': {'jazz': 2}}"
-        raise InvalidInput("at_least", "a mapping {attribute: {value: n}}", repr(at_least), todo)
-    for name in at_least:
-        _require_attribute("at_least", name, instance)
-        rows.append(_dense(instance.groups[name]))
-        limits.append(instance.m)
-    return np.array(rows, np.int64).reshape(len(rows), instance.m), np.array(limits, np.int64)
+def _exclusive(instance: Instance) -> list[_Group]:
+    """The groups of which a set has one item at most, whatever the query says."""
+    return [_Group(_dense(labels), 1, np.zeros(0, np.int64)) for labels in instance.exclusive]
 
 
-def _require_attribute(parameter: str, name: str, instance: Instance) -> None:
-    if name not in instance.groups:
-        known = ", ".join(sorted(instance.groups)) or "none"
-        raise InvalidInput(parameter, f"about attributes the items have ({known})", repr(name), "use one of those")
+def _groups(instance: Instance, given: Mapping[str, Any]) -> list[_Group]:
+    """The groups of the limits."""
+    limits = checked(given, instance.groups, ", ".join(sorted(instance.groups)))
+    return [
+        group
+        for name, stated in limits.items()
+        for attribute, numbers in stated.items()
+        for group in (_by_value if LIMITS[name].by_value else _of_every_value)(
+            instance, LIMITS[name], attribute, numbers
+        )
+    ]
 
 
-def _minimums(
-    instance: Instance,
-    labels: NDArray[np.int64],
-    exactly: Mapping[str, int],
-    at_least: Mapping[str, Mapping[Any, int]],
-) -> NDArray[np.int64]:
-    """The lower limit of each label: (G, labels), zero in the groups without one; (0, 0) without lower limits."""
-    if not at_least and not exactly:
-        return np.zeros((0, 0), np.int64)
-    result = np.zeros((len(labels), int(labels.max(initial=0)) + 1), np.int64)
-    first = len(labels) - len(at_least)  # the groups of at_least are the last ones, those of exactly before them
-    for number, n in enumerate(exactly.values(), start=first - len(exactly)):
-        result[number, : int(labels[number].max(initial=-1)) + 1] = n
-    for row, own, (name, least) in zip(result[first:], labels[first:], at_least.items(), strict=True):
-        for value, minimum in least.items():
-            matching = instance.groups.matching(name, value) & (own >= 0)
-            if not matching.any():
-                raise Infeasible(
-                    f"at_least['{name}']", "about values that candidates have", repr(value), "drop the value"
-                )
-            row[own[matching][0]] = min(whole_number(f"at_least['{name}'][{value!r}]", minimum), instance.m + 1)
-    return result
+def _of_every_value(instance: Instance, limit: Limit, attribute: str, n: int) -> list[_Group]:
+    labels = _dense(instance.groups[attribute])
+    least = np.full(int(labels.max(initial=-1)) + 1, min(n, instance.m + 1) if limit.lower else 0, np.int64)
+    return [_Group(labels, min(n, instance.m) if limit.upper else instance.m, least)]
+
+
+def _by_value(instance: Instance, limit: Limit, attribute: str, numbers: Mapping[Any, int]) -> list[_Group]:
+    labels, groups = _dense(instance.groups[attribute]), list[_Group]()
+    least = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
+    for value, n in numbers.items():
+        matching = instance.groups.matching(attribute, value) & (labels >= 0)
+        if limit.lower and not matching.any():
+            parameter = f"{limit.name}['{attribute}']"
+            raise Infeasible(parameter, "about values that candidates have", repr(value), "drop the value")
+        if limit.lower:
+            least[labels[matching][0]] = min(n, instance.m + 1)
+        if limit.upper:
+            groups.append(_Group(np.where(matching, 0, -1), min(n, instance.m), np.zeros(0, np.int64)))
+    return [*groups, _Group(labels, instance.m, least)] if limit.lower else groups
+
+
+def _joined(groups: list[_Group], m: int) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Labels (G, m), upper limits (G,) and minimums (G, labels), which are (0, 0) without lower limits."""
+    labels = np.array([group.labels for group in groups], np.int64).reshape(len(groups), m)
+    most = np.array([group.most for group in groups], np.int64)
+    if not any(group.least.any() for group in groups):
+        return labels, most, np.zeros((0, 0), np.int64)
+    least = np.zeros((len(groups), int(labels.max(initial=0)) + 1), np.int64)
+    for row, group in zip(least, groups, strict=True):
+        row[: len(group.least)] = group.least
+    return labels, most, least

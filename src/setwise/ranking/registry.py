@@ -15,6 +15,7 @@ from setwise._validation import available_cores, listed, whole_number
 from setwise.errors import Infeasible, InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
+from setwise.model.limits import LIMITS
 from setwise.ranking.beam import BEAM
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
@@ -45,39 +46,32 @@ def rank(
     *,
     exclude: ArrayLike = (),
     include: ArrayLike = (),
-    at_most: Mapping[str, int] | None = None,
-    at_least: Mapping[str, Mapping[Any, int]] | None = None,
-    exactly: Mapping[str, int] | None = None,
     **options: Any,
 ) -> Ranking:
     """The best set of at most k candidates that ``ranker`` finds.
 
-    ``exclude`` and ``include`` are positions among the instance's candidates; ``at_most={"artist": 2}`` allows at most
-    two items of one artist, ``at_least={"genre": {"jazz": 2}}`` requires two items of jazz, and ``exactly={"site": 1}``
-    one item of every site. The set has fewer than k items when there are fewer candidates, or when a smaller set has a
-    larger value.
+    ``exclude`` and ``include`` are positions among the instance's candidates. The options are the limits of
+    ``setwise.model.limits`` and the ranker's own: ``at_most={"artist": 2}`` allows at most two items of one artist,
+    ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, ``exactly={"site": 1}`` one of every site. The set has
+    fewer than k items when there are fewer candidates, or when a smaller set has a larger value.
     """
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
     chosen = ranker_named(ranker)
+    limits = {name: options.pop(name) for name in LIMITS if name in options}
     for option in options:
         if option not in chosen.options:
             known = ", ".join(chosen.options) or "none"
             raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), "drop it")
-    if (at_least or exactly) and not chosen.lower_limits:
+    lower = [name for name, stated in limits.items() if stated and LIMITS[name].lower]
+    if lower and not chosen.lower_limits:
         able = ", ".join(each.name for each in RANKERS.values() if each.lower_limits)
-        limit = "at_least" if at_least else "exactly"
-        raise InvalidInput("ranker", f"one that honours {limit} ({able})", repr(ranker), "choose one of those")
-    constraints = Constraints.of(instance, k, exclude, include, at_most, at_least, exactly)
+        raise InvalidInput("ranker", f"one that honours {lower[0]} ({able})", repr(ranker), "choose one of those")
+    constraints = Constraints.of(instance, k, exclude, include, **limits)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):
         todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
-        raise Infeasible(
-            "at_least" if at_least else "exactly",
-            "possible together with the other limits",
-            "no feasible set found",
-            todo,
-        )
+        raise Infeasible(lower[0], "possible together with the other limits", "no feasible set found", todo)
     if not constraints.admits(ranking.indices):
         raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")
     return ranking
@@ -89,7 +83,6 @@ def rank_many(
     ranker: str = DEFAULT.name,
     *,
     threads: int | None = None,
-    at_most: Mapping[str, int] | None = None,
     **options: Any,
 ) -> list[Ranking]:
     """``rank`` for many instances, for example one per user, on ``threads`` threads (default: all cores).
@@ -101,7 +94,7 @@ def rank_many(
     workers = whole_number("threads", threads) if threads is not None else available_cores()
     warm_up()  # two threads must not compile one function at the same time
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda instance: rank(instance, k, ranker, at_most=at_most, **options), checked))
+        return list(pool.map(lambda instance: rank(instance, k, ranker, **options), checked))
 
 
 @functools.cache

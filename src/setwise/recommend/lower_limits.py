@@ -20,12 +20,11 @@ from typing import Any
 import numpy as np
 
 from setwise._types import Floats, Rows
-from setwise._validation import whole_number
-from setwise.errors import Infeasible, InvalidInput
+from setwise.errors import Infeasible
 from setwise.model import objective
-from setwise.model.attributes import Categorical
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
+from setwise.model.limits import LIMITS, Limits
 from setwise.model.users import User
 
 SPARE = 4  # candidates of a required group for every item of it that a set needs
@@ -41,57 +40,35 @@ class Required:
     least: int
 
 
-def parsed_at_least(catalog: Catalog, given: Mapping[str, Any] | None) -> dict[str, dict[Any, int]]:
-    """``at_least`` with checked names and numbers; texts that name numbers, as in JSON, become numbers."""
-    result: dict[str, dict[Any, int]] = {}
-    for name, least in (given or {}).items():
-        if not isinstance(least, Mapping):
-            todo = "write at_least={'genre': {'jazz': 2}}"
-            raise InvalidInput("at_least", "a mapping {attribute: {value: n}}", repr(given), todo)
-        column = catalog.attributes[name]
-        result[name] = {
-            value if isinstance(column, Categorical) else _number(name, value): whole_number(
-                f"at_least['{name}'][{value!r}]", n
-            )
-            for value, n in least.items()
-        }
-    return result
-
-
-def parsed_exactly(catalog: Catalog, given: Mapping[str, Any] | None) -> dict[str, int]:
-    """``exactly`` with checked names and numbers."""
-    for name in given or {}:
-        catalog.attributes[name]  # raises for an unknown name
-    return {name: whole_number(f"exactly['{name}']", n) for name, n in (given or {}).items()}
-
-
-def requirements(
-    catalog: Catalog,
-    eligible: Eligibility,
-    k: int,
-    at_least: Mapping[str, Mapping[Any, int]],
-    exactly: Mapping[str, int],
-) -> tuple[Required, ...]:
+def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits) -> tuple[Required, ...]:
     """All requirements; raise Infeasible for one that the eligible items, or k, cannot meet."""
-    if not at_least and not exactly:
-        return ()
+    lower = [(LIMITS[name], stated) for name, stated in limits.items() if LIMITS[name].lower]
     found: list[Required] = []
-    rows = eligible.rows
-    for name, n in exactly.items():
-        labels = catalog.attributes.labels(name, rows)
-        values = np.unique(labels[labels >= 0])
-        if len(values) * n > k:
-            got = f"{n} of each of {len(values)} values"
-            raise Infeasible(f"exactly['{name}']", f"of at most k = {k} items in all", got, "raise k, or use where")
-        found += [_required(f"exactly['{name}']", rows[labels == value], n) for value in values]
-    for name, least in at_least.items():
-        if sum(least.values()) > k:
-            raise Infeasible(f"at_least['{name}']", f"of at most k = {k} items in all", sum(least.values()), "raise k")
-        found += [
-            _required(f"at_least['{name}']", rows[catalog.attributes.matching({name: value})[rows]], n)
-            for value, n in least.items()
-        ]
+    for limit, stated in lower:
+        for attribute, numbers in stated.items():
+            groups = (_named if limit.by_value else _of_every_value)(catalog, eligible.rows, attribute, numbers)
+            parameter, needed = f"{limit.name}['{attribute}']", sum(one.least for one in groups)
+            if needed > k:
+                got = f"{needed} of {len(groups)} values"
+                raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
+            for one in groups:
+                if len(one.rows) < one.least:
+                    must = "about values that enough eligible items have"
+                    raise Infeasible(parameter, must, f"{len(one.rows)}", "lower it")
+            found += groups
     return tuple(found)
+
+
+def _of_every_value(catalog: Catalog, rows: Rows, attribute: str, n: int) -> list[Required]:
+    """So many items of each value that the rows have."""
+    labels = catalog.attributes.labels(attribute, rows)
+    return [Required(rows[labels == value], n) for value in np.unique(labels[labels >= 0])]
+
+
+def _named(catalog: Catalog, rows: Rows, attribute: str, numbers: Mapping[Any, int]) -> list[Required]:
+    """So many items of each value that is named."""
+    matching = catalog.attributes.matching
+    return [Required(rows[matching({attribute: value})[rows]], n) for value, n in numbers.items()]
 
 
 def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Catalog, user: User, most: int) -> Rows:
@@ -101,12 +78,6 @@ def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Cat
     share = int(SHARE * most) // len(required)
     best = [_best(catalog, user, one.rows, max(SPARE * one.least, share)) for one in required]
     return np.unique(np.concatenate([candidates, *best])).astype(np.intp)
-
-
-def _required(parameter: str, rows: Rows, least: int) -> Required:
-    if len(rows) < least:
-        raise Infeasible(parameter, "about values that enough eligible items have", f"{len(rows)}", "lower it")
-    return Required(rows, least)
 
 
 def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:
@@ -120,15 +91,3 @@ def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:
 def _scores(catalog: Catalog, user: User, rows: Rows) -> Floats:
     score, _ = objective.scores(catalog, user, rows, None)
     return np.asarray(score.sum(axis=0) + objective.base_scores(catalog, user, rows))
-
-
-def _number(name: str, value: Any) -> Any:
-    """The number that a text names: the keys of JSON are texts."""
-    if not isinstance(value, str):
-        return value
-    try:
-        number = float(value)
-    except ValueError:
-        must = "about numbers, which the attribute holds"
-        raise InvalidInput(f"at_least['{name}']", must, repr(value), "pass a number") from None
-    return int(number) if number.is_integer() else number

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -294,12 +294,12 @@ def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) 
 
 def _ranked(query: Query, instance: Instance, clock: Clock, share: float, divisor: int = 1) -> Best:
     """The ranker's set, in a share of the remaining budget; default evaluations are divided by ``divisor``."""
-    ranking = _rank(query, instance, query.ranker, clock.share(share), query.constraints, divisor)
+    ranking = _rank(query, instance, query.ranker, clock.share(share), query.limits, divisor)
     return Best(instance.candidates[ranking.indices], ranking.value)
 
 
 def _rank(
-    query: Query, instance: Instance, ranker: Ranker, budget_ms: float, limits: dict[str, Any], divisor: int = 1
+    query: Query, instance: Instance, ranker: Ranker, budget_ms: float, limits: Mapping[str, Any], divisor: int = 1
 ) -> Ranking:
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
@@ -348,10 +348,10 @@ def _rank_and_bound(
 def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
     """All eligible items are candidates: branch and bound on the instance, with pins and limits from above.
 
-    It does not know lower limits, so a set that it finds is used only if it keeps them.
+    It knows only upper limits on every value, so a set that it finds is used only if it keeps the others.
     """
     exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS), {"at_most": query.upper_limits})
-    if exact.value > best.value and query.keeps_lower_limits(instance.candidates[exact.indices]):
+    if exact.value > best.value and query.keeps_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)
 

@@ -13,9 +13,7 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     exclude      ids not to show; left out: the items of the history
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
-    at_most      {attribute: n}: at most n items with the same value of the attribute
-    at_least     {attribute: {value: n}}: at least n items with this value; a number is written as a text
-    exactly      {attribute: n}: n items of every value of the attribute that eligible items have
+    at_most …    every limit of ``setwise.model.limits``; a value that is a number is written as a text
     budget_ms    milliseconds for the whole request, or null
     ranker       the name of a ranker; left out: the recommender's
     certify      whether to compute an upper bound; left out: as the recommender does
@@ -37,19 +35,17 @@ from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
+from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
-from setwise.recommend.lower_limits import Required, parsed_at_least, parsed_exactly, requirements
+from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
 USER_KEYS = ("history", "user", "vector", "features")
 SCORE_KEYS = ("scores", "scores_floor")
-LIMIT_KEYS = ("at_most", "at_least", "exactly")
-JSON_KEYS = (
-    *USER_KEYS, *SCORE_KEYS, "k", "exclude", "include", "where", *LIMIT_KEYS, "budget_ms", "ranker", "certify"
-)  # fmt: skip
+OTHER_KEYS = ("k", "exclude", "include", "where", "budget_ms", "ranker", "certify")
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,6 +57,7 @@ class Query:
     include   rows that must be in the slate; ascending
     eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
               a score where ``only_scored``
+    limits    by name and attribute, as arguments of ``rank``; those not stated are left out
     required  the groups of eligible rows that the lower limits require
     """
 
@@ -70,9 +67,7 @@ class Query:
     exclude: Rows
     include: Rows
     where: Mapping[str, Any] | None
-    at_most: Mapping[str, int]
-    at_least: Mapping[str, Mapping[Any, int]]
-    exactly: Mapping[str, int]
+    limits: Limits
     budget_ms: float | None
     ranker: Ranker
     certify: bool
@@ -93,34 +88,32 @@ class Query:
         exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
-        at_most: Mapping[str, int] | None = None,
-        at_least: Mapping[str, Mapping[Any, int]] | None = None,
-        exactly: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
         ranker: str = DEFAULT.name,
         certify: bool = True,
         filtered: Eligibility | None = None,
+        **stated: Any,
     ) -> Query:
         """Check everything that can be checked before retrieval; ``seen`` are the rows of the user's history.
 
         Seen items are excluded unless ``exclude`` names others or ``include`` pins them. ``filtered`` is
-        ``index.eligible(where=where)`` if it is known already: queries that share it share their passes.
+        ``index.eligible(where=where)`` if it is known already: queries that share it share their passes. ``stated``
+        are the limits.
         """
         catalog = index.catalog
         pinned = np.unique(catalog.rows_of(include)).astype(np.intp)
         unwanted = np.setdiff1d(seen, pinned) if exclude is None else catalog.rows_of(exclude)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp)
-        for name, given in (("where", where), ("at_most", at_most), ("at_least", at_least), ("exactly", exactly)):
-            if given is not None and not isinstance(given, Mapping):
-                must = "a mapping of attributes, or left out"
-                raise InvalidInput(name, must, repr(given), f"write {name}={{'artist': …}}")
+        if where is not None and not isinstance(where, Mapping):
+            must = "a mapping of attributes, or left out"
+            raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
         fitting, own = catalog.user(user), caller_scores(catalog, scores, scores_floor)
         shared = index.eligible(where=where) if filtered is None else filtered
         if own is not None:
             fitting = fitting.with_scores(own.combined(fitting.scores))
             shared = shared if own.named is None else shared.within(own.named)
         size, eligible = whole_number("k", k), _eligible(catalog, shared, unwanted, pinned)
-        lower = parsed_at_least(catalog, at_least), parsed_exactly(catalog, exactly)
+        limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
             user=fitting,
@@ -128,36 +121,46 @@ class Query:
             exclude=excluded,
             include=pinned,
             where=where,
-            at_most=dict(at_most or {}),
-            at_least=lower[0],
-            exactly=lower[1],
+            limits=limited,
             budget_ms=milliseconds(budget_ms),
             ranker=ranker_named(ranker),
             certify=bool(certify),
             eligible=eligible,
-            required=requirements(catalog, eligible, size, *lower),
+            required=requirements(catalog, eligible, size, limited),
             only_scored=own is not None and own.named is not None,
         )
 
     @property
-    def constraints(self) -> dict[str, Any]:
-        """Whatever limits a set beside its size and its items, as keyword arguments of ``rank``."""
-        return {"at_most": self.at_most, "at_least": self.at_least, "exactly": self.exactly}
-
-    @property
     def upper_limits(self) -> dict[str, int]:
-        """The limits of ``at_most`` and of ``exactly`` from above: they hold for every feasible set."""
-        both = self.at_most.keys() & self.exactly.keys()
-        return {**self.at_most, **self.exactly} | {name: min(self.at_most[name], self.exactly[name]) for name in both}
+        """The smallest upper limit on every value of an attribute: it holds for every feasible set."""
+        result: dict[str, int] = {}
+        for name, stated in self.limits.items():
+            if LIMITS[name].upper and not LIMITS[name].by_value:
+                result |= {attribute: min(n, result.get(attribute, n)) for attribute, n in stated.items()}
+        return result
 
     @property
     def is_limited(self) -> bool:
         """Whether some sets of at most k eligible items are not feasible."""
-        return bool(len(self.include) or self.at_most or self.at_least or self.exactly)
+        return bool(len(self.include) or self.limits)
 
-    def keeps_lower_limits(self, rows: Rows) -> bool:
-        """Whether a set has as many items of every required group as it needs."""
-        return all(np.isin(one.rows, rows).sum() >= one.least for one in self.required)
+    def keeps_limits(self, rows: Rows) -> bool:
+        """Whether a set of eligible items keeps every limit."""
+        if not all(np.isin(one.rows, rows).sum() >= one.least for one in self.required):
+            return False
+        return all(
+            self._keeps_upper(LIMITS[name], attribute, numbers, rows)
+            for name, stated in self.limits.items()
+            for attribute, numbers in stated.items()
+            if LIMITS[name].upper
+        )
+
+    def _keeps_upper(self, limit: Limit, attribute: str, numbers: Any, rows: Rows) -> bool:
+        attributes = self.catalog.attributes
+        if limit.by_value:
+            return all(attributes.matching({attribute: value})[rows].sum() <= n for value, n in numbers.items())
+        labels = attributes.labels(attribute, rows)
+        return bool(np.bincount(labels[labels >= 0], minlength=1).max() <= numbers)
 
     def to_json(self) -> dict[str, Any]:
         """The query as plain data, ids instead of rows; ``arguments_from_json`` reads it back."""
@@ -169,9 +172,7 @@ class Query:
             "exclude": ids[self.exclude].tolist(),
             "include": ids[self.include].tolist(),
             "where": {name: condition_to_json(condition) for name, condition in (self.where or {}).items()},
-            "at_most": {name: int(limit) for name, limit in self.at_most.items()},
-            "at_least": {name: {str(value): n for value, n in least.items()} for name, least in self.at_least.items()},
-            "exactly": dict(self.exactly),
+            **limits_to_json(self.limits),
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,
@@ -194,9 +195,10 @@ def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: R
 
 def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of ``Recommender.recommend`` from the JSON form; a value of null counts as left out."""
-    unknown = [key for key in content if key not in JSON_KEYS]
+    known = (*USER_KEYS, *SCORE_KEYS, *OTHER_KEYS, *LIMITS)
+    unknown = [key for key in content if key not in known]
     if unknown:
-        raise InvalidInput("the query", f"an object with keys among {', '.join(JSON_KEYS)}", unknown[0], "drop it")
+        raise InvalidInput("the query", f"an object with keys among {', '.join(known)}", unknown[0], "drop it")
     given = {key: part for key, part in content.items() if part is not None}
     stated = [key for key in USER_KEYS if key in given]
     if len(stated) > 1 or not (stated or "scores" in given):

@@ -29,6 +29,7 @@ from typing import Any
 import numpy as np
 
 from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.model.limits import LIMITS
 
 FORMAT, VERSION = "setwise slate", 4
 MAX_BYTES = 64 << 20  # no slate file is larger; scores of a million items take some 20 MiB
@@ -196,9 +197,6 @@ _QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "exclude": ("a list of ids", _are_ids),
     "include": ("a list of ids", _are_ids),
     "where": ("a condition for each attribute", _is_where),
-    "at_most": ("a whole number an attribute", _are_counts),
-    "at_least": ("a whole number a value, an attribute", _are_counts_of_values),
-    "exactly": ("a whole number an attribute", _are_counts),
     "budget_ms": ("null, or a number", lambda part: part is None or type(part) in (int, float)),
     "ranker": ("a name", lambda part: isinstance(part, str)),
     "certify": ("true or false", lambda part: isinstance(part, bool)),
@@ -221,7 +219,13 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _first_defect(form: Mapping[str, Any]) -> str | None:
     """The first defect of a content, or None."""
-    return _defect_of(form, _KEYS) or _defect_of(form["query"], _QUERY_KEYS)
+    return _defect_of(form, _KEYS) or _defect_of(form["query"], _QUERY_KEYS | _limit_keys())
+
+
+def _limit_keys() -> dict[str, tuple[str, Callable[[Any], bool]]]:
+    every = ("a whole number an attribute", _are_counts)
+    by_value = ("a whole number a value, an attribute", _are_counts_of_values)
+    return {name: by_value if limit.by_value else every for name, limit in LIMITS.items()}
 
 
 def _defect_of(form: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> str | None:

@@ -26,6 +26,7 @@ from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.catalog import Catalog
+from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.verification.reference_proof import ReferenceProof
 from setwise.verification.slate_file import read_slate
@@ -193,24 +194,35 @@ class _Claim:
             yield "an item does not meet the filter"
         if self._unscored()[rows].any():
             yield "an item has no score, and the query states no floor"
-        for name, limit in [*query["at_most"].items(), *query["exactly"].items()]:
-            label = _labels(self.catalog.attributes[name])[rows]
-            if label[label >= 0].size and np.bincount(label[label >= 0]).max() > limit:
-                yield f"more than {limit} items have the same '{name}'"
-        yield from self._broken_lower_limits(rows)
+        yield from self._broken_limits(rows)
 
-    def _broken_lower_limits(self, rows: list[int]) -> Iterator[str]:
-        """The lower limits of ``at_least``, and of ``exactly`` for every value that eligible items have."""
-        query, columns = self.query, self.catalog.attributes
-        for name, least in query["at_least"].items():
-            for value, n in least.items():
-                wanted = value if hasattr(columns[name], "codes") else _as_number(name, value)
-                if _meets(name, columns[name], wanted)[rows].sum() < n:
-                    yield f"fewer than {n} items have {value!r} as '{name}'"
-        for name, n in query["exactly"].items():
-            label = _labels(columns[name])
-            if any((label[rows] == one).sum() < n for one in np.unique(label[self._shown() & (label >= 0)])):
-                yield f"fewer than {n} items of some '{name}'"
+    def _broken_limits(self, rows: list[int]) -> Iterator[str]:
+        """The limits that a set does not keep."""
+        for limit, name, numbers in self._limits():
+            for value, n, labels in self._counted(limit, name, numbers):
+                count = np.bincount(labels[rows][labels[rows] >= 0], minlength=int(labels.max(initial=0)) + 1)
+                if limit.upper and count.max() > n:
+                    yield f"more than {n} items have {'the same' if value is None else repr(value) + ' as'} '{name}'"
+                if limit.lower:
+                    needed = np.unique(labels[self._shown() & (labels >= 0)]) if value is None else [0]
+                    if (count[needed] < n).any():
+                        yield f"fewer than {n} items have {'some' if value is None else repr(value) + ' as'} '{name}'"
+
+    def _limits(self) -> Iterator[tuple[Limit, str, Any]]:
+        """Every limit of the query, with its attribute and numbers."""
+        for limit in LIMITS.values():
+            for name, numbers in self.query[limit.name].items():
+                yield limit, name, numbers
+
+    def _counted(self, limit: Limit, name: str, numbers: Any) -> Iterator[tuple[str | None, int, NDArray[np.int64]]]:
+        """The value, or None for every value; the number; and labels of equal cells, 0 for those of the one value."""
+        column = self.catalog.attributes[name]
+        if not limit.by_value:
+            yield None, numbers, _labels(column)
+            return
+        for value, n in numbers.items():
+            wanted = value if hasattr(column, "codes") else _as_number(limit.name, name, value)
+            yield value, n, np.where(_meets(name, column, wanted), 0, -1)
 
     def _shown(self) -> NDArray[np.bool_]:
         """Which items may be shown."""
@@ -272,15 +284,18 @@ class _Claim:
         return self._proof(bound, limit)
 
     def _proof(self, bound: float, limit: float) -> Outcome:
-        query, columns = self.query, self.catalog.attributes
-        eligible = np.flatnonzero(self._shown())
-        limits = [*query["at_most"].items(), *query["exactly"].items()]
-        groups = [(_labels(columns[name]), min(most, len(self.catalog))) for name, most in limits]
+        query, eligible = self.query, np.flatnonzero(self._shown())
+        groups = [
+            (labels, min(n, len(self.catalog)))
+            for limit, name, numbers in self._limits()
+            if limit.upper
+            for _, n, labels in self._counted(limit, name, numbers)
+        ]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
         proof = ReferenceProof(self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
         end = proof.run(limit, self.nodes)
-        if end.better is not None and any(self._broken_lower_limits(list(end.better))):
+        if end.better is not None and any(self._broken_limits(list(end.better))):
             return False, f"the bound {bound:.9g} could not be proven: the proof does not use lower limits"
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
@@ -320,11 +335,11 @@ def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
     return met
 
 
-def _as_number(name: str, text: str) -> float:
+def _as_number(limit: str, name: str, text: str) -> float:
     try:
         return float(text)
     except ValueError:
-        raise InvalidInput(f"at_least['{name}']", "about numbers", repr(text), "correct the limit") from None
+        raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit") from None
 
 
 def _labels(column: Any) -> NDArray[np.int64]:
