@@ -56,10 +56,13 @@ def hits(cuts: HistorySplit, shown: Ragged) -> np.ndarray:
     return np.bincount(shown.owner, weights=cuts.outcomes(shown), minlength=len(shown))
 
 
+METHODS = {"setwise": "swap", "top-k": "top-k", "vector search by score": "knn", "greedy": "greedy"}
+
+
 def evaluate(model: SimpleTransformer, cuts: HistorySplit, learned: Sessions, seed: int) -> list[Row]:
     """Promised and true hits of every method, per user."""
     rows = []
-    for name, ranker in (("setwise", "swap"), ("top-k by score", "knn"), ("greedy", "greedy")):
+    for name, ranker in METHODS.items():
         slates = on_policy_slates(model, cuts, K, ranker)
         promised = np.bincount(slates.shown.owner, weights=model.predict(slates), minlength=len(slates))
         rows += _rows(name, hits(cuts, slates.shown), promised)

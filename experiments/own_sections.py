@@ -120,7 +120,7 @@ def held_out(section: Section, rows: list[Row]) -> None:
 
 
 def _interaction_text(rows: list[Row]) -> str:
-    ours, top = (np.mean([row["hits"] for row in chosen(rows, method=name)]) for name in ("setwise", "top-k by score"))
+    ours, top = (np.mean([row["hits"] for row in chosen(rows, method=name)]) for name in ("setwise", "top-k"))
     text = (
         "A hit is a song that the rest of the playlist contains. That does not depend on the songs shown beside it, so "
         "the interaction can add little to hits of this kind;"

@@ -11,7 +11,7 @@ For 100 held-out users of the playlist catalogues, k = 5 and 10, the share of th
   1,000 as well;
 * ``recommender``: ``Recommender.recommend`` as it comes, 64 cells, without certificate: at most 400 candidates, a
   quarter of them best partners of the anchor item, ranked by swap search with its default budget;
-* ``greedy`` and ``top-k`` on the recommender's candidates, to see what there is to lose.
+* ``greedy``, ``top-k`` and vector search by score on the recommender's candidates, to see what there is to lose.
 
 The best known is the best of a heavy search and of everything above: nothing here can have more than all of it.
 """
@@ -37,7 +37,7 @@ from setwise.bounds.catalog.cells import CellBounds
 CANDIDATES = (320, 640, 1280)
 SOLUTIONS = (100, 1000)
 CELLS = 64  # of the recommender
-RIVALS = {"knn": "top-k", "greedy": "greedy"}
+RIVALS = {"top-k": "top-k", "knn": "vector search by score", "greedy": "greedy"}
 FIELDS = ("catalogue", "k", "user", "method", "candidates", "solutions", "value", "ms", "upper_bound")
 
 

@@ -156,8 +156,8 @@ def test_explanation_as_json(songs: Path) -> None:
     assert answer["sink"] is None
     assert len(answer["alone"]) == size
     values = {rival["ranker"]: rival["value"] for rival in answer["rivals"]}
-    assert set(values) == {"knn", "greedy", "beam", "swap"}
-    assert answer["gain_over_top_k"] == pytest.approx(answer["value"] - values["knn"])
+    assert set(values) == {"top-k", "knn", "mmr", "dpp", "greedy", "beam", "swap"}
+    assert answer["gain_over_top_k"] == pytest.approx(answer["value"] - values["top-k"])
     assert answer["gain_over_greedy"] == pytest.approx(answer["value"] - values["greedy"])
 
 

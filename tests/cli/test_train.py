@@ -68,7 +68,8 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
         "12 sessions were held out",
         "was kept: loss",
         "the optimised slate",
-        "top-k by score",
+        "top-k",
+        "vector search by score",
         "a miss may still be relevant",
         "setwise serve service/",
     ):
@@ -103,7 +104,9 @@ def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> No
     assert len(quality["reliability"]) == 5
     assert all(row["predicted"] >= 0 and row["observed"] >= 0 for row in quality["slates"])
     assert [row["slate"] for row in quality["slates"]] == (
-        ["the optimised slate", "top-k by score"] if kind == "sessions" else ["the logged slate"]
+        ["the optimised slate", "top-k", "greedy", "MMR", "DPP", "vector search by score"]
+        if kind == "sessions"
+        else ["the logged slate"]
     )
     observed = sum(row["observed"] * row["count"] for row in quality["reliability"])
     assert observed == pytest.approx(quality["slates"][0]["observed"] * report["read"]["held_out"], abs=1e-4)

@@ -41,7 +41,7 @@ def test_held_out_hits_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = genres(300, np.random.default_rng(0))
     rows = experiment.run(sessions, 20, seed=0, dim=8, heads=1, epochs=4, batch=256)
     assert {row["method"] for row in rows} == {
-        "setwise", "top-k by score", "greedy", "word2vec neighbours", "popularity",
+        "setwise", "top-k", "vector search by score", "greedy", "word2vec neighbours", "popularity",
     }  # fmt: skip
     hits = {name: np.mean([row["hits"] for row in rows if row["method"] == name]) for name in ("setwise", "popularity")}
     assert hits["setwise"] > hits["popularity"]  # genres are what there is to learn

@@ -43,7 +43,7 @@ def test_rivals_keep_the_same_constraints() -> None:
     rec, user = world(2)
     slate = rec.recommend(user, k=5, at_most={"artist": 1}, include=[7], exclude=[3, 4])
     told = rec.explain(slate)
-    assert [rival.ranker for rival in told.rivals] == ["knn", "greedy", "beam", "swap"]
+    assert [rival.ranker for rival in told.rivals] == ["top-k", "knn", "mmr", "dpp", "greedy", "beam", "swap"]
     for rival in told.rivals:
         assert rival.value == sw.set_value(rec.index.catalog, user, rival.indices)
         assert rival.items.tolist() == rival.indices.tolist()  # ids are row numbers here
@@ -52,19 +52,25 @@ def test_rivals_keep_the_same_constraints() -> None:
         assert len({int(row) % 30 for row in rival.indices}) == len(rival.indices) <= 5
         assert rival.milliseconds > 0
     by_name = {rival.ranker: rival for rival in told.rivals}
-    assert told.gain_over_top_k == slate.value - by_name["knn"].value
+    assert told.gain_over_top_k == slate.value - by_name["top-k"].value
     assert told.gain_over_greedy == slate.value - by_name["greedy"].value >= -1e-12
     np.testing.assert_array_equal(by_name["swap"].indices, slate.indices)
     assert by_name["swap"].milliseconds == slate.timings["rank"]
 
 
-def test_plain_top_k_is_that_of_the_whole_catalogue() -> None:
-    rec, user = world(3)
-    told = rec.explain(rec.recommend(user, k=5, ranker="knn", certify=False))
-    assert [rival.ranker for rival in told.rivals] == ["knn", "greedy", "beam"]
-    score = np.einsum("nhd,hd->n", rec.index.catalog.value.astype(float), user.heads)
-    assert set(told.rivals[0].indices.tolist()) <= set(np.argsort(-score)[:5].tolist())
+@pytest.mark.parametrize("parts", [{}, {"heads": 2, "base": True, "sink": True, "rewards": REWARDS}])
+def test_top_k_and_vector_search_are_those_of_the_whole_catalogue(parts) -> None:
+    """Top-k has the largest rewards alone, not the largest scores: with a sink these are different items."""
+    rec, user = world(3, **parts)
+    told = rec.explain(rec.recommend(user, k=5, ranker="top-k", certify=False))
+    assert [rival.ranker for rival in told.rivals] == ["top-k", "knn", "mmr", "dpp", "greedy", "beam"]
+    alone = np.array([sw.set_value(rec.index.catalog, user, [row]) for row in range(200)])
+    assert set(told.rivals[0].indices.tolist()) <= set(np.argsort(-alone)[:5].tolist())
     assert told.gain_over_top_k == 0.0
+    score = np.einsum("nhd,hd->n", rec.index.catalog.value.astype(float), user.heads)
+    if parts:
+        score += rec.index.catalog.base.astype(float) @ user.base
+    assert set(told.rivals[1].indices.tolist()) <= set(np.argsort(-score)[:5].tolist())
 
 
 def test_only_its_own_slates() -> None:

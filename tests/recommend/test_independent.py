@@ -87,3 +87,18 @@ def test_a_batch_of_users_with_and_without_head_vectors() -> None:
     users = [sw.User(each, base) for each, base in zip(heads, rng.normal(size=(4, D)), strict=True)]
     for user, slate in zip(users, made.recommend_many(users, k=3), strict=True):
         np.testing.assert_array_equal(slate.indices, made.recommend(user, k=3).indices)
+
+
+@pytest.mark.parametrize("reward", REWARDS.values(), ids=REWARDS)
+@pytest.mark.parametrize("sink", [False, True])
+def test_a_slate_of_one_is_exact(reward, sink: bool) -> None:
+    """No item has company, so the largest reward alone is the best, with attention and a sink too."""
+    rng = np.random.default_rng(3)
+    parts = {"sink": sw.Sink(rng.normal(size=(2, 2)), rng.normal(size=(2, 2)))} if sink else {}
+    one = sw.Catalog(*rng.normal(size=(3, N, 2, 2)), reward=reward, base=rng.normal(size=(N, D)), **parts)
+    user = sw.User(rng.normal(size=(2, 2)), rng.normal(size=D))
+    slate = recommender(one).recommend(user, k=1, exclude=[5])
+    single = [sw.set_value(one, user, [row]) for row in range(N) if row != 5]
+    assert slate.value == pytest.approx(max(single), rel=1e-12)
+    assert slate.proven
+    assert "certify" in slate.timings

@@ -98,7 +98,7 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"history": ["nobody"]}', 422, "id must be one of the known ids, got 'nobody'; check its spelling and its type."),
         (b'{"history": [1]}', 422, "id must be one of the known ids, got 1; check its spelling and its type."),
         (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 30000, got 0.0; pass milliseconds, or leave it out."),
-        (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, knn, greedy, beam, got 'exhaustive'; choose one of those."),
+        (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, top-k, knn, mmr, dpp, greedy, beam, got 'exhaustive'; choose one of those."),
         (b'{"history": [], "k": 1, "include": ["song-1", "song-2"]}', 422, "include must be a list of at most 1 ids, got 2; shorten it."),
         (b'{"history": ' + b"[" * 10_000, 400, None),
         (b'{"history": [' + b'"song-1",' * 1000 + b'"song-1"]}', 422, "history must be a list of at most 1000 ids, got 1001; shorten it."),

@@ -132,7 +132,7 @@ def test_from_a_title_to_a_certificate(open_page, address, songs) -> None:
     assert worth(page) == pytest.approx(reference_value(songs, history, titles(page)), abs=6e-4)
 
     methods = {one.get_attribute("data-ranker"): one for one in page.locator(".method").all()}
-    assert list(methods) == ["knn", "beam", "greedy", "swap"]
+    assert list(methods) == ["top-k", "knn", "mmr", "dpp", "greedy", "beam", "swap"]
     for one in methods.values():
         shown = [words.removesuffix(" (not in the slate)") for words in one.locator("li").all_text_contents()]
         stated = float(one.locator(".worth strong").inner_text())

@@ -73,7 +73,7 @@ def test_a_user_and_constraints(service: Here, recommender: sw.Recommender) -> N
     assert len(set(artists)) == len(artists)
 
 
-@pytest.mark.parametrize("ranker", ["swap", "greedy", "beam", "knn"])
+@pytest.mark.parametrize("ranker", ["swap", "greedy", "beam", "knn", "top-k", "mmr", "dpp"])
 def test_rankers_without_a_certificate(service: Here, recommender: sw.Recommender, ranker: str) -> None:
     answer = post(service, "/v1/recommend", {"history": HISTORY, "ranker": ranker, "certify": False})
     slate = recommender.recommend(history=HISTORY, ranker=ranker, certify=False)
@@ -188,12 +188,12 @@ def test_explanations(service: Here, recommender: sw.Recommender) -> None:
     assert np.shape(body["sink"]) == (2, 4)
     assert body["rewards"] == [item["reward"] for item in body["slate"]["items"]]
     rivals = {rival["ranker"]: rival for rival in body["rivals"]}
-    assert {"knn", "greedy", "beam", "swap"} <= set(rivals)
+    assert {"top-k", "knn", "mmr", "dpp", "greedy", "beam", "swap"} <= set(rivals)
     for rival in rivals.values():
         chosen = catalog.rows_of([item["id"] for item in rival["items"]])
         assert rival["value"] == pytest.approx(sw.set_value(catalog, slate.user, chosen), rel=1e-9)
         assert rival["milliseconds"] >= 0
-    assert body["gain_over_top_k"] == pytest.approx(body["slate"]["value"] - rivals["knn"]["value"])
+    assert body["gain_over_top_k"] == pytest.approx(body["slate"]["value"] - rivals["top-k"]["value"])
     assert body["gain_over_greedy"] == pytest.approx(body["slate"]["value"] - rivals["greedy"]["value"])
 
 

@@ -13,9 +13,10 @@ import setwise as sw
 from counts import examples
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
+from setwise.model.alone import self_weight
 from setwise.training.export import export_model
 from setwise.training.network import Shape
-from setwise.training.on_policy import CANDIDATES, on_policy_slates, optimised_slates, self_weight, top_candidates
+from setwise.training.on_policy import CANDIDATES, on_policy_slates, optimised_slates, top_candidates
 from worlds import random_catalog
 
 

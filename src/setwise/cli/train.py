@@ -28,7 +28,11 @@ from setwise.datasets import Sessions, Slates, random_split, read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.ranking import DEFAULT
+from setwise.ranking.dpp import DPP
+from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
+from setwise.ranking.mmr import MMR
+from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
@@ -43,7 +47,8 @@ LEAST_SESSIONS, MIN_SESSIONS_LEFT = (
     40,
 )  # by default rarer items are left out if MIN_SESSIONS_LEFT sessions of two items remain
 BINS = 5  # of the reliability diagram
-EVALUATED = (("the optimised slate", DEFAULT.name), (KNN.title, KNN.name))  # slates for held-out sessions
+# Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
+EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TOP_K, GREEDY, MMR, DPP, KNN)))
 
 
 def train(
@@ -252,7 +257,7 @@ def _quality(
         split = HistorySplit.first(held_out)
         rows = compare(model, training, split, k)
         compared = {"rows": [row.row() for row in rows], "verdict": verdict(rows)}
-        shown = {name: _Evaluated.of(model, on_policy_slates(model, split, k, ranker)) for name, ranker in EVALUATED}
+        shown = {name: _Evaluated.of(model, on_policy_slates(model, split, k, one.name)) for name, one in EVALUATED}
     first = next(iter(shown.values()))
     return {
         "comparison": compared,

@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Array
+from setwise._types import Array, Rows
 from setwise._validation import frozen, index_array, numbers, real_array
 from setwise.errors import InvalidInput
 from setwise.model import rewards as reward_families
@@ -136,6 +136,11 @@ class Catalog:
     def longest_base(self) -> float:
         """The largest norm of a row of the base term; 0 without one."""
         return 0.0 if self.base is None else float(np.sqrt(np.einsum("nd,nd->n", self.base, self.base).max()))
+
+    def embeddings(self, rows: Rows) -> NDArray[np.float64]:
+        """Vectors (len(rows), d) that say which items are similar: base vectors, or values without a base term."""
+        own = self.value.reshape(len(self), -1) if self.base is None else self.base
+        return np.asarray(own[rows], np.float64)
 
     def __len__(self) -> int:
         return self.n_items

@@ -26,6 +26,7 @@ from setwise._types import Floats, Ints, Mask, Rows
 from setwise._validation import LARGEST, frozen, index_array, is_frozen, numbers, real_array, require_shape
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model import objective
+from setwise.model.alone import share_of_own
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
@@ -67,6 +68,7 @@ class Instance:
         _refuse_repetition(self.candidates, self.positions)
         self.groups = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
+        self.embed: Callable[[], Floats] | None = None  # computes unit vectors (m, d) when similarities are needed
 
     # --- constructors ---
 
@@ -100,6 +102,7 @@ class Instance:
             positions,
             exclusive=exclusive,
         )
+        instance.embed = lambda: unit_rows(catalog.embeddings(rows))
         attributes = catalog.attributes
         instance.groups = _Groups(
             attributes,
@@ -157,6 +160,25 @@ class Instance:
         """base_i + Σ_h s_i^h: the order of a recommender that ignores the set."""
         return np.asarray(self.base + self.score.sum(axis=0))
 
+    @cached_property
+    def alone(self) -> Floats:
+        """f_i(a_i({i})): the reward of each candidate as the only item (alone.py)."""
+        own = np.diagonal(self.logit, axis1=1, axis2=2)
+        if self.sink_logit is None or self.sink_score is None:
+            average = np.where(np.isneginf(own), 0.0, self.score)
+        else:
+            sink_score = self.sink_score[:, None]
+            average = sink_score + share_of_own(own, self.sink_logit) * (self.score - sink_score)
+        return evaluate(self.rewards, self.reward_class, self.base + average.sum(axis=0))
+
+    @cached_property
+    def similarity(self) -> Floats:
+        """Cosines between the embeddings of the candidates: (m, m); without embeddings no two are similar."""
+        if self.embed is None:
+            return np.eye(self.m)
+        unit = self.embed()
+        return np.asarray(unit @ unit.T)
+
     # --- reference values ---
 
     def rewards_of(self, indices: ArrayLike) -> Floats:
@@ -188,6 +210,8 @@ class Instance:
             None if self.positions is None else self.positions[order],
             exclusive=[labels[order] for labels in self.exclusive],
         )
+        if (embed := self.embed) is not None:
+            instance.embed = lambda: embed()[order]
         groups = self.groups
         instance.groups = _Groups(
             groups, lambda name: groups[name][order], lambda name, value: groups.matching(name, value)[order]
@@ -228,6 +252,14 @@ class _Groups(Mapping[str, Ints]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def unit_rows(vectors: Floats) -> Floats:
+    """The rows scaled to length 1; a zero row stays zero, and is similar to no other."""
+    largest = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True)
+    scaled = vectors / np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor underflow
+    length = np.linalg.norm(scaled, axis=1, keepdims=True)
+    return np.asarray(scaled / np.where(length > 0, length, 1.0))
 
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:

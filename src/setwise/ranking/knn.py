@@ -1,7 +1,7 @@
 """Nearest neighbours: the k candidates of highest total score, whatever the rest of the set.
 
-The total score is base_i + Σ_h v_i^h · u^h. A pure embedding model maximises it, and a vector database returns it: this
-is the baseline for every set optimiser.
+The total score is base_i + Σ_h v_i^h · u^h. A pure embedding model maximises it, and a vector database returns it. With
+a sink it is not the order of what items are worth alone: that is ``top-k``.
 """
 
 from __future__ import annotations
@@ -25,4 +25,4 @@ def knn(instance: Instance, constraints: Constraints) -> Ranking:
     return Ranking(indices, instance.value(indices), evaluations=1)
 
 
-KNN = Ranker("knn", knn, "top-k by score", uses_attention=False, interactive=True, lower_limits=True)
+KNN = Ranker("knn", knn, "vector search by score", uses_attention=False, interactive=True, lower_limits=True)

@@ -41,6 +41,7 @@ class Ranker:
                          option ``seed``
     title                the method's name in tables
     uses_attention       uses more than the scores; otherwise retrieval need not look for best partners
+    by_reward_alone      starts from what items are worth alone: retrieval adds those of largest reward alone
     interactive          fast enough for an interactive request
     slow_growth          the time grows so fast with k that a service limits k
     lower_limits         honours ``at_least``
@@ -52,6 +53,7 @@ class Ranker:
     search: Callable[..., Ranking]
     title: str
     uses_attention: bool = True
+    by_reward_alone: bool = False
     interactive: bool = False
     slow_growth: bool = False
     lower_limits: bool = False

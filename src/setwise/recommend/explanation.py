@@ -21,12 +21,15 @@ from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.ranking import Ranker
 from setwise.ranking.beam import BEAM
+from setwise.ranking.dpp import DPP
 from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
+from setwise.ranking.mmr import MMR
+from setwise.ranking.top_k import TOP_K
 from setwise.recommend.pipeline import Candidates, Clock, Snapshot, answer, retrieve
 from setwise.recommend.slate import Slate, finite, items_to_dicts
 
-RIVALS = (KNN, GREEDY, BEAM)
+RIVALS = (TOP_K, KNN, MMR, DPP, GREEDY, BEAM)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,7 +55,8 @@ class Explanation:
     rewards    (k,)       f_i(a_i(S)): what each item earns in this set
     alone      (k,)       f_i(a_i({i})): what it would earn as the only item
     lent       (k, k)     what item j lends to the argument of item i, over all heads
-    rivals                the same query under top-k by score ("knn"), greedy, beam and the slate's own ranker
+    rivals                the same query under top-k (the largest ``alone``), vector search by score ("knn"), MMR, DPP,
+                          greedy, beam and the slate's own ranker
     """
 
     slate: Slate
@@ -65,8 +69,8 @@ class Explanation:
 
     @property
     def gain_over_top_k(self) -> float:
-        """How much more the slate is worth than the items of highest score."""
-        return self._gain_over(KNN)
+        """How much more the slate is worth than the items of largest reward alone."""
+        return self._gain_over(TOP_K)
 
     @property
     def gain_over_greedy(self) -> float:
@@ -117,10 +121,11 @@ def explained(slate: Slate, snapshot: Snapshot) -> Explanation:
 
 
 def _rival(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candidates) -> Rival:
-    """The set that this ranker chooses from the same candidates under the same constraints."""
+    """The set that this ranker chooses under the same constraints, from the same candidates or from its own."""
     answered = slate
     if ranker != slate.query.ranker:
         query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
+        candidates = retrieve(query, snapshot) if ranker.by_reward_alone else candidates
         answered = answer(query, snapshot, candidates, Clock(None))
     value = objective.set_value(slate.catalog, slate.user, answered.indices)
     return Rival(ranker.name, answered.items, answered.indices, value, answered.timings["rank"])

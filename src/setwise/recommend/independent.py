@@ -4,7 +4,8 @@ If every score s_i^h of the user is 0 (no values, or a user without head vectors
 
     F(S) = Σ_{i∈S} r_i,    r_i = f_i(base_i · u⁰ + t_i)
 
-The best set of at most k items has the largest positive r_i, or the largest r_i alone if none is positive.
+The best set of at most k items has the largest positive r_i, or the largest r_i alone if none is positive. The same
+holds for k = 1, where no item has company: r_i = f_i(a_i({i})) then includes what an item and the sink give it.
 
 Large catalogues are screened in float32 first. With a single reward, which never decreases, only items whose argument
 is within rounding of the k-th largest are computed in float64: |fl(b · u) − b · u| ≤ (d + 2) ε |b| |u|.
@@ -16,11 +17,13 @@ import numpy as np
 
 from setwise._types import Floats, Rows
 from setwise.model import objective
+from setwise.model.alone import rewards_alone
 from setwise.model.rewards import evaluate
 from setwise.ranking import DEFAULT
 from setwise.recommend.query import Query
 
 SCREENED_FROM = 2_000_000  # numbers in the base of the eligible items
+SINGLE_UP_TO = 50_000_000  # numbers in the vectors of the eligible items: about 0.1 s; beyond it k = 1 is searched
 _CHUNK = 16_384  # rows
 
 
@@ -28,13 +31,27 @@ def is_independent(query: Query) -> bool:
     """Whether no item changes the reward of another, and nothing else limits the choice."""
     if query.is_limited or query.ranker is not DEFAULT:
         return False
-    return not query.user.heads.any() or not query.catalog.attends
+    return not _attends(query) or (query.k == 1 and _size(query) <= SINGLE_UP_TO)
+
+
+def _attends(query: Query) -> bool:
+    return bool(query.user.heads.any()) and query.catalog.attends
+
+
+def _size(query: Query) -> int:
+    """The numbers that rewards alone are computed from."""
+    width = sum(part.shape[1] * part.shape[2] for part in (query.catalog.query, query.catalog.key, query.catalog.value))
+    return int(query.eligible.count * width)
 
 
 def best_independent(query: Query) -> Rows:
     """The rows of the best set; of items with equal rewards, those of lower row."""
-    rows = _screened(query)
-    reward = _rewards(query, rows)
+    if _attends(query):
+        rows = query.eligible.rows
+        reward = rewards_alone(query.catalog, query.user, rows)
+    else:
+        rows = _screened(query)
+        reward = _rewards(query, rows)
     order = np.lexsort((rows, -reward))[: query.k]
     count = max(1, int(np.count_nonzero(reward[order] > 0)))
     return np.sort(rows[order[:count]])

@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise.model import objective
+from setwise.model.alone import best_alone
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
@@ -268,6 +269,8 @@ def _chosen(found: Retrieved, query: Query, snapshot: Snapshot) -> Rows:
         total, _ = _scores(query, rows)
         anchor = int(rows[np.argmax(total)])
         rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
+    if query.ranker.by_reward_alone:
+        rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
     rows = np.union1d(rows, query.include).astype(np.intp)
     return with_required(rows, query.required, query.catalog, query.user, most)
 

@@ -17,6 +17,7 @@ from setwise._types import Ints, Rows
 from setwise.datasets.sessions import Slates
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
+from setwise.model.alone import self_weight
 from setwise.model.catalog import Catalog
 from setwise.model.instance import Instance
 from setwise.model.ragged import Ragged
@@ -82,18 +83,6 @@ def top_candidates(catalog: Catalog, users: Sequence[User], exclude: Sequence[In
             raise InvalidInput("users", "with one eligible item or more", got, "leave that user out")
         result.append(_best(of_user, min(most, eligible)))
     return result
-
-
-def self_weight(catalog: Catalog) -> NDArray[np.float32]:
-    """(H, n): the attention weight that item i as a slate of one gives itself; the sink has the rest, if there is one.
-
-    It is w_ii / (w_ii + z_i), and 1 without a sink.
-    """
-    if catalog.sink is None:
-        return np.ones((catalog.heads, len(catalog)), np.float32)
-    own = np.einsum("nhd,nhd->hn", catalog.query, catalog.key)
-    sink = np.einsum("nhd,hd->hn", catalog.query, catalog.sink.key)
-    return np.asarray(1 / (1 + np.exp(np.clip(sink - own, -80, 80))), np.float32)
 
 
 def _best(measures: NDArray[np.float32], most: int) -> Rows:

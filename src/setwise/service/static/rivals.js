@@ -5,9 +5,12 @@ import { valueDecimals } from "./slate.js";
 import { duration, figure, percent, signed, titleOf } from "./words.js";
 
 const METHODS = {
-  knn: ["top-k", "the highest scores, without interactions"],
-  beam: ["beam", "several partial slates at a time"],
+  "top-k": ["top-k", "the items worth most by themselves"],
+  knn: ["vector search", "the highest scores, as a vector index finds them"],
+  mmr: ["MMR", "worth by itself, less likeness to items before"],
+  dpp: ["DPP", "worth by itself, times the spread of the set"],
   greedy: ["greedy", "the best next item at each step"],
+  beam: ["beam", "several partial slates at a time"],
   swap: ["setwise", "exchanges items as long as the value rises"],
 };
 
