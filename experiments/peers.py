@@ -87,6 +87,7 @@ def beauty(data: Path) -> Sessions:
 
 
 SETS = {"mpd": mpd, "polimi": polimi, "retail": retail, "beauty": beauty}
+USERS = {"mpd": 500, "polimi": 500, "retail": 500, "beauty": 2000}  # held-out sessions
 
 
 # --- peers ---
@@ -230,7 +231,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--sets", nargs="+", choices=list(SETS), default=list(SETS))
-    parser.add_argument("--users", type=int, default=500)
+    parser.add_argument("--users", type=int, help="held-out sessions; 500, and 2,000 of beauty, where hits are rare")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     methods = [*PEERS, "SASRec", "setwise"]
     parser.add_argument("--methods", nargs="+", choices=methods, default=[one for one in methods if one != "SASRec"])
@@ -238,7 +239,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     options = QUICK if arguments.quick else {}
-    kept = KeptRows(arguments.out, FIELDS, {"users": arguments.users, **options})
+    users = USERS if arguments.users is None else dict.fromkeys(SETS, arguments.users)
+    kept = KeptRows(arguments.out, FIELDS, {"users": users, **options})
     units = [
         (name, seed, method) for name in arguments.sets for seed in arguments.seeds for method in arguments.methods
     ]
@@ -247,8 +249,8 @@ def main() -> None:
         sessions = SETS[name](arguments.data)
         if arguments.quick:
             sessions = sessions.taken(np.arange(400)).trimmed(2, 2)
-        users = min(arguments.users, len(sessions) // 5)
-        kept.add(unit, run(name, method, sessions, users, int(seed), options))
+        held_out = min(users[name], len(sessions) // 5)
+        kept.add(unit, run(name, method, sessions, held_out, int(seed), options))
     Console().print(shown(kept.rows))
 
 

@@ -8,7 +8,7 @@ import pytest
 from setwise.datasets import Sessions
 from setwise.datasets.splits import HistorySplit
 from setwise.model.ragged import Ragged
-from setwise.training.base import blend
+from setwise.training.base import blend, search
 from setwise.training.base.search import ALS, EASE, SIMILARITIES, fit_base, padded
 from setwise.training.base.two_tower import fit_two_tower
 
@@ -43,6 +43,15 @@ def test_the_search_learns_the_groups() -> None:
             assert set(best // GROUP) == {history[0] // GROUP}
     assert found.tried[-1]["model"] == "blend"
     assert len(found.held_out) == 40
+
+
+def test_settings_are_compared_on_some_of_many_held_out_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "MOST_COMPARED", 10)
+    few = fit_base(grouped(200), k=4, progress=False)
+    monkeypatch.setattr(search, "MOST_COMPARED", 40)
+    all_of_them = fit_base(grouped(200), k=4, progress=False)
+    np.testing.assert_array_equal(few.held_out, all_of_them.held_out)
+    assert [row["hits"] for row in few.tried] != [row["hits"] for row in all_of_them.tried]
 
 
 def test_the_same_seed_gives_the_same_base() -> None:

@@ -1,8 +1,9 @@
 """The search for a base: settings of every base model and the weights of their blend, chosen on held-out sessions.
 
-The sessions are split in two. Every model is fitted on the first part, once per setting, and measured on the second:
-the start of each held-out session is its history, the rest are the targets. The best setting of each model enters the
-blend. All models are then fitted again on all sessions, with those settings and weights.
+The sessions are split in two. Every model is fitted on the first part, once per setting, and measured on the second, or
+on some of it if it is large: the start of each held-out session is its history, the rest are the targets. The best
+setting of each model enters the blend. All models are then fitted again on all sessions, with those settings and
+weights.
 
 Recency is a setting of every model: in baskets and viewing histories the latest items say most, in playlists all count
 alike. It costs nothing to try, because it changes histories and not models. Where it helps, order matters, and a
@@ -34,7 +35,8 @@ from setwise.training.base.ease import Ease
 from setwise.training.base.item_knn import Similarity, common_sessions, fit_item_knn, knn_scores
 from setwise.training.base.session_matrix import scipy_sparse, session_matrix
 
-HELD_OUT, MOST_HELD_OUT = 0.2, 1500  # the share of the sessions that settings are chosen on, and its maximum
+HELD_OUT, MOST_HELD_OUT = 0.2, 4000  # the share of the sessions that are held out, and its maximum
+MOST_COMPARED = 1500  # of the held-out sessions settings are chosen on; all of them calibrate the reward
 MOST_SCORES = 40_000_000  # numbers in a matrix of scores: large catalogues are measured on fewer sessions
 DECAYS = (1.0, 0.9, 0.8, 0.7, 0.5)
 NEIGHBOURS = 300  # per item
@@ -73,10 +75,9 @@ def fit_base(
     model. With ``minutes`` settings are tried until the time is spent. The most reliable setting of each model is tried
     in any case.
     """
-    share = min(HELD_OUT, MOST_HELD_OUT / len(sessions), MOST_SCORES / sessions.n_items / len(sessions))
-    share = max(share, 2 / len(sessions))
+    share = max(min(HELD_OUT, MOST_HELD_OUT / len(sessions)), 2 / len(sessions))
     rows = random_split(len(sessions), (1 - share, share), seed)
-    fitted, held_out = (sessions.taken(part) for part in rows)
+    fitted, held_out = sessions.taken(rows[0]), sessions.taken(_compared(rows[1], sessions.n_items, seed))
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 3, progress) as bar:
         search = _Search(fitted, held_out, k, seed, deadline, bar)
@@ -93,6 +94,12 @@ def fit_base(
         final = fitted_terms(sessions, settings, seed)
         bar.advance(1, "blend")
     return BaseSearch(final, trial, rows[1], search.tried, settings)
+
+
+def _compared(held_out: Ints, n_items: int, seed: int) -> Ints:
+    """The held-out sessions that settings are chosen on: as many as a matrix of scores may have rows."""
+    most = max(2, min(MOST_COMPARED, MOST_SCORES // n_items))
+    return held_out if len(held_out) <= most else np.sort(np.random.default_rng(seed).permutation(held_out)[:most])
 
 
 class Chosen(NamedTuple):
