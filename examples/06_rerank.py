@@ -12,13 +12,13 @@ def main() -> None:
     m, topics = 500, 40
     topic = rng.integers(topics, size=m)  # results of a search engine: many near-copies of few topics
     embeddings = rng.normal(size=(topics, 32))[topic] + 0.2 * rng.normal(size=(m, 32))
-    scores = rng.normal(size=topics)[topic] + 0.3 * rng.normal(size=m)  # log-odds of a click
+    scores = rng.normal(size=topics)[topic] + 0.3 * rng.normal(size=m)  # of any scale
     source = rng.integers(8, size=m)
 
     top = np.argsort(-scores)[:10]
     sw.rerank(scores, k=10, embeddings=embeddings)  # the first call compiles, or loads what was compiled
     began = time.perf_counter()
-    chosen = sw.rerank(scores, k=10, embeddings=embeddings, groups=source, at_most=2)
+    chosen = sw.rerank(scores, k=10, embeddings=embeddings, diversity=0.7, groups=source, at_most=2)
     milliseconds = 1000 * (time.perf_counter() - began)
 
     for name, shown in (("top ten by score", top), ("sw.rerank", chosen)):

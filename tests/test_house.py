@@ -360,7 +360,7 @@ def test_every_error_is_in_the_tree() -> None:
     for name, thing in vars(errors).items():
         if isinstance(thing, type) and issubclass(thing, Exception) and thing.__module__ == "setwise.errors":
             assert name in errors.__doc__
-            assert issubclass(thing, sw.SetwiseError)
+            assert issubclass(thing, (sw.SetwiseError, Warning))
     assert str(errors.SetwiseError()) == ""
     assert "pip install 'setwise[choice]'" in str(errors.MissingDependency("scipy", "fit", "choice"))
 

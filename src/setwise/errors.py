@@ -12,6 +12,8 @@
     ├── StartTimeout        (TimeoutError) a worker of the service did not open the artifact in time
     └── MissingDependency   (ImportError)  an optional library is not installed
 
+    ScoresGivenUp           (UserWarning)  a re-ranked set has much lower scores than the best ones
+
 Each message is one sentence: what was expected, what came, what to do next.
 """
 
@@ -79,3 +81,7 @@ class MissingDependency(SetwiseError, ImportError):
 
     def __init__(self, library: str, purpose: str, extra: str) -> None:
         super().__init__(f"{purpose} needs {library}, which is not installed; run: pip install 'setwise[{extra}]'.")
+
+
+class ScoresGivenUp(UserWarning):
+    """A warning: the chosen set gives up a larger share of the scores than stated."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -11,7 +12,11 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from counts import examples
-from setwise.errors import Infeasible, InvalidInput
+from setwise.errors import Infeasible, InvalidInput, ScoresGivenUp
+from setwise.recommend.score_scaling import fitted
+
+# Most cases here are small lists in which variety costs much; the tests of the warning set their own filters.
+pytestmark = pytest.mark.filterwarnings("ignore::setwise.errors.ScoresGivenUp")
 
 
 def logistic(a: float) -> float:
@@ -94,7 +99,7 @@ def test_no_more_than_so_many_of_a_group() -> None:
         return np.unique(artist[list(chosen)], return_counts=True)[1].max() <= 1
 
     for groups in (artist, artist.tolist(), [ord(one) for one in artist], [ord(one) / 2 for one in artist]):
-        chosen = sw.rerank(scores, 4, embeddings=x, groups=groups, at_most=1)
+        chosen = sw.rerank(scores, 4, embeddings=x, strength=2, groups=groups, at_most=1)
         assert allowed(chosen)
         found = competing_value(scores, x, chosen)
         assert found == pytest.approx(best(9, 4, lambda one: competing_value(scores, x, one), allowed))
@@ -110,7 +115,7 @@ def test_a_near_copy_gives_way() -> None:
     scores = np.array([1.0, 0.9, 0.5])
     x = np.array([[1.0, 0.0], [1.0, 0.01], [0.0, 1.0]])
     assert sw.rerank(scores, 2, embeddings=x, strength=0).tolist() == [0, 1]
-    assert sw.rerank(scores, 2, embeddings=x).tolist() == [0, 2]
+    assert sw.rerank(scores, 2, embeddings=x, strength=2).tolist() == [0, 2]
 
 
 def test_scores_that_are_worth_themselves() -> None:
@@ -127,9 +132,11 @@ def test_scores_that_are_worth_themselves() -> None:
 def test_sizes_of_embeddings_do_not_count() -> None:
     rng = np.random.default_rng(3)
     scores, x = rng.normal(size=50), rng.normal(size=(50, 4))
-    plain = sw.rerank(scores, 8, embeddings=x)
-    np.testing.assert_array_equal(sw.rerank(scores, 8, embeddings=1e-90 * x), plain)
-    np.testing.assert_array_equal(sw.rerank(scores, 8, embeddings=2.0 ** np.arange(50)[:, None] * x), plain)
+    plain = sw.rerank(scores, 8, embeddings=x, diversity=0.5)
+    np.testing.assert_array_equal(sw.rerank(scores, 8, embeddings=1e-90 * x, diversity=0.5), plain)
+    np.testing.assert_array_equal(
+        sw.rerank(scores, 8, embeddings=2.0 ** np.arange(50)[:, None] * x, diversity=0.5), plain
+    )
     x[3] = 0.0  # no direction: like nobody
     assert 3 in sw.rerank(np.where(np.arange(50) == 3, 4.0, scores), 8, embeddings=x)
 
@@ -138,7 +145,7 @@ def test_best_first_and_within_a_budget() -> None:
     rng = np.random.default_rng(4)
     scores, x = rng.normal(size=300), rng.normal(size=(300, 8))
     for budget_ms in (None, 3.0):
-        chosen = sw.rerank(scores, 10, embeddings=x, budget_ms=budget_ms)
+        chosen = sw.rerank(scores, 10, embeddings=x, strength=2, budget_ms=budget_ms)
         rewards = competing_rewards(scores, x, chosen)
         assert (np.diff(rewards) <= 1e-12).all()
         assert sum(rewards) >= competing_value(scores, x, np.argsort(-scores)[:10]) - 1e-9
@@ -165,6 +172,16 @@ ONES = np.ones((3, 2))
         ({"query": ONES, "key": np.ones((3, 3))}, "key must be an array of shape (3, 1, 2)"),
         ({"query": np.ones((3, 2, 2)), "key": np.ones((3, 2, 2))}, "query must be an array of shape (3, 1, d)"),
         ({"embeddings": ONES, "budget_ms": 0}, "budget_ms must be above 0"),
+        ({"embeddings": ONES, "strategy": "xquad"}, "strategy must be one of setwise, mmr, dpp, got 'xquad'; choose one of those."),
+        ({"embeddings": ONES, "diversity": 2}, "diversity must be from 0 (scores alone) to 1 (variety alone), got 2.0"),
+        ({"embeddings": ONES, "diversity": 0.5, "strength": 1}, "diversity and strength must be one of the two, got both"),
+        ({"embeddings": ONES, "scale": "odds"}, "scale must be one of auto, log-odds, got 'odds'"),
+        ({"embeddings": ONES, "scale": "auto", "outcomes": ([0.0], [1])}, "scale and outcomes must be one of the two"),
+        ({"embeddings": ONES, "outcomes": ([0.0, 1.0], [1, 1])}, "outcomes must be scores that differ, with some outcomes of 0 and some of 1"),
+        ({"embeddings": ONES, "outcomes": ([0.0, 1.0, 2.0], [1, 0, 0])}, "past scores must be higher where outcomes are better"),
+        ({"embeddings": ONES, "ids": ["a"]}, "ids must be 3, one for each score, got shape (1,)"),
+        ({"query": ONES, "key": ONES, "diversity": 0.3}, "diversity must be absent with query and key"),
+        ({"query": ONES, "key": ONES, "strategy": "mmr"}, "strategy must be absent with query and key"),
     ],
 )  # fmt: skip
 def test_invalid_arguments(asked, sentence: str) -> None:
@@ -177,3 +194,82 @@ def test_invalid_arguments(asked, sentence: str) -> None:
 def test_nothing_to_rank() -> None:
     with pytest.raises(Infeasible):
         sw.rerank([], embeddings=np.zeros((0, 2)))
+
+
+# --- scores of any scale ---
+
+STRATEGIES = pytest.mark.parametrize("strategy", ["setwise", "mmr", "dpp"])
+
+
+@STRATEGIES
+def test_without_diversity_the_highest_scores_are_chosen(strategy: str) -> None:
+    rng = np.random.default_rng(5)
+    scores, x = rng.normal(size=60), rng.normal(size=(60, 4))
+    chosen = sw.rerank(scores, 10, embeddings=x, strategy=strategy, diversity=0)
+    assert chosen.tolist() == np.argsort(-scores)[:10].tolist()
+
+
+@STRATEGIES
+@pytest.mark.parametrize(("factor", "shift"), [(0.001, 0.0), (1000.0, -5.0), (1.0, 300.0)])
+def test_the_scale_of_scores_does_not_matter(strategy: str, factor: float, shift: float) -> None:
+    rng = np.random.default_rng(6)
+    scores, x = rng.normal(size=60), rng.normal(size=(60, 4))
+    one = sw.rerank(scores, 10, embeddings=x, strategy=strategy, diversity=0.4)
+    other = sw.rerank(factor * scores + shift, 10, embeddings=x, strategy=strategy, diversity=0.4)
+    assert one.tolist() == other.tolist()
+
+
+@STRATEGIES
+def test_more_diversity_is_less_alike(strategy: str) -> None:
+    rng = np.random.default_rng(7)
+    topic = rng.integers(12, size=150)
+    x = rng.normal(size=(12, 16))[topic] + 0.2 * rng.normal(size=(150, 16))
+    scores = 0.01 * (rng.normal(size=12)[topic] + 0.3 * rng.normal(size=150))  # as of a factor model, not log-odds
+    topics = [
+        len(set(topic[sw.rerank(scores, 8, embeddings=x, strategy=strategy, diversity=d, warn_above=2)].tolist()))
+        for d in (0.0, 0.5, 1.0)
+    ]
+    assert topics[0] < topics[1] <= topics[2]
+
+
+def test_a_set_that_gives_up_much_of_the_scores_is_reported() -> None:
+    rng = np.random.default_rng(8)
+    x = np.repeat(rng.normal(size=(10, 16)), 5, axis=0)
+    scores = np.linspace(0.05, 0.0, 50)  # five copies of each item side by side, in small units
+    with pytest.warns(ScoresGivenUp, match=r"gave up \d+% of the scores: the 5 best are 0.04\d* on average") as caught:
+        sw.rerank(scores, 5, embeddings=x, strength=2.0)  # as if they were log-odds
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        sw.rerank(scores, 5, embeddings=x)
+        sw.rerank(scores, 5, embeddings=x, strength=2.0, warn_above=10.0)
+
+
+def test_limits_of_groups_are_not_a_loss() -> None:
+    scores, x = np.array([9.0, 8.0, 7.0, 0.0, 0.0]), np.eye(5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        chosen = sw.rerank(scores, 3, embeddings=x, groups=["a", "a", "a", "b", "c"], at_most=1)
+    assert sorted(chosen.tolist()) == [0, 3, 4]
+
+
+def test_outcomes_fit_the_scale() -> None:
+    rng = np.random.default_rng(9)
+    past = rng.normal(size=20_000)
+    outcome = rng.random(20_000) < 1 / (1 + np.exp(-(3.0 * past - 2.0)))
+    slope, offset = fitted((past, outcome))
+    assert slope == pytest.approx(3.0, rel=0.05)
+    assert offset == pytest.approx(-2.0, rel=0.05)
+    scores, x = rng.normal(size=40), rng.normal(size=(40, 3))
+    as_log_odds = sw.rerank(slope * scores + offset, 6, embeddings=x, diversity=0.5, scale="log-odds")
+    assert sw.rerank(scores, 6, embeddings=x, diversity=0.5, outcomes=(past, outcome)).tolist() == as_log_odds.tolist()
+    assert np.isfinite(fitted(([0.0, 1.0], [0, 1]))).all(), "separated outcomes"
+
+
+def test_ids_instead_of_positions() -> None:
+    rng = np.random.default_rng(10)
+    scores, x = rng.normal(size=20), rng.normal(size=(20, 3))
+    names = np.array([f"item {i}" for i in range(20)])
+    for options in ({"embeddings": x}, {"query": x, "key": x}):
+        places = sw.rerank(scores, 4, **options)
+        assert sw.rerank(scores, 4, ids=names.tolist(), **options).tolist() == names[places].tolist()
