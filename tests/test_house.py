@@ -61,6 +61,7 @@ HEAVY = {
         "bounds/candidates/pair_bounds.py",
         "bounds/candidates/best_first.py",
         "ranking/kernels.py",
+        "ranking/swap_climbs.py",
         "ranking/swap_kernels.py",
         "retrieval/partner_kernels.py",
         "retrieval/score_kernels.py",

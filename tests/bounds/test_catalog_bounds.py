@@ -13,7 +13,8 @@ from setwise._validation import read_only
 from setwise.bounds.catalog import whole_catalog
 from setwise.bounds.catalog.cells import CellBounds, default_cells
 from setwise.bounds.catalog.score_order import select_first
-from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, scores, whole_catalog_bound
+from setwise.bounds.catalog.user_scores import scores
+from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, whole_catalog_bound
 from setwise.errors import Infeasible, InvalidInput
 from setwise.kernels.rewards import table_value
 from setwise.model import objective

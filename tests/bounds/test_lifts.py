@@ -12,8 +12,9 @@ import setwise as sw
 from reward_families import random_reward, random_rewards
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, compile_search
-from setwise.bounds.lifts import catalog_lifts
+from setwise.bounds.lifts import catalog_lifts, instance_lifts
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
+from setwise.bounds.lifts.instance_lifts import InstanceLifts
 from setwise.kernels.reward_slopes import table_slope
 from setwise.model.eligibility import Eligibility
 from setwise.model.reward_table import RewardTable
@@ -86,6 +87,52 @@ def test_never_below_the_optimum(family: str, count, monkeypatch: pytest.MonkeyP
         value, found = search.best
         if len(found):
             assert value <= best + 1e-6 * max(1.0, abs(best)), seed  # its scores are raised
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_candidates_of_an_instance(family: str, count, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bound over the open candidates of an instance holds after every step; without shortage it is the optimum."""
+    for seed in range(count(400)):
+        rng = np.random.default_rng([seed, 7])
+        n, k = int(rng.integers(2, 11)), int(rng.integers(2, 6))
+        catalog, user = draw(seed, family, n, rng)
+        instance, rows = sw.Instance.from_catalog(catalog, user, np.arange(n)), np.flatnonzero(rng.random(n) < 0.8)
+        if len(rows) < 2 or not instance_lifts.is_suitable(instance, k):
+            continue
+        small = rng.random() < 0.6
+        monkeypatch.setattr(instance_lifts, "ROWS", int(rng.integers(1, 6)) if small else 48)
+        monkeypatch.setattr(instance_lifts, "NODES", int(rng.choice([1, 3, 500])) if small else 500)
+        monkeypatch.setattr(instance_lifts, "WORK", 1)
+        best = sw.rank(instance, k, "exhaustive", exclude=np.setdiff1d(np.arange(n), rows)).value
+        known = [-math.inf, best, best - 0.3 * abs(best) - 0.1][rng.integers(3)]
+        search = InstanceLifts(instance, rows, k, known)
+        assert search.bound == math.inf
+        margin = 1e-9 * max(1.0, abs(best))
+        for until in (-math.inf, time.perf_counter() + 1e-3, math.inf):
+            search.run(until)
+            assert search.bound >= best - margin, seed
+        assert search.finished
+        if not small:
+            assert search.bound == pytest.approx(best, rel=1e-7, abs=1e-7), seed
+        assert np.isin(search.best, rows).all()
+
+
+def test_exact_with_a_budget_joins_the_heads() -> None:
+    """Limits are kept, and what is proven with a budget is what is proven without."""
+    for seed in range(6):
+        rng = np.random.default_rng([seed, 8])
+        catalog, user = random_catalog(seed, n=30, heads=3, base=True, sink=seed % 2 == 0)
+        instance = sw.Instance.from_catalog(catalog, user, np.arange(30))
+        instance = sw.Instance(
+            instance.logit, instance.score, (instance.rewards, instance.reward_class), instance.base,
+            instance.sink_logit, instance.sink_score, groups={"kind": rng.integers(0, 5, 30)},
+        )  # fmt: skip
+        limits = {"kind": 1} if seed % 3 == 0 else None
+        slow, fast = (sw.rank(instance, 4, "exact", at_most=limits, budget_ms=ms) for ms in (None, 5000.0))
+        assert slow.proven
+        assert fast.proven
+        assert fast.value == pytest.approx(slow.value, rel=1e-8)
+        assert fast.upper_bound >= slow.value - 1e-9 * abs(slow.value)
 
 
 @pytest.mark.parametrize("family", FAMILIES)

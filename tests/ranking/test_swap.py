@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 import setwise as sw
 from counts import examples
 from setwise.errors import InvalidInput
+from setwise.kernels.options import NO
 from setwise.model.constraints import Constraints
 from setwise.preferences import SequentialVariety
 from setwise.ranking import swap as swap_search
-from setwise.ranking import swap_kernels
+from setwise.ranking import swap_climbs, swap_kernels
 from small_instances import small_instance
 from worlds import REWARDS, random_catalog, random_instance
 
@@ -304,3 +305,30 @@ def test_hand_made_pairs_may_have_holes() -> None:
     )
     best, mine = sw.rank(instance, 3, "exhaustive"), sw.rank(instance, 3, "swap")
     assert mine.value == pytest.approx(best.value)
+
+
+def test_a_growth_that_is_cut_short_is_completed() -> None:
+    """The members that are missing when a budget ends are added at once, within all limits."""
+    rng = np.random.default_rng(12)
+    groups = {"kind": rng.integers(0, 4, 40)}
+    instance = sw.Instance(rng.normal(size=(2, 40, 40)), rng.normal(size=(2, 40)), groups=groups)
+    constraints = Constraints.of(instance, 7, include=[3], at_most={"kind": 2})
+    problem = swap_search._swap_instance(instance, constraints)
+    state = swap_search._initial_state(problem, 0)
+    swap_climbs.advance(problem, state, 1, NO)
+    assert state.tally[swap_kernels.SIZE] == 2
+    swap_climbs.end_first_growth(problem, state)
+    grown = state.members[: state.tally[swap_kernels.SIZE]]
+    assert len(grown) == 7
+    assert constraints.admits(grown)
+    best = state.best[: state.tally[swap_kernels.BEST_SIZE]]
+    assert state.value[swap_kernels.BEST_VALUE] == pytest.approx(instance.value(best), rel=1e-9)
+    assert instance.value(best) >= instance.value(grown) - 1e-9
+    swap_climbs.advance(problem, state, 50_000, NO)  # and the climb goes on
+    assert instance.value(state.best[: state.tally[swap_kernels.BEST_SIZE]]) >= instance.value(best)
+
+
+def test_a_tiny_budget_still_fills_the_slate() -> None:
+    rng = np.random.default_rng(13)
+    instance = sw.Instance(rng.normal(size=(300, 300)), rng.normal(size=300) + 2.0)
+    assert len(sw.rank(instance, 200, "swap", budget_ms=1.0).indices) == 200

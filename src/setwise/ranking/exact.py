@@ -4,14 +4,21 @@ The bounds are those of setwise.bounds.candidates: how high each average can ris
 added candidate scores highest in each head, and the largest joint reward of pairs. Nodes are expanded best first, so
 that an early stop leaves the smallest bound that so many nodes can give.
 
-``proven`` means that the search has ended: no feasible set is worth more than F(S) + 5·10^-10 · Σ_{i∈S} |f_i(a_i(S))|,
-the rounding of F itself aside, and ``upper_bound`` is that number. ``evaluations`` counts the nodes for which bounds
-were computed.
+With several heads and a budget, half of the time first goes to a search that bounds all heads together
+(setwise.bounds.lifts). The smaller of the two bounds is returned.
+
+``proven`` means that no feasible set is worth more than F(S) + 5·10^-10 · Σ_{i∈S} |f_i(a_i(S))|, the rounding of F
+itself aside, and ``upper_bound`` is at most that number. ``evaluations`` counts the nodes for which branch and bound
+computed bounds.
 """
 
 from __future__ import annotations
 
+import math
 import time
+from dataclasses import replace
+
+import numpy as np
 
 from setwise._validation import milliseconds, whole_number
 from setwise.bounds.candidates.branch_and_bound import UNLIMITED, BranchAndBound
@@ -24,6 +31,8 @@ START_ROUNDS = 20  # swap search may evaluate this many times k·m sets: about t
 START_SHARE = 0.25  # and use this share of the budget
 CLOCK_READS = 50  # in one budget
 FIRST_PACE = 2.5e5  # steps per millisecond, before any were timed
+JOINT_SHARE = 0.5  # of the time that is left goes to the search that bounds all heads together
+TOLERANCE = 5e-10  # relative to Σ |f_i|: that of branch and bound
 CAUTION = 1.5  # a node may take this many times its estimated time: it is not started when that is too late
 
 
@@ -55,9 +64,36 @@ def exact(
     if budget is None:
         search.offer(start.indices)
         search.run(most)
-    else:
-        _run_until(began + budget / 1000, budget / 1000 / CLOCK_READS, search, start, most)
-    return _ranking(instance, search, start)
+        return _ranking(instance, search, start)
+    deadline = began + budget / 1000
+    start, joint = _bound_heads_together(instance, constraints, start, deadline)
+    if joint > start.value + _tolerance(instance, start):
+        _run_until(deadline, budget / 1000 / CLOCK_READS, search, start, most)
+    return _ranking(instance, search, start, joint)
+
+
+def _bound_heads_together(
+    instance: Instance, constraints: Constraints, start: Ranking, deadline: float
+) -> tuple[Ranking, float]:
+    """The better of ``start`` and of what the search by lifts found, and its bound; ∞ where it does not apply."""
+    from setwise.bounds.lifts.instance_lifts import InstanceLifts, is_suitable, seconds_to_start
+
+    rows, k = np.flatnonzero(constraints.open), min(constraints.k, instance.m)
+    left = deadline - time.perf_counter()
+    if len(constraints.pinned) or JOINT_SHARE * left < seconds_to_start(instance) or not is_suitable(instance, k):
+        return start, math.inf
+    lifts = InstanceLifts(instance, rows, k, start.value)
+    lifts.run(deadline - (1 - JOINT_SHARE) * left)
+    if len(lifts.best) and constraints.admits(lifts.best):
+        value = instance.value(lifts.best)
+        if value > start.value:
+            start = replace(start, indices=lifts.best, value=value)
+    return start, lifts.bound
+
+
+def _tolerance(instance: Instance, found: Ranking) -> float:
+    """The difference between F of the best set and a bound that proves it."""
+    return TOLERANCE * float(np.abs(instance.rewards_of(found.indices)).sum())
 
 
 def _run_until(deadline: float, interval: float, search: BranchAndBound, start: Ranking, most: int) -> None:
@@ -76,11 +112,12 @@ def _run_until(deadline: float, interval: float, search: BranchAndBound, start: 
             pace = search.work / (time.perf_counter() - began)
 
 
-def _ranking(instance: Instance, search: BranchAndBound, start: Ranking) -> Ranking:
-    """The set of the search, or of the start when no node was expanded, with its bound."""
+def _ranking(instance: Instance, search: BranchAndBound, start: Ranking, joint: float = math.inf) -> Ranking:
+    """The set of the search, or of the start when no node was expanded, with the smaller of the two bounds."""
     indices = search.best if len(search.best) else start.indices
-    value = instance.value(indices)
-    return Ranking(indices, value, max(search.bound, value), search.proven, max(1, search.nodes))
+    found = Ranking(indices, instance.value(indices), min(search.bound, joint), search.proven, max(1, search.nodes))
+    proven = search.proven or joint <= found.value + _tolerance(instance, found)
+    return replace(found, proven=proven, upper_bound=max(found.upper_bound, found.value))
 
 
 EXACT = Ranker("exact", exact, "branch and bound")

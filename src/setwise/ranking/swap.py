@@ -5,7 +5,8 @@ exchanges (one member out, one candidate in), additions (while |S| < k) and remo
 slate also the best exchange of two positions or shift of one item past others. Start items are the candidates of
 highest score, of highest reward beside the best-scored one, and of most attention received. Later climbs start from
 perturbations of the best set: some members are replaced at random. The best set found is returned. The order of the
-work does not depend on the budget: a larger budget never gives a smaller value.
+work does not depend on the budget: a larger budget never gives a smaller value, unless the smaller one ended before
+the first climb had grown to k members. The rest of them is then added at once, by the values of the last step.
 
 Weights are e^(logit − the row's largest), and at least e^−700. If logits of one item are more than 600 apart, the
 search may not distinguish the smallest weights. Then greedy also runs, which evaluates sets from the logits, and the
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats
 from setwise._validation import milliseconds, read_only, whole_number
+from setwise.kernels.options import NO, YES
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -56,10 +58,13 @@ def swap(
 ) -> Ranking:
     """The best set of many climbs.
 
-    The search stops after ``evaluations`` sets (the same result on any machine) or after ``budget_ms`` milliseconds;
-    the first greedy growth is always finished. Without either it stops after ``default_evaluations``.
+    The search stops after ``evaluations`` sets (the same result on any machine; the first greedy growth is always
+    finished) or after ``budget_ms`` milliseconds. Without either it stops after ``default_evaluations``.
     """
-    from setwise.ranking import swap_kernels  # compiled: imported when needed, so that `import setwise` is fast
+    from setwise.ranking import (
+        swap_climbs,
+        swap_kernels,
+    )  # compiled: imported when needed, so that `import setwise` is fast
 
     began = time.perf_counter()
     budget = milliseconds(budget_ms)
@@ -70,7 +75,7 @@ def swap(
     problem = _swap_instance(instance, constraints)
     state = _initial_state(problem, whole_number("seed", seed, least=0))
     if budget is None:
-        swap_kernels.advance(problem, state, most)
+        swap_climbs.advance(problem, state, most, YES)
     else:
         _advance_until(began + budget / 1000, problem, state, most)
     found = state.best[: state.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
@@ -98,18 +103,33 @@ def _number_of_sets(constraints: Constraints) -> int:
 
 
 def _advance_until(deadline: float, problem: SwapInstance, state: SwapState, most: int) -> None:
-    """Search in slices of as many evaluations as the pace so far allows until the next reading of the clock."""
+    """Search in slices of as many evaluations as the pace so far allows until the next reading of the clock.
+
+    A step that would end too late at the pace of the last slice is not started: with large k one step, all exchanges of
+    every member, may take longer than the budget.
+    """
+    from setwise.ranking import swap_climbs, swap_kernels
+
+    tally, slice_, now = state.tally, FIRST_SLICE, time.perf_counter()
+    while True:
+        done, began = int(tally[swap_kernels.EVALUATIONS]), now
+        swap_climbs.advance(problem, state, min(most, done + slice_), NO)
+        now, made = time.perf_counter(), int(tally[swap_kernels.EVALUATIONS]) - done
+        pace = max(made, 1) / max(now - began, 1e-9)
+        if done + made >= most or now + _next_evaluations(problem, state) / pace >= deadline:
+            break
+        slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
+    if done + made >= most:  # without a budget the first growth would go on
+        swap_climbs.advance(problem, state, most, YES)
+    swap_climbs.end_first_growth(problem, state)
+
+
+def _next_evaluations(problem: SwapInstance, state: SwapState) -> int:
+    """The evaluations of the next step: an addition while the set grows, else also an exchange of any member."""
     from setwise.ranking import swap_kernels
 
-    began, slice_ = time.perf_counter(), FIRST_SLICE
-    while True:
-        done = int(state.tally[swap_kernels.EVALUATIONS])
-        swap_kernels.advance(problem, state, min(most, done + slice_))
-        now, done = time.perf_counter(), int(state.tally[swap_kernels.EVALUATIONS])
-        if now >= deadline or done >= most:
-            return
-        pace = done / (now - began)
-        slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
+    m, size = len(problem.base), int(state.tally[swap_kernels.SIZE])
+    return m * (size + 1) if state.tally[swap_kernels.PHASE] == swap_kernels.CLIMBING else m
 
 
 def _has_wide_spread(instance: Instance) -> bool:

@@ -1,4 +1,4 @@
-"""The compiled loops of swap search: a neighbourhood, a climb, a search of many climbs.
+"""The compiled loops of swap search: the values of a neighbourhood and the best move in it (climbs: swap_climbs.py).
 
 For a set S the sums of every member i without one member p are computed anew (k² numbers), not by subtraction, which
 would cancel under sharp attention:
@@ -30,8 +30,6 @@ from setwise.ranking.kernels import (
     logistics_with_each,
     sums_without,
 )
-
-LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
 
 IDLE, GROWING, CLIMBING = 0, 1, 2
 SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE, BEST_FEASIBLE = 0, 1, 2, 3, 4, 5  # entries of SwapState.tally
@@ -198,7 +196,7 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
     size, fixed, m = state.tally[SIZE], len(problem.pinned), len(problem.base)
     copy_cube(state.front, problem.sink)
     state.back[size : size + 2] = 0.0
-    for place in range(size - 1, fixed, -1):
+    for place in range(size - 1, size if only_add else fixed, -1):  # with all members in front, nothing is behind
         copy_cube(state.back[place], state.back[place + 1])
         add_attention(problem.received, problem.score, state.members[place], state.back[place])
     total, free, members = state.total, problem.free, state.members
@@ -307,77 +305,3 @@ def adopt(problem: SwapInstance, state: SwapState, members: Ints, size: int) -> 
         state.value[BEST_VALUE], state.tally[BEST_SIZE] = state.value[VALUE], size
         state.tally[BEST_FEASIBLE] = feasible
         copy_entries(state.best, members, size)
-
-
-@njit(**INNER)
-def draw(random: Any, bound: int) -> int:
-    """A pseudo-random whole number below ``bound`` (xorshift)."""
-    x = random[0]
-    x ^= x << np.uint64(13)
-    x ^= x >> np.uint64(7)
-    x ^= x << np.uint64(17)
-    random[0] = x
-    return np.int64(x % np.uint64(bound))  # type: ignore[return-value]  # compiled, an int64 is an int
-
-
-@njit(**INNER)
-def try_add(problem: SwapInstance, state: SwapState, c: int) -> None:
-    """Add candidate c if there is room and no constraint forbids it."""
-    size = state.tally[SIZE]
-    addable = size < problem.k and problem.free[c] and not contains(state.members, size, c)
-    if addable and may_add(problem, state, c, NO_ITEM):
-        copy_entries(state.proposal, state.members, size)
-        state.proposal[size] = c
-        adopt(problem, state, state.proposal, size + 1)
-
-
-@njit(**INNER)
-def perturb(problem: SwapInstance, state: SwapState) -> None:
-    """Return to the best set, remove some members at random and add one fewer at random."""
-    fixed, size = len(problem.pinned), state.tally[BEST_SIZE]
-    copy_entries(state.proposal, state.best, size)
-    leaving = min(2 + draw(state.random, max(1, (size - fixed) // 2)), size - fixed)
-    for _ in range(leaving):
-        removed = fixed + draw(state.random, size - fixed)
-        size -= 1
-        state.proposal[removed] = state.proposal[size]
-    adopt(problem, state, state.proposal, size)
-    for _ in range(leaving - 1):
-        try_add(problem, state, draw(state.random, len(problem.base)))
-
-
-@njit(**INNER)
-def start_climb(problem: SwapInstance, state: SwapState) -> None:
-    """Start a climb: from the pinned items, then from them and each start item, then from a perturbed best set."""
-    started = state.tally[STARTED]
-    state.tally[STARTED] += 1
-    state.tally[PHASE] = GROWING
-    if started > len(problem.start_items):
-        perturb(problem, state)
-        return
-    fixed = len(problem.pinned)
-    copy_entries(state.proposal, problem.pinned, fixed)
-    adopt(problem, state, state.proposal, fixed)
-    if started > 0:
-        try_add(problem, state, problem.start_items[started - 1])
-
-
-@njit(**OUTER)
-def advance(problem: SwapInstance, state: SwapState, evaluations: int) -> None:
-    """Continue the search until this many sets have been evaluated; the first growth is always finished."""
-    tally, value = state.tally, state.value
-    while tally[EVALUATIONS] < evaluations or tally[STARTED] == 0 or (tally[STARTED] == 1 and tally[PHASE] == GROWING):
-        if tally[PHASE] == IDLE:
-            start_climb(problem, state)
-        growing = tally[PHASE] == GROWING
-        estimate, size = best_move(problem, state, growing)
-        if not growing and len(problem.slot) and best_reordering(problem, state, estimate):
-            size = tally[SIZE]
-        better = size > 0
-        if better and not growing:
-            least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
-            better = value_without(problem, state.proposal, size, NO_ITEM, state.sums) > least
-        if better:
-            adopt(problem, state, state.proposal, size)
-        else:
-            tally[PHASE] = CLIMBING if growing else IDLE

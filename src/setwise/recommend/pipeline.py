@@ -187,7 +187,7 @@ def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: S
     needed = [query.certify and not candidates.complete for query, candidates, _ in part]
     if snapshot.cell_bounds is None or not any(needed):
         return [None] * len(part)
-    from setwise.bounds.catalog.whole_catalog import scores
+    from setwise.bounds.catalog.user_scores import scores
 
     start = time.perf_counter()
     asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]

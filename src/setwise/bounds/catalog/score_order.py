@@ -6,6 +6,7 @@ bins of equal width in σ. ``cap`` gives, for each place in the order, the large
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -55,6 +56,43 @@ def score_items(value: Array, users: Array, pad: Array, shown: Array, place: Arr
                 score[b, h, at] = one
                 together += one
             total[b, at] = together
+
+
+@njit(**OUTER, fastmath=FAST)
+def add_base(base: Array, vector: Array, place: Array, out: Array) -> None:
+    """Add base_i · u⁰ of every item i to its ``place``, in double precision and without a copy of the base."""
+    n, d = base.shape
+    for i in range(n):
+        one = 0.0
+        for e in range(d):
+            one += np.float64(base[i, e]) * vector[e]
+        out[place[i]] += one
+
+
+@njit(**OUTER, fastmath=FAST)
+def lead_scores(score: Array, total: Array) -> None:
+    """σ for several heads, into ``total`` where that is not −∞: the largest of an item's standardised scores (H, n).
+
+    Scores are divided by the largest of their head first, so that squares neither overflow nor underflow.
+    """
+    heads, n = score.shape
+    middle, inverse = np.zeros(heads), np.zeros(heads)
+    for h in range(heads):
+        scale, mean, square = 0.0, 0.0, 0.0
+        for i in range(n):
+            scale = max(scale, abs(score[h, i]))
+        unit = 1.0 / scale if scale > 1e-300 else 1.0
+        for i in range(n):
+            one = score[h, i] * unit
+            mean += one / n
+            square += one * one / n
+        deviation = math.sqrt(max(square - mean * mean, 0.0))
+        middle[h], inverse[h] = mean * scale, unit / deviation if deviation > 0.0 else unit
+    for i in range(n):
+        if total[i] > -np.inf:
+            total[i] = -np.inf
+            for h in range(heads):
+                total[i] = max(total[i], (score[h, i] - middle[h]) * inverse[h])
 
 
 @njit(**OUTER)

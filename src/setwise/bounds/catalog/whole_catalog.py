@@ -39,30 +39,36 @@ pass over all n items computes their scores and the largest of each cell.
 **Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts.
 
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
-of logits, weights and averages (``_pads``).
+of logits, weights and averages (user_scores.py).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Floats, Mask, Rows
+from setwise._types import Rows
 from setwise._validation import real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPENED, ROOT, SIZE, Frontier
 from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
-from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, score_items, select_first
+from setwise.bounds.catalog.score_order import (
+    Order,
+    Scored,
+    fill_caps,
+    score_cells,
+    select_first,
+)
 from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefixes
+from setwise.bounds.catalog.user_scores import WEIGHTS, rounding_pads, scores
 from setwise.bounds.gap import relative_gap
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.errors import InvalidInput
 from setwise.model import objective
-from setwise.model.eligibility import Eligibility, require_rows
+from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 
 _LISTED = 512  # the first items of the order, each at its exact position
@@ -70,8 +76,6 @@ _BINS = 512  # bins of σ, of equal width, for the later items
 _LEVELS = 64  # thresholds of σ at the root for which the rewards of the other members are bounded
 _LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
 _HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
-_WEIGHTS = 1e-10  # relative margin: weights and rewards are computed to a relative 1e-11
-_UNDERFLOW = 1e-180  # absolute margin: smaller products with weights may underflow
 _STEPS = 4  # steps of the search between two readings of the clock
 
 
@@ -207,7 +211,7 @@ class WholeCatalogSearch:
         if better is not None:
             found = objective.set_value(self._cells.catalog, self._user, better)
             better, value = (better, found) if found > value else (None, value)
-        upper = max(value, bound + _WEIGHTS * (abs(bound) + abs(float(frontier.others[0, 0]))))
+        upper = max(value, bound + WEIGHTS * (abs(bound) + abs(float(frontier.others[0, 0]))))
         return WholeBound(
             upper_bound=np.inf if upper >= HUGE else upper,
             value=value,
@@ -225,50 +229,7 @@ def _known(value: float) -> float:
     return float(value)
 
 
-def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
-    """Whether each item is eligible, for each user: (B, n)."""
-    n = len(cells.catalog)
-    masks = np.ones((len(eligible), n), bool)
-    for mask, one in zip(masks, eligible, strict=True):
-        if one is not None:
-            require_rows(one, n)
-            if one.mask is not None:
-                mask[:] = one.mask
-    return masks
-
-
 # --- arrays of the compiled search ------------------------------------------------------------------------
-
-
-def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibility | None]) -> list[Scored]:
-    """Scores and σ of all items for several users, each with their eligible items, in one pass over the values."""
-    catalog, n = cells.catalog, len(cells.catalog)
-    pads = [_pads(cells, user) for user in users]
-    eligible_mask = _masks(cells, eligible)
-    score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
-    user_heads, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
-    score_items(catalog.value, user_heads, pad, eligible_mask, cells.place, score, total)
-    if catalog.heads > 1:
-        total[:] = [np.where(each > -np.inf, _leading(own), -np.inf) for each, own in zip(total, score, strict=True)]
-    bases = [_self_terms(cells, user, padding) for user, (_, padding) in zip(users, pads, strict=True)]
-    return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
-
-
-def _self_terms(cells: CellBounds, user: User, padding: float) -> Floats:
-    """base_i · u⁰ + t_i of all items in the order of ``cells.rows``, raised by ``padding`` and by the rounding of t_i.
-
-    The margin of t_i is its own, so that one large t_i does not loosen the bounds of all other items.
-    """
-    if user.scores is None:
-        return objective.base_scores(cells.catalog, user, cells.rows) + padding
-    added = np.take(user.scores.whole(), cells.rows, mode="clip")  # without a second check of the rows
-    margin = np.abs(added)
-    margin *= _WEIGHTS
-    added += margin
-    if user.base is not None:
-        added += objective.base_scores(cells.catalog, user.with_scores(None), cells.rows)
-    added += padding
-    return added
 
 
 def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
@@ -291,16 +252,6 @@ def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
     )
 
 
-def _leading(score: Floats) -> Floats:
-    """σ for several heads, from scores (H, n): the largest of an item's standardised scores, (n,)."""
-    scale = np.abs(score).max(axis=1, keepdims=True)
-    small = score / np.where(scale > 0, scale, 1.0)  # so that squares neither overflow nor underflow
-    deviation = small.std(axis=1, keepdims=True)
-    return np.asarray(
-        ((small - small.mean(axis=1, keepdims=True)) / np.where(deviation > 0, deviation, 1.0)).max(axis=0)
-    )
-
-
 def _order(items: Scored, listed: int) -> Order:
     """The order: its first places, and the largest scores from each place on."""
     total = items.total
@@ -315,28 +266,6 @@ def _order(items: Scored, listed: int) -> Order:
     return order
 
 
-def _pads(cells: CellBounds, user: User) -> tuple[Floats, float]:
-    """The amounts by which scores of each head and the base term are raised: more than the effect of rounding.
-
-    A sum of d products has an error of d 2⁻⁵³ times the product of the norms. An error ε in a logit changes its weight
-    by a factor e^ε, and an average by at most 2 ε max|s|. The reference objective and the search both have these
-    errors; a factor of 8 leaves a margin.
-    """
-    catalog = cells.catalog
-    query, key, value, base = cells.norms
-    length = np.linalg.norm(user.heads, axis=1)
-    if catalog.sink is not None:
-        key = np.maximum(key, np.linalg.norm(catalog.sink.key.astype(np.float64), axis=1))
-        value = np.maximum(value, np.linalg.norm(catalog.sink.value.astype(np.float64), axis=1))
-    d, d_v = catalog.query.shape[2], catalog.value.shape[2]
-    with np.errstate(over="ignore"):
-        relative = np.minimum(8 * 2.0**-52 * (d_v + 4 * d * query * key) + _WEIGHTS, 4.0)  # 4 covers any weights
-    pad = relative * value * length + _UNDERFLOW
-    if user.base is None:
-        return pad, 0.0
-    return pad, float((8 * 2.0**-52 * len(user.base) + _WEIGHTS) * base[0] * np.linalg.norm(user.base))
-
-
 def _members(cells: CellBounds, user: User, k: int) -> Members:
     catalog = cells.catalog
     _, heads, d = catalog.query.shape
@@ -345,7 +274,7 @@ def _members(cells: CellBounds, user: User, k: int) -> Members:
     if catalog.sink is not None:
         sink_key = np.array(catalog.sink.key[None], np.float64)
         sink_score = np.einsum("hd,hd->h", np.asarray(catalog.sink.value, np.float64), user.heads)
-        sink_score += _pads(cells, user)[0]
+        sink_score += rounding_pads(cells, user)[0]
     return Members(
         item=np.zeros(k, np.int64),
         query=np.empty(vectors),

@@ -223,6 +223,8 @@ class LiftSearch:
             score=np.ascontiguousarray(data.scored_items.score[:, at]),
             base=data.scored_items.base[at],
             reward_class=data.items.reward_class[at],
+            logit=np.empty((0, 0, 0)),
+            sink_logit=np.empty((0, 0)),
             sink_key=self._sink[0],
             sink_score=self._sink[1],
             row_of=row_of,
@@ -234,7 +236,11 @@ class LiftSearch:
         )
         fill_weights(items, keys)
         value = self.known
-        return items, _node(len(rows), heads, len(at), self._k), _tree(nodes, len(rows), heads, len(at), self._k, value)
+        return (
+            items,
+            lift_node(len(rows), heads, len(at), self._k),
+            lift_tree(nodes, len(rows), heads, len(at), self._k, value),
+        )
 
     def _known_levels(self, items: LiftItems) -> Floats:
         """The levels of the rows and the shared one: −∞, which becomes the least, for new rows, +∞ for the shared."""
@@ -264,7 +270,8 @@ def _largest(measure: Floats, count: int) -> NDArray[np.int64]:
     return at[measure[at] > -np.inf]
 
 
-def _node(rows: int, heads: int, listed: int, k: int) -> LiftNode:
+def lift_node(rows: int, heads: int, listed: int, k: int) -> LiftNode:
+    """An empty node for so many rows and candidates."""
     rows += k + 1
     whole, real = np.int64, np.float64
     shapes = {
@@ -279,7 +286,8 @@ def _node(rows: int, heads: int, listed: int, k: int) -> LiftNode:
     return LiftNode(**{name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()})
 
 
-def _tree(nodes: int, rows: int, heads: int, listed: int, k: int, value: float) -> LiftTree:
+def lift_tree(nodes: int, rows: int, heads: int, listed: int, k: int, value: float) -> LiftTree:
+    """An empty tree with room for so many nodes; unused memory is never touched."""
     return LiftTree(
         tally=np.zeros(4, np.int64),
         value=np.array([value, -np.inf]),

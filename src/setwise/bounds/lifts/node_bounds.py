@@ -49,6 +49,8 @@ class LiftItems(NamedTuple):
     table: RewardArrays
     query: Array  # (L, H, d)
     key: Array  # (L, H, d)
+    logit: Array  # (H, L, L) where logits are given, else (0, 0, 0): they are the products of queries and keys
+    sink_logit: Array  # (H, L) where logits are given
     score: Array  # (H, L)
     base: Array  # (L,)
     reward_class: Array  # (L,)
@@ -112,9 +114,24 @@ def logit_of(query: Array, key: Array) -> float:
 
 
 @njit(**INNER)
-def relative_weight(query: Array, key: Array, own: float) -> float:
-    """e^(query · key − own), and ∞ if the exponent is larger than ``WIDEST``."""
-    exponent = logit_of(query, key) - own
+def logit_between(items: LiftItems, h: int, i: int, j: int) -> float:
+    """The logit of item i with item j in head h."""
+    if len(items.logit):
+        return float(items.logit[h, i, j])
+    return float(logit_of(items.query[i, h], items.key[j, h]))
+
+
+@njit(**INNER)
+def logit_to_sink(items: LiftItems, h: int, i: int) -> float:
+    """The logit of item i with the sink in head h."""
+    if len(items.logit):
+        return float(items.sink_logit[h, i])
+    return float(logit_of(items.query[i, h], items.sink_key[0, h]))
+
+
+@njit(**INNER)
+def relative_weight(exponent: float) -> float:
+    """e^exponent, and ∞ if that is larger than ``WIDEST``."""
     return math.exp(max(exponent, -WIDEST)) if exponent <= WIDEST else np.inf
 
 
@@ -124,23 +141,22 @@ def gather_row(items: LiftItems, node: LiftNode, t: int, m: int, a: int) -> None
     i, heads = node.row[t], len(node.cap)
     known, usable = items.row_of[i], True
     for h in range(heads):
-        query = items.query[i, h]
-        own = logit_of(query, items.key[i, h])
+        own = logit_between(items, h, i, i)
         total, weighted = 1.0, items.score[h, i]
         if len(items.sink_key):
-            w = items.sink[known, h] if known >= 0 else relative_weight(query, items.sink_key[0, h], own)
+            w = items.sink[known, h] if known >= 0 else relative_weight(logit_to_sink(items, h, i) - own)
             total += w
             weighted += w * items.sink_score[h]
         for c in range(m):
             j = node.member[c]
             if j != i:
-                w = items.weight[known, h, j] if known >= 0 else relative_weight(query, items.key[j, h], own)
+                w = items.weight[known, h, j] if known >= 0 else relative_weight(logit_between(items, h, i, j) - own)
                 total += w
                 weighted += w * items.score[h, j]
         row = node.spare[t, h]
         for c in range(a):
             j = node.item[c]
-            w = items.weight[known, h, j] if known >= 0 else relative_weight(query, items.key[j, h], own)
+            w = items.weight[known, h, j] if known >= 0 else relative_weight(logit_between(items, h, i, j) - own)
             usable = usable and w < np.inf
             row[c] = 1.0 / (total + w)
         usable = usable and total < np.inf

@@ -105,6 +105,27 @@ def fill_weights(items: LiftItems, columns: Array) -> None:
             items.row_of[i] = -1
 
 
+@njit(**OUTER)
+def fill_given_weights(items: LiftItems) -> None:
+    """``fill_weights`` where logits are given."""
+    heads, listed = items.score.shape
+    for row in range(len(items.row_item)):
+        i, wide = items.row_item[row], False
+        for h in range(heads):
+            own = items.logit[h, i, i]
+            for j in range(listed):
+                exponent = items.logit[h, i, j] - own
+                wide = wide or exponent > WIDEST
+                items.weight[row, h, j] = fast_exp(min(max(exponent, -WIDEST), WIDEST))
+            items.sink[row, h] = 0.0
+            if len(items.sink_key):
+                exponent = items.sink_logit[h, i] - own
+                wide = wide or exponent > WIDEST
+                items.sink[row, h] = fast_exp(min(max(exponent, -WIDEST), WIDEST))
+        if wide:
+            items.row_of[i] = -1
+
+
 @njit(**INNER, fastmath=FAST)
 def add_group_lifts(
     logit: Array, score: Array, start: int, level: float, total: float, slack: float, gain: Array

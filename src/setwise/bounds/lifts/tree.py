@@ -22,7 +22,8 @@ from setwise.bounds.lifts.node_bounds import (
     LiftNode,
     bound_worths,
     gather_node,
-    logit_of,
+    logit_between,
+    logit_to_sink,
     reward_above,
 )
 from setwise.kernels.heap import pop_top, push_entry
@@ -61,9 +62,9 @@ def set_value(items: LiftItems, member: Array, m: int) -> float:
         for h in range(items.score.shape[0]):
             state[0], state[1], state[2] = -np.inf, 0.0, 0.0
             for b in range(m):
-                add_weight(state, logit_of(items.query[i, h], items.key[member[b], h]), items.score[h, member[b]])
+                add_weight(state, logit_between(items, h, i, member[b]), items.score[h, member[b]])
             if len(items.sink_key):
-                add_weight(state, logit_of(items.query[i, h], items.sink_key[0, h]), items.sink_score[h])
+                add_weight(state, logit_to_sink(items, h, i), items.sink_score[h])
             x += state[1] / state[2]
         value += reward_above(items.table, items.reward_class[i], x)
     return value
