@@ -31,7 +31,7 @@ import numpy as np
 import setwise as sw
 from retrieval import trained
 from setwise.bounds.catalog.cells import CellBounds
-from setwise.bounds.catalog.whole_catalog import scores as bound_scores
+from setwise.bounds.catalog.user_scores import scores as bound_scores
 from setwise.model.added_scores import AddedScores
 from setwise.recommend import pipeline
 from setwise.recommend.query import Query
