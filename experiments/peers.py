@@ -205,7 +205,7 @@ def shown(rows: list[Row]) -> Table:
         for method in dict.fromkeys(row["method"] for row in rows if row["data"] == name):
             hits, mine = _hits(rows, name, method), [r for r in rows if (r["data"], r["method"]) == (name, method)]
             promised = [float(row["promised"]) for row in mine if row["promised"] not in (None, "")]
-            more = own - hits
+            more = own - hits if len(own) == len(hits) else np.full(1, np.nan)  # setwise may not be among the methods
             seconds = np.mean(list({row["seed"]: float(row["seconds"]) for row in mine}.values()))
             table.add_row(
                 name,
