@@ -1,18 +1,31 @@
-"""A progress bar on standard error for long operations; shown on a terminal only, unless requested."""
+"""Progress of long operations on standard error: a bar on a terminal, and a line now and then elsewhere.
+
+Where standard error is a file or a pipe, nothing is printed for the first ``QUIET`` seconds, so that short operations
+stay silent; then one line at most every ``BETWEEN`` seconds.
+"""
 
 from __future__ import annotations
 
 import sys
+import time
 from types import TracebackType
 from typing import Any, Self
 
+QUIET, BETWEEN = 5.0, 10.0  # seconds
+
 
 class Progress:
-    """``with Progress("building", total) as bar: … bar.advance(n)``; ``show=None`` shows it on a terminal only."""
+    """``with Progress("building", total) as bar: … bar.advance(n)``.
+
+    ``show=True`` shows the bar, False nothing; None shows the bar on a terminal and lines elsewhere.
+    """
 
     def __init__(self, title: str, total: int, show: bool | None = None) -> None:
-        self._title, self._total = title, total
+        self._title, self._total, self._done = title, total, 0
         self._show = sys.stderr.isatty() if show is None else show
+        self._lines = show is None and not self._show
+        self._next = time.monotonic() + QUIET  # when the next line may be printed
+        self._printed = False
         self._bar: Any = None
 
     def __enter__(self) -> Self:
@@ -27,11 +40,21 @@ class Progress:
 
     def advance(self, done: int, note: str | None = None) -> None:
         """Count ``done`` more items as finished; ``note`` is shown beside the title."""
+        self._done += done
         if self._bar is not None:
             self._bar.update(self._task, advance=done, description=f"{self._title}: {note}" if note else self._title)
+        elif self._lines and time.monotonic() >= self._next:
+            self._print(f"{self._done / max(self._total, 1):.0%}" + (f", {note}" if note else ""))
+            self._next = time.monotonic() + BETWEEN
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        elif self._printed and kind is None:
+            self._print("done")
+
+    def _print(self, text: str) -> None:
+        self._printed = True
+        print(f"{self._title}: {text}", file=sys.stderr, flush=True)

@@ -5,10 +5,11 @@ Compiled kernels assume that no NaN or infinity reaches them, so every array tha
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -58,6 +59,18 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
     if value < least:
         raise InvalidInput(parameter, must, value, f"pass {least} or more")
     return value
+
+
+def did_you_mean(given: object, names: Iterable[str]) -> str:
+    """The question "did you mean 'item'?" with the most similar of some dozens of names; empty if none is similar."""
+    plain = {_plain(name): name for name in names}
+    close = difflib.get_close_matches(_plain(str(given)), plain, n=1, cutoff=0.7)
+    return f"did you mean {plain[close[0]]!r}?" if close else ""
+
+
+def _plain(name: str) -> str:
+    """The name without case, blanks, underscores and hyphens."""
+    return "".join(letter for letter in name.lower() if letter not in " _-")
 
 
 def listed(parameter: str, many: object, of: str) -> list[Any]:

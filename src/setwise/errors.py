@@ -35,7 +35,7 @@ class InvalidInput(SetwiseError, ValueError):
 
     def __init__(self, parameter: str, must: str, got: object, todo: str) -> None:
         self.parameter = parameter
-        super().__init__(f"{parameter} must be {must}, got {got}; {todo}.")
+        super().__init__(f"{parameter} must be {must}, got {got}; {todo}{'' if todo.endswith('?') else '.'}")
 
 
 class UnknownId(InvalidInput, KeyError):

@@ -95,6 +95,18 @@ def test_slates_of_another_system_join_the_table(songs: Path, tmp_path: Path) ->
     assert row["observed"] == pytest.approx(np.mean([sum(slate) for slate in hits]))
     assert row["any_hit"] == 1.0
     assert row["ndcg"] == pytest.approx(np.mean(gains) / most)
+    precision = [sum(hit * sum(slate[: rank + 1]) / (rank + 1) for rank, hit in enumerate(slate)) / 4 for slate in hits]
+    assert row["map"] == pytest.approx(np.mean(precision))
+    seen = {one: sum(one in history for history in wanted) for one in IDS}
+    novelty = [-np.log2((seen[one] + 0.5) / 13) for slate in slates for one in slate]
+    assert row["novelty"] == pytest.approx(np.mean(novelty))
+    catalog = sw.Recommender.load(songs).index.catalog
+    cosines = []
+    for slate in slates:
+        x = catalog.embeddings(catalog.rows_of(slate))
+        pairs = [(i, j) for i in range(len(x)) for j in range(i)]
+        cosines.append(np.mean([x[i] @ x[j] / np.linalg.norm(x[i]) / np.linalg.norm(x[j]) for i, j in pairs]))
+    assert row["similarity"] == pytest.approx(np.mean(cosines))
     assert row["coverage"] == pytest.approx(len({one for slate in slates for one in slate}) / N)
 
 

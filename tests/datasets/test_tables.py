@@ -57,7 +57,7 @@ def test_byte_order_mark_crlf_quotes_and_blank_lines(tmp_path):
 
 
 def test_ids_stay_text(tmp_path):
-    assert read_table(table(tmp_path, "session,item\n1,007\n1,7\n1,7.0\n")).ids == ["007", "7", "7.0"]
+    assert read_table(table(tmp_path, "session,item\n1,007\n1,7\n1,8.0\n")).ids == ["007", "7", "8.0"]
 
 
 def test_tabs_and_other_delimiters(tmp_path):
@@ -119,7 +119,16 @@ def test_missing_and_repeated_columns(tmp_path):
         (b"session,item\n1,a\n1\n", 3, "there must be 2 cells, as in the header, got 1"),
         (b"session,item\n1,a,b\n", 2, "there must be 2 cells, as in the header, got 3"),
         (b"session,item\n1,a\0b\n", 2, "must not hold NUL bytes"),
-        (b"session,item\n1,a\n1,caf\xe9\n", 3, "the text must be UTF-8, got byte 0xe9; convert the file to UTF-8"),
+        (
+            b"session,item\n1,\xc3\xa9\n1,caf\xe9\n",
+            3,
+            "the text must be UTF-8, got byte 0xe9; convert the file to UTF-8",
+        ),
+        (
+            b"session,item\n1,18\n1,19\n2,18.0\n",
+            4,
+            "items must be written in one way, got '18' and '18.0'; remove '.0'",
+        ),
         (b'session,item\n1,"two\nlines"\n1,"a"b\n', 4, "the row must be cells separated by ','"),
         (b'session,item\n1,a\n1,"open\n1,b\n', 3, "unexpected end of data"),
         (b"session,item\r1,a\r", 1, "new-line character seen"),
@@ -176,8 +185,6 @@ def test_ambiguous_month_and_day(tmp_path):
     ("times", "line", "reason"),
     [
         (["yesterday"], 2, "a time must be a number, an ISO date or a date like 11/30/2000, got 'yesterday'; pass time_format"),
-        ([""], 2, "a time must be a number"),
-        (["nan"], 2, "a time must be a number"),
         (["1e999"], 2, "a time must be a number"),
         (["1/2/03"], 2, "a time must be a number"),
         (["2000-02-30"], 2, "a time must be a number"),

@@ -56,3 +56,28 @@ def test_what_cannot_be_ids() -> None:
         UnknownId, match="id must be one of the known ids, got 18446744073709551616; check its spelling"
     ):
         Ids.of([1], 1).rows_of([2**64])
+
+
+@pytest.mark.parametrize(
+    ("ids", "given", "similar"),
+    [
+        (["Tea", "cup"], "tea", "'Tea'"),
+        (["tea", "cup"], " tea ", "'tea'"),
+        (["18", "19"], "18.0", "'18'"),
+        (["18.0", "19.0"], "18", "'18.0'"),
+        (["18", "19"], 18, "'18'"),
+        ([18, 19], "18", "18"),
+        (["green tea", "cup"], "grean tea", "'green tea'"),
+    ],
+)
+def test_similar_ids_are_suggested(ids: list, given: object, similar: str) -> None:
+    with pytest.raises(UnknownId) as caught:
+        Ids.of(ids, 2).rows_of([given])
+    assert str(caught.value).endswith(f"got {given!r}; did you mean {similar}?")
+
+
+@pytest.mark.parametrize("given", [True, None, 2.5, b"a", "x" * 1000, 10**30, "\ud800", "9" * 5000])
+def test_strange_ids_are_unknown(given: object) -> None:
+    for ids in (["a", "b"], [1, 2]):
+        with pytest.raises(UnknownId, match="check its spelling"):
+            Ids.of(ids, 2).rows_of([given])

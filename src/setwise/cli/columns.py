@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from setwise.errors import InvalidInput
+
 Session = Annotated[
     list[str] | None,
     typer.Option(
@@ -16,11 +18,35 @@ Item = Annotated[str | None, typer.Option("--item", help="Table: the column of t
 Time = Annotated[str | None, typer.Option("--time", help="Table: the column to order a session by.")]
 TimeFormat = Annotated[str | None, typer.Option("--time-format", help="Table: the format of times, such as %d/%m/%Y.")]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Table: the delimiter, unless the file is .csv or .tsv.")
+    str | None, typer.Option("--delimiter", help="Table: the delimiter; by default the header decides.")
+]
+NoTime = Annotated[bool, typer.Option("--no-time", help="Table: keep the order of the file, whatever the times.")]
+Baskets = Annotated[bool, typer.Option("--baskets", help="Text: no header, every line is a basket of items.")]
+OnError = Annotated[
+    str | None, typer.Option("--on-error", help="Table: stop at a malformed row (the default), or skip such rows.")
 ]
 
 
-def reader_options(session: list[str] | None, **columns: Any) -> dict[str, Any]:
+def reader_options(
+    session: list[str] | None, no_time: bool = False, baskets: bool = False, **columns: Any
+) -> dict[str, Any]:
     """The arguments of ``datasets.read``: the options that were given."""
     named = {"session": session[0] if session is not None and len(session) == 1 else session, **columns}
-    return {name: value for name, value in named.items() if value is not None}
+    given = {name: value for name, value in named.items() if value is not None}
+    if no_time and "time" in given:
+        raise InvalidInput("--no-time", "absent beside --time", "both", "leave one of them out")
+    return given | ({"time": None} if no_time else {}) | ({"baskets": True} if baskets else {})
+
+
+def attribute_columns(texts: list[str] | None) -> dict[str, str] | None:
+    """``title=Description`` and ``artist`` as {"title": "Description", "artist": "artist"}."""
+    if texts is None:
+        return None
+    result: dict[str, str] = {}
+    for text in texts:
+        name, equals, column = (part.strip() for part in text.partition("="))
+        if not name or (equals and not column):
+            must = "a column, or a name, = and a column, such as title=Description"
+            raise InvalidInput("--attribute", must, repr(text), "name the column")
+        result[name] = column or name
+    return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns
 from setwise.cli.other_slates import read_slates, row_of, write_histories
+from setwise.cli.slate_metrics import HITS, VARIETY, quality
 from setwise.datasets import Sessions, Slates, read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
@@ -41,6 +41,9 @@ def evaluate(
     when: columns.Time = None,
     time_format: columns.TimeFormat = None,
     delimiter: columns.Delimiter = None,
+    no_time: columns.NoTime = False,
+    baskets: columns.Baskets = False,
+    on_error: columns.OnError = None,
     k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
     ranker: Annotated[
         list[str] | None, typer.Option(help=f"A ranker to evaluate; by default {', '.join(COMPARED)}.")
@@ -67,11 +70,11 @@ def evaluate(
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
     recommender = Recommender.load(folder)
-    named = columns.reader_options(session, item=item, time=when, time_format=time_format, delimiter=delimiter)
-    held_out, unknown = _read_sessions(sessions, named, recommender.index.catalog)
-    drawn = held_out.taken(np.sort(np.random.default_rng(seed).permutation(len(held_out))[:most]))
-    split = HistorySplit.first(drawn.shuffled_where_unordered(seed))
     catalog = recommender.index.catalog
+    table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
+    named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
+    held_out, unknown = _read_sessions(sessions, named, catalog)
+    split = _drawn(held_out, most, seed)
     if histories is not None:
         write_histories(histories, split, catalog)
         print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
@@ -82,14 +85,20 @@ def evaluate(
         "sessions": len(split),
         "unknown_entries": unknown,
         "k": k,
-        "rankers": [one.row() | quality(one.shown, split, k) for one in results],
-        "others": [{"name": name} | quality(shown, split, k) for name, shown in others.items()],
+        "rankers": [one.row() | quality(one.shown, split, k, catalog) for one in results],
+        "others": [{"name": name} | quality(shown, split, k, catalog) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }
     if as_json:
         print(json.dumps(report))
     else:
         _print(Console(), report)
+
+
+def _drawn(sessions: Sessions, most: int, seed: int) -> HistorySplit:
+    """At most so many of the sessions, each parted into its first items and the others."""
+    drawn = sessions.taken(np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most]))
+    return HistorySplit.first(drawn.shuffled_where_unordered(seed))
 
 
 def _read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
@@ -146,26 +155,6 @@ class _Result:
         return reliability(np.concatenate([slate.rewards for slate in self.slates]), self.hit, BINS).rows()
 
 
-def quality(shown: Ragged, split: HistorySplit, k: int) -> dict[str, float]:
-    """Hits per slate with their standard error, slates with a hit, NDCG, and the share of the catalogue shown.
-
-    NDCG = Σ_r hit_r / log₂(r + 1) over the ranks r = 1 … k of a slate, divided by its most, min(k, targets) hits first.
-    """
-    hit = split.outcomes(shown)
-    hits = np.bincount(shown.owner, weights=hit, minlength=len(shown))
-    discount = 1 / np.log2(np.arange(k) + 2)
-    rank = np.arange(len(shown.values)) - shown.offsets[shown.owner]
-    gain = np.bincount(shown.owner, weights=hit * discount[rank], minlength=len(shown))
-    most = np.cumsum(discount)[np.minimum(k, split.targets.lengths) - 1]
-    return {
-        "observed": float(hits.mean()),
-        "error": float(hits.std() / math.sqrt(len(hits))),
-        "any_hit": float((hits > 0).mean()),
-        "ndcg": float((gain / most).mean()),
-        "coverage": len(np.unique(shown.values)) / split.sessions.n_items,
-    }
-
-
 def _print(console: Console, report: dict[str, Any]) -> None:
     unknown = report["unknown_entries"]
     console.print(
@@ -173,15 +162,9 @@ def _print(console: Console, report: dict[str, Any]) -> None:
         + (f" {unknown:,} entries are not in the catalogue and were left out." if unknown else ""),
         highlight=False,
     )
-    table = Table("ranker", title=f"\nHits per slate of {report['k']}", title_justify="left")
-    for heading in ("predicted", "observed", "±", "any hit", "NDCG", "coverage", "ms"):
-        table.add_column(heading, justify="right")
-    for row in report["rankers"] + report["others"]:
-        predicted = f"{row['predicted']:.3f}" if "predicted" in row else ""
-        time = f"{row['milliseconds']:.1f}" if "milliseconds" in row else ""
-        numbers = (f"{row[name]:.3f}" for name in ("observed", "error", "any_hit", "ndcg", "coverage"))
-        table.add_row(row.get("ranker") or row["name"], predicted, *numbers, time)
-    console.print(table)
+    rows = report["rankers"] + report["others"]
+    console.print(_measures(f"\nHits per slate of {report['k']}", rows, {"predicted": "predicted", **HITS}))
+    console.print(_measures("\nWhat is shown", rows, {**VARIETY, "milliseconds": "ms"}))
     table = Table(title=f"\nPredictions of {report['reliability']['ranker']}, item by item", title_justify="left")
     for heading in ("items", "predicted", "observed"):
         table.add_column(heading, justify="right")
@@ -189,3 +172,14 @@ def _print(console: Console, report: dict[str, Any]) -> None:
         table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
     console.print(table)
     console.print("Sessions do not record rejections: a miss may still be relevant.")
+
+
+def _measures(title: str, rows: list[dict[str, Any]], names: dict[str, str]) -> Table:
+    """A table of these measures, empty where a row lacks one."""
+    table = Table("ranker", title=title, title_justify="left")
+    for heading in names.values():
+        table.add_column(heading, justify="right")
+    for row in rows:
+        cells = (f"{row[name]:.3f}" if name in row else "" for name in names)
+        table.add_row(row.get("ranker") or row["name"], *cells)
+    return table

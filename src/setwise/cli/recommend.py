@@ -148,7 +148,9 @@ def _certificate(slate: Slate) -> str:
             bound += f" (at least {math.floor(1000 * (1 - slate.gap)) / 10:.1f} % of the optimum)"
     else:
         bound = "without an upper bound"
-    return f"Value {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
+    eligible, k = slate.query.eligible.count, slate.query.k
+    few = f"Only {eligible} items are eligible, fewer than --k {k}.\n" if eligible < k else ""
+    return f"{few}Value {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
 
 
 def _lent(explanation: Explanation) -> Table:

@@ -6,7 +6,6 @@ import json
 import shlex
 import shutil
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,9 +21,10 @@ from rich.table import Table
 from setwise.cli import columns
 from setwise.cli import train_options as options
 from setwise.cli.query_options import split
+from setwise.cli.train_data import long_slates, prepared
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_sets import print_sets, train_sets
-from setwise.datasets import Sessions, Slates, random_split, read
+from setwise.datasets import Sessions, Slates, random_split
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.ranking import DEFAULT
@@ -42,10 +42,6 @@ from setwise.training.slate_model import SlateModel
 
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
 LEAST_HELD = 5  # with fewer there is no evaluation
-LEAST_SESSIONS, MIN_SESSIONS_LEFT = (
-    3,
-    40,
-)  # by default rarer items are left out if MIN_SESSIONS_LEFT sessions of two items remain
 BINS = 5  # of the reliability diagram
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
 EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TOP_K, GREEDY, MMR, DPP, KNN)))
@@ -66,6 +62,9 @@ def train(
     user_columns: options.UserColumns = None,
     attribute: options.Attribute = None,
     delimiter: columns.Delimiter = None,
+    no_time: columns.NoTime = False,
+    baskets: columns.Baskets = False,
+    on_error: columns.OnError = None,
     least_sessions: options.LeastSessions = None,
     k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
     heads: options.Heads = None,
@@ -100,13 +99,29 @@ def train(
         _finish(*trained, out, as_json, print_portfolio)
         return
     table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
-    named = columns.reader_options(session, **table, attributes=attribute, delimiter=delimiter)
+    table |= {"delimiter": delimiter, "on_error": on_error}
+    attributes = columns.attribute_columns(attribute)
+    named = columns.reader_options(session, no_time, baskets, **table, attributes=attributes)
     folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    data, found = _prepare(file, named, least_sessions, seed)
-    model, report = _train_and_evaluate(data, k, seed, folder, given)
+    data, found = prepared(file, named, least_sessions, seed)
+    _run(data, found, k, seed, folder, given, out, as_json)
+
+
+def _run(
+    data: Sessions | Slates,
+    found: dict[str, Any],
+    k: int,
+    seed: int,
+    checkpoint: Path,
+    given: dict[str, Any],
+    out: Path,
+    as_json: bool,
+) -> None:
+    """Train on sessions or slates, evaluate, save and report."""
+    model, report = _train_and_evaluate(data, k, seed, checkpoint, given)
     model.save(out)
     report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}
-    _remove_checkpoint(folder, model.summary["stages"])
+    _remove_checkpoint(checkpoint, model.summary["stages"])
     if as_json:
         print(json.dumps(report))
     else:
@@ -164,39 +179,6 @@ def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
             shutil.rmtree(checkpoint / part)
     if checkpoint.is_dir() and not any(checkpoint.iterdir()):
         checkpoint.rmdir()
-
-
-def _prepare(
-    file: Path, named: dict[str, Any], least: int | None, seed: int
-) -> tuple[Sessions | Slates, dict[str, Any]]:
-    """The data of the file without rare items, and its counts for the report."""
-    skipped: Counter[str] = Counter()
-    data = _read(file, named, skipped)
-    if isinstance(data, Slates):
-        found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-        return data, {**found, "rare_items": 0, "skipped": dict(skipped)}
-    kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
-    found = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items, "entries": len(kept.items.values)}
-    if len(kept) < len(data):
-        skipped["sessions of fewer than two such items"] += len(data) - len(kept)
-    return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped)}
-
-
-def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
-    try:
-        return read(file, skipped=skipped, **named)
-    except InvalidInput as error:  # readers that skip nothing have no such option
-        if error.parameter != "option 'skipped'":
-            raise
-        return read(file, **named)
-
-
-def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
-    """Items of ``least`` sessions or more, and sessions of two such items; by default all items if data is scarce."""
-    kept = sessions.trimmed(LEAST_SESSIONS if least is None else least, least_items=2)
-    if least is None and len(kept) < MIN_SESSIONS_LEFT:
-        return sessions.trimmed(1, least_items=2)
-    return kept
 
 
 def _hold_out(data: Sessions | Slates, seed: int) -> tuple[Sessions | Slates, Sessions | Slates | None]:
@@ -296,6 +278,7 @@ class _Printer:
         if read["rare_items"]:
             lines.append(f"Left out {read['rare_items']:,} rare items.")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
+        lines += read.get("notes", []) + long_slates(self.k, read["items"])
         if read["held_out"]:
             lines.append(f"{read['held_out']:,} {kind} were held out to evaluate the model.")
         return "\n".join(lines)

@@ -23,7 +23,8 @@ UserColumns = Annotated[
     typer.Option(help="Cases: columns of features, such as size,depth or 'f_*'; one item of a set must succeed."),
 ]
 Attribute = Annotated[
-    list[str] | None, typer.Option(help="Table: an attribute of items (title, artist), saved with them.")
+    list[str] | None,
+    typer.Option(help="Table: a column saved with the items (artist), or a name for it (title=Description)."),
 ]
 LeastSessions = Annotated[
     int | None, typer.Option(min=1, help="Leave out items of fewer sessions; by default 3, or 1 for small data.")

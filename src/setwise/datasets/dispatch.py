@@ -7,8 +7,9 @@ folder, ``.zip``, ``.json``                 playlists of the MPD
 ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  trivago's, recognised by their columns; any other table
 ==========================================  ===============================================================
 
-Text may be gzipped. Columns of a table that are not given are looked up among the names below, the first that is
-present, ignoring case and underscores; no other names are guessed.
+``read(path, baskets=True)`` reads a text file of any name as one basket a line. Text may be gzipped. Columns of a table
+that are not given are looked up among the names below, the first that is present, ignoring case and underscores; no
+other names are guessed.
 """
 
 from __future__ import annotations
@@ -18,10 +19,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from setwise._validation import did_you_mean
+from setwise.datasets.baskets import read_baskets
+from setwise.datasets.delimiters import DELIMITERS
 from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.spotify_mpd import read_mpd
-from setwise.datasets.tables import DELIMITERS, JSON_LINES, read_table, table_columns
+from setwise.datasets.tables import JSON_LINES, read_table, table_columns
 from setwise.datasets.text_files import Source, existing_file, file_extension
 from setwise.datasets.trivago import COLUMNS, read_trivago, read_trivago_impressions
 from setwise.errors import InvalidInput
@@ -46,8 +50,13 @@ _READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
 _TABLES = {*DELIMITERS, *JSON_LINES, ".parquet"}
 
 
-def read(path: Source, **options: Any) -> Sessions | Slates:
-    """Sessions or slates, by the reader of this format; ``options`` are those of that reader."""
+def read(path: Source, baskets: bool = False, **options: Any) -> Sessions | Slates:
+    """Sessions or slates, by the reader of this format; ``options`` are those of that reader.
+
+    With ``baskets`` every line of the file is a basket of items.
+    """
+    if baskets:
+        return _call(read_baskets, path, options)
     if Path(path).is_dir():
         return _call(read_mpd, path, options)
     kind = file_extension(existing_file(path))
@@ -73,7 +82,7 @@ def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mappi
                 f"option '{name}'",
                 f"one of {reader.__name__}: {', '.join(known)}",
                 "an option of another reader",
-                "leave it out",
+                did_you_mean(name, known) or "leave it out",
             )
     return reader(path, **options)
 
@@ -100,5 +109,6 @@ def _refuse_missing(role: str, path: Source, columns: Sequence[str]) -> None:
         role,
         f"given where no column has a usual name ({', '.join(USUAL[role])})",
         got,
-        f"name the column: {role}=... in Python, --{role} on the command line",
+        f"name the column: {role}=... in Python, --{role} on the command line; or baskets=True, --baskets, if there is "
+        "no header and every line is a basket",
     )

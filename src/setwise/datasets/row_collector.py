@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from setwise._validation import frozen
 from setwise.datasets.grouping import as_int64, group_by_owner, windows
 from setwise.datasets.id_encoder import IdEncoder
+from setwise.datasets.missing import is_missing
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.text_files import Skipped, parse_number
+from setwise.datasets.text_files import OnMalformed, Skipped, parse_number, stop
 from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
@@ -45,7 +46,15 @@ class Columns:
 class RowCollector:
     """The rows of a table as compact arrays: numbers of session, slate and item."""
 
-    def __init__(self, file: Path, columns: Columns, timestamps: TimestampParser, skipped: Skipped) -> None:
+    def __init__(
+        self,
+        file: Path,
+        columns: Columns,
+        timestamps: TimestampParser,
+        skipped: Skipped,
+        malformed: OnMalformed = stop,
+    ) -> None:
+        self._malformed = malformed
         self._file, self._columns, self._timestamps, self._skipped = file, columns, timestamps, skipped
         self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
@@ -57,37 +66,54 @@ class RowCollector:
         n_keys = len(self._columns.session)
         for line, (item, *cells) in rows:
             keys = cells[:n_keys] if n_keys != 1 else cells[0]
-            if _is_missing(item):
+            if is_missing(item):
                 self._skipped["rows without an item"] += 1
-            elif any(map(_is_missing, cells[:n_keys])):
+            elif any(map(is_missing, cells[:n_keys])):
                 self._skipped["rows without a session"] += 1
+            elif self._columns.time is not None and is_missing(cells[n_keys]):
+                self._skipped[f"rows without a time in '{self._columns.time}' (--no-time would keep them)"] += 1
             else:
-                self._add_row(line, item, keys, iter(cells[n_keys:]))
+                try:
+                    self._add_row(line, item, keys, iter(cells[n_keys:]))
+                except MalformedFile as error:
+                    self._malformed(error)
 
     def _add_row(self, line: int, item: Any, keys: Any, rest: Iterator[Any]) -> None:
-        session, items = self._session_row(line, item, keys), self._item_rows(line, item)
+        """Parse every cell first, then add: a malformed row leaves nothing behind but its ids."""
+        if type(item) is list and (self._columns.slate is not None or self._columns.attributes):
+            must = "one per row where there are slates or attributes"
+            raise MalformedFile(self._file, line, f"items must be {must}, got a list")
+        time = self._timestamps(line, next(rest)) if self._columns.time is not None else 0.0
+        shown = self._shown(line, next(rest), next(rest)) if self._columns.slate is not None else None
+        ordered = self._columns.ordered and self._fraction(line, self._columns.ordered, next(rest)) > 0
+        attributes = list(rest)
+        for name, cell in zip(self._attributes, attributes, strict=True):
+            refuse_attribute(self._file, line, name, cell)
+        items = self._item_rows(line, item)
+        session = self._session_row(line, item, keys)
         self._item.extend(items)
         self._session.extend([session] * len(items))
         if self._columns.time is not None:
-            self._time.extend([self._timestamps(line, next(rest))] * len(items))
-        if self._columns.slate is not None:
-            self._add_shown(line, session, next(rest), next(rest))
+            self._time.extend([time] * len(items))
+        if shown is not None:
+            slate, outcome = shown
+            self._slate.append(self._slate_of.setdefault((session, slate), len(self._slate_of)))
+            self._outcome.append(outcome)
         if self._columns.ordered is not None:
-            self._add_order(line, session, next(rest))
+            self._add_order(session, bool(ordered))
         if self._attributes:
             for column in self._attributes.values():
                 column.extend([None] * (len(self._items) - len(column)))
-            set_attributes(self._file, line, self._attributes, items[0], list(rest))
+            set_attributes(self._file, line, self._attributes, items[0], attributes)
 
-    def _add_shown(self, line: int, session: int, slate: Any, outcome: Any) -> None:
-        if _is_missing(slate) or isinstance(slate, (list, dict)):
+    def _shown(self, line: int, slate: Any, outcome: Any) -> tuple[Any, float]:
+        """The name of the slate and the outcome of its item."""
+        if is_missing(slate) or isinstance(slate, (list, dict)):
             raise MalformedFile(self._file, line, f"a slate must have a name or number, got {slate!r:.60}")
-        self._slate.append(self._slate_of.setdefault((session, slate), len(self._slate_of)))
-        self._outcome.append(self._fraction(line, self._columns.outcome, outcome))
+        return slate, self._fraction(line, self._columns.outcome, outcome)
 
-    def _add_order(self, line: int, session: int, cell: Any) -> None:
+    def _add_order(self, session: int, ordered: bool) -> None:
         """A session is ordered if the cell is true in all its rows."""
-        ordered = self._fraction(line, self._columns.ordered, cell) > 0
         if session == len(self._ordered):
             self._ordered.append(ordered)
         self._ordered[session] &= ordered
@@ -108,9 +134,6 @@ class RowCollector:
     def _item_rows(self, line: int, item: Any) -> list[int]:
         if type(item) is not list:
             return [self._items.row(line, item)]
-        if self._columns.slate is not None or self._columns.attributes:
-            must = "one per row where there are slates or attributes"
-            raise MalformedFile(self._file, line, f"items must be {must}, got a list")
         return [self._items.row(line, one) for one in item]
 
     def _fraction(self, line: int, column: str | None, cell: Any) -> float:
@@ -176,11 +199,12 @@ def _histories(
 def set_attributes(file: Path, line: int, columns: Mapping[str, list[Any]], row: int, cells: Sequence[Any]) -> None:
     """Set the attributes of an item that are still missing."""
     for (name, column), cell in zip(columns.items(), cells, strict=True):
-        if column[row] is None and not _is_missing(cell):
-            if not isinstance(cell, (str, int, float)):
-                raise MalformedFile(file, line, f"attribute '{name}' must be text or a number, got {ascii(cell)[:60]}")
+        if column[row] is None and not is_missing(cell):
+            refuse_attribute(file, line, name, cell)
             column[row] = cell
 
 
-def _is_missing(cell: Any) -> bool:
-    return cell is None or cell == "" or cell != cell
+def refuse_attribute(file: Path, line: int, name: str, cell: Any) -> None:
+    """Refuse a value of an attribute that is neither text nor a number."""
+    if not is_missing(cell) and not isinstance(cell, (str, int, float)):
+        raise MalformedFile(file, line, f"attribute '{name}' must be text or a number, got {ascii(cell)[:60]}")

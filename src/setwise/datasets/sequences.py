@@ -56,7 +56,8 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
 
 def _numbers(file: Path, line: int, text: str) -> list[int]:
     if not _LINE.fullmatch(text):
-        reason = f"the line must be whole numbers separated by blanks, got {text.strip()[:40]!r}"
+        got = f"{text.strip()[:40]!r}; if every line is a basket of items, read it with baskets=True (--baskets)"
+        reason = f"the line must be whole numbers separated by blanks, got {got}"
         raise MalformedFile(file, line, reason)
     numbers = list(map(int, text.split()))
     if len(numbers) < 2:

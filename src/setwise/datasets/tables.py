@@ -8,7 +8,8 @@
   500. Slates are ordered by their earliest ``time``, else by their first row.
 
 Ids are never converted: text stays text ("007" is not "7"), numbers of JSON and Parquet stay numbers. Rows without a
-session or an item are skipped and counted in ``skipped``; repeated rows are kept (a quantity), except within a slate.
+session, an item or a time are skipped and counted in ``skipped``; repeated rows are kept (a quantity), except within a
+slate.
 """
 
 from __future__ import annotations
@@ -19,10 +20,13 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from setwise.datasets.delimiters import DELIMITERS, delimiter_of
+from setwise.datasets.malformed_rows import STOP, MalformedRows
 from setwise.datasets.parquet import parquet_columns, parquet_rows
 from setwise.datasets.row_collector import Columns, RowCollector, set_attributes
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import (
+    OnMalformed,
     Skipped,
     Source,
     cell_rows,
@@ -31,13 +35,13 @@ from setwise.datasets.text_files import (
     file_extension,
     json_rows,
     report_skipped,
+    stop,
 )
 from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput
 
 Either = TypeVar("Either", bound=Sessions | Slates)
 
-DELIMITERS = {".csv": ",", ".tsv": "\t"}
 JSON_LINES = {".jsonl", ".ndjson"}
 
 
@@ -46,12 +50,14 @@ def read_table(
     path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: None = ..., outcome: None = ...,
     time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
     ordered: str | None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
+    on_error: str = ...,
 ) -> Sessions: ...  # fmt: skip
 @overload
 def read_table(
     path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: str, outcome: str,
     time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
     ordered: None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
+    on_error: str = ...,
 ) -> Slates: ...  # fmt: skip
 def read_table(
     path: Source,
@@ -67,12 +73,15 @@ def read_table(
     delimiter: str | None = None,
     progress: bool = True,
     skipped: Skipped | None = None,
+    on_error: str = STOP,
 ) -> Sessions | Slates:
     """Sessions, or slates if ``slate`` and ``outcome`` name columns.
 
     ``session`` names the column of the session, or several columns that identify it together; None if every row is one
     session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the first
     value that is not empty counts. ``ordered`` names a column that is true if the order of a session is meaningful.
+    A malformed row raises ``MalformedFile``; with ``on_error="skip"`` it is skipped, and ``skipped`` has the number of
+    such rows and the first of them.
     """
     if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
         got = "one of them" if (slate is None) != (outcome is None) else "them without session, or with ordered"
@@ -81,8 +90,10 @@ def read_table(
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
     columns = Columns(item, sessions, time, slate, outcome, ordered, named)
-    rows = RowCollector(file, columns, TimestampParser(file, time_format), counts)
-    rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress))
+    malformed = MalformedRows(on_error)
+    rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
+    rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress, malformed))
+    malformed.report(counts)
     report_skipped(counts, file, progress)
     return rows.sessions() if slate is None else rows.slates()
 
@@ -124,14 +135,19 @@ def table_columns(path: Source, delimiter: str | None = None) -> list[str]:
 
 
 def table_rows(
-    file: Path, columns: Sequence[str], optional: int, delimiter: str | None, progress: bool
+    file: Path,
+    columns: Sequence[str],
+    optional: int,
+    delimiter: str | None,
+    progress: bool,
+    malformed: OnMalformed = stop,
 ) -> Iterator[tuple[int, Sequence[Any]]]:
     """The line and the cells of these columns for every row; JSON objects may lack the last ``optional`` ones."""
     if file_extension(file) == ".parquet":
         return parquet_rows(file, columns, progress)
     if file_extension(file) in JSON_LINES:
-        return _json_cells(file, columns, optional, progress)
-    return _cells(file, columns, _delimiter(file, delimiter), progress)
+        return _json_cells(file, columns, optional, progress, malformed)
+    return _cells(file, columns, _delimiter(file, delimiter), progress, malformed)
 
 
 def _delimiter(file: Path, given: str | None) -> str:
@@ -140,23 +156,22 @@ def _delimiter(file: Path, given: str | None) -> str:
         raise InvalidInput(
             "path", f"that of a table ({kinds}; text also with .gz)", file.name, "rename it, or pass delimiter"
         )
-    delimiter = DELIMITERS[file_extension(file)] if given is None else given
-    if not isinstance(delimiter, str) or len(delimiter) != 1 or delimiter in '\0\r\n"':
-        raise InvalidInput("delimiter", "one character", repr(delimiter), "pass for instance ';'")
-    return delimiter
+    return delimiter_of(file, given)
 
 
-def _cells(file: Path, columns: Sequence[str], delimiter: str, progress: bool) -> Iterator[tuple[int, Sequence[Any]]]:
-    rows = cell_rows(file, delimiter, progress)
+def _cells(
+    file: Path, columns: Sequence[str], delimiter: str, progress: bool, malformed: OnMalformed
+) -> Iterator[tuple[int, Sequence[Any]]]:
+    rows = cell_rows(file, delimiter, progress, malformed)
     at = column_positions(file, next(rows)[1], columns)
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
     return ((line, pick(cells)) for line, cells in rows)
 
 
 def _json_cells(
-    file: Path, columns: Sequence[str], optional: int, progress: bool
+    file: Path, columns: Sequence[str], optional: int, progress: bool, malformed: OnMalformed
 ) -> Iterator[tuple[int, Sequence[Any]]]:
-    for number, (line, row) in enumerate(json_rows(file, progress)):
+    for number, (line, row) in enumerate(json_rows(file, progress, malformed)):
         if number == 0:
             column_positions(file, list(row), columns[: len(columns) - optional])
         yield line, [row.get(name) for name in columns]

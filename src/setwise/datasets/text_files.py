@@ -1,7 +1,9 @@
 """Text files read line by line, plain or gzipped. Errors name the line.
 
-Text is UTF-8, with or without a byte order mark; lines end in LF or CRLF. Anything else (other encodings, NUL bytes, a
-truncated compressed file, rows of the wrong width, invalid quotes or JSON) raises ``MalformedFile``.
+Text is UTF-8, with or without a byte order mark; lines end in LF or CRLF. Tables may also be UTF-16 with a byte order
+mark, or Windows-1252, as spreadsheets write them: a file whose first bytes beyond ASCII are no UTF-8 is read so, and a
+line on standard error says so. Anything else (NUL bytes, a truncated compressed file, rows of the wrong width, invalid
+quotes or JSON) raises ``MalformedFile``.
 
 Rows are split by the ``csv`` module of the standard library. pyarrow and polars are faster but do not meet these rules:
 pyarrow accepts NUL bytes, an unclosed quote and text after a closing quote; polars fills short rows with nulls; neither
@@ -21,15 +23,17 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from setwise._progress import Progress
+from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput, MalformedFile
 
 Source = str | os.PathLike[str]
 Skipped = Counter[str]  # reason -> number of records that were skipped
+OnMalformed = Callable[["MalformedFile"], None]  # raises, or returns to skip the row
 
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
@@ -63,12 +67,13 @@ def progress_bar(title: str, total: int, progress: bool) -> Progress:
     return Progress(title, total, None if progress else False)
 
 
-def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
-    """The lines of a text file, including line ends."""
+def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iterator[str]:
+    """The lines of a text file, including line ends; ``legacy`` accepts UTF-16 and Windows-1252 as well."""
     number = done = 0
     with file.open("rb") as raw, progress_bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
+        decode = _Decoder(file, legacy, progress)
         try:
-            for number, line in enumerate(decompressed(file, raw), 1):
+            for number, line in enumerate(_byte_lines(decompressed(file, raw), legacy), 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in line:
@@ -76,7 +81,7 @@ def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
                 if not number % _BAR_LINES:
                     shown.advance(raw.tell() - done)
                     done = raw.tell()
-                yield line.decode()
+                yield decode(number, line)
         except DAMAGE:
             raise MalformedFile(file, number + 1, "the compressed file is damaged from here on") from None
         except UnicodeDecodeError as error:
@@ -84,19 +89,65 @@ def text_lines(file: Path, progress: bool = False) -> Iterator[str]:
             raise MalformedFile(file, number, reason) from None
 
 
-def cell_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
+def _byte_lines(stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
+    """The lines as bytes of UTF-8; UTF-16 with a byte order mark is converted if ``legacy`` is set."""
+    first = next(iter(stream), b"")
+    if legacy and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        whole = (first + stream.read()).decode("utf-16")  # spreadsheets write such files, which are small
+        yield from (line.encode() for line in whole.splitlines(keepends=True))
+        return
+    if first:
+        yield first
+        yield from stream
+
+
+class _Decoder:
+    """Lines of UTF-8, or of Windows-1252 from the first line that is no UTF-8, if all before are ASCII."""
+
+    def __init__(self, file: Path, legacy: bool, progress: bool) -> None:
+        self._file, self._legacy, self._progress = file, legacy, progress
+        self._encoding, self._decided = "utf-8", not legacy
+
+    def __call__(self, number: int, line: bytes) -> str:
+        try:
+            text = line.decode(self._encoding)
+        except UnicodeDecodeError:
+            if self._decided:
+                raise
+            text = line.decode("cp1252")
+            self._encoding = "cp1252"
+            if self._progress:
+                print(f"{self._file.name}: not UTF-8, read as Windows-1252 from line {number}", file=sys.stderr)
+        self._decided = self._decided or not line.isascii()
+        return text
+
+
+def stop(error: MalformedFile) -> None:
+    """The default for malformed rows: raise the error of the first one."""
+    raise error
+
+
+def cell_rows(
+    file: Path, delimiter: str, progress: bool = False, malformed: OnMalformed = stop
+) -> Iterator[tuple[int, list[str]]]:
     """The first line and the cells of every row of a CSV file; all rows have as many cells as the header."""
-    rows = csv.reader(text_lines(file, progress), delimiter=delimiter, strict=True)
+    rows = csv.reader(text_lines(file, progress, legacy=True), delimiter=delimiter, strict=True)
     line, width = 1, 0
-    try:
-        for cells in rows:
-            if cells:
-                if len(cells) != (width := width or len(cells)):
-                    raise MalformedFile(file, line, f"there must be {width} cells, as in the header, got {len(cells)}")
-                yield line, cells
-            line = rows.line_num + 1
-    except csv.Error as error:
-        raise MalformedFile(file, line, f"the row must be cells separated by {delimiter!r}, but: {error}") from None
+    while True:
+        try:
+            cells = next(rows)
+        except StopIteration:
+            break
+        except csv.Error as error:
+            reason = f"the row must be cells separated by {delimiter!r}, but: {error}"
+            (malformed if width else stop)(MalformedFile(file, line, reason))
+            cells = []
+        if cells and len(cells) == (width := width or len(cells)):
+            yield line, cells
+        elif cells:
+            reason = f"there must be {width} cells, as in the header, got {len(cells)}"
+            malformed(MalformedFile(file, line, reason))
+        line = rows.line_num + 1
     if not width:
         raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
 
@@ -115,18 +166,29 @@ def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[t
         raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
 
 
-def json_rows(file: Path, progress: bool = False) -> Iterator[tuple[int, dict[str, Any]]]:
+def json_rows(
+    file: Path, progress: bool = False, malformed: OnMalformed = stop
+) -> Iterator[tuple[int, dict[str, Any]]]:
     """The line and the JSON object of every line that is not blank."""
     for line, text in enumerate(text_lines(file, progress), 1):
         if not text or text.isspace():
             continue
         try:
-            row = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise_json_error(file, line, error)
-        if type(row) is not dict:
-            raise MalformedFile(file, line, f"the line must be a JSON object, got {type(row).__name__}")
-        yield line, row
+            row = _json_object(file, line, text)
+        except MalformedFile as error:
+            malformed(error)
+        else:
+            yield line, row
+
+
+def _json_object(file: Path, line: int, text: str) -> dict[str, Any]:
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise_json_error(file, line, error)
+    if type(row) is not dict:
+        raise MalformedFile(file, line, f"the line must be a JSON object, got {type(row).__name__}")
+    return row
 
 
 def raise_json_error(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
@@ -152,7 +214,8 @@ def column_positions(file: Path, header: Sequence[str], names: Sequence[str]) ->
         if header.count(name) != 1:
             what = f"{name!r} twice" if name in header else f"no {name!r}"
             got = f"{what} among {', '.join(map(repr, header))}"
-            raise InvalidInput("column", f"one that {file.name} has once", got[:500], "pass the name of a column")
+            todo = did_you_mean(name, header) or "pass the name of a column"
+            raise InvalidInput("column", f"one that {file.name} has once", got[:500], todo)
     return [header.index(name) for name in names]
 
 

@@ -44,7 +44,7 @@ class TimestampParser:
             kind, number = self._number_of(cell)
         except (ValueError, TypeError, OverflowError, AttributeError):
             wanted = f"like {self._format!r}" if self._format else "a number, an ISO date or a date like 11/30/2000"
-            todo = "" if self._format else "; pass time_format for another"
+            todo = "" if self._format else "; pass time_format for another (--time-format), or read without (--no-time)"
             got = ascii(cell)[:60]
             raise MalformedFile(self._file, line, f"a time must be {wanted}, got {got}{todo}") from None
         if kind != self._kind:
@@ -88,13 +88,13 @@ class TimestampParser:
     def _exclude_orders(self, line: int, cell: str) -> None:
         """Exclude the orders of month and day in which this is not a date."""
         month_first, day_first = _orders(cell)
+        if not (self._month_first and month_first) and not (self._day_first and day_first):
+            reason = f"{cell!r} must be a date, with month and day in the order of the others; pass time_format"
+            raise MalformedFile(self._file, line, reason)
         self._month_first &= month_first
         self._day_first &= day_first
         if month_first and day_first and not self._ambiguous and _is_ambiguous(cell):
             self._ambiguous = cell
-        if not (self._month_first or self._day_first):
-            reason = f"{cell!r} must be a date, with month and day in the order of the others; pass time_format"
-            raise MalformedFile(self._file, line, reason)
 
 
 def _seconds(moment: datetime) -> float:

@@ -7,6 +7,7 @@ sorted keys are arrays, saved and mapped with the catalogue.
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from setwise._types import Array
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.attributes import Strings
 
+FEW = 2_000  # ids that may be compared by spelling with an unknown one
 IdChoice = Sequence[int] | Sequence[str] | Array
 
 
@@ -88,8 +90,10 @@ class Ids:
         kind = str if isinstance(self.values, Strings) else int
         for one in asked:
             if not isinstance(one, kind if kind is str else (int, np.integer)) or isinstance(one, bool):
-                raise _unknown(one)
-        keys = _keys(asked) if kind is str else _int64(asked)
+                raise self._unknown(one)
+            if isinstance(one, (int, np.integer)) and not -(2**63) <= one < 2**63:
+                raise self._unknown(one)
+        keys = _keys(asked) if kind is str else np.array(asked, np.int64)
         places = np.searchsorted(self.keys, keys)
         return np.array(
             [self._confirm(one, key, int(at)) for one, key, at in zip(asked, keys, places, strict=True)], np.intp
@@ -101,7 +105,39 @@ class Ids:
             if self.values[row] == one:
                 return row
             at += 1
-        raise _unknown(one)
+        raise self._unknown(one)
+
+    def _unknown(self, one: Any) -> UnknownId:
+        """The error for an id that is not here, with a similar one that is."""
+        similar = self._similar(_plain(one))
+        todo = "check its spelling and its type" if similar is None else f"did you mean {similar!r}?"
+        return UnknownId("id", "one of the known ids", repr(_plain(one)), todo)
+
+    def _similar(self, one: Any) -> Any:
+        """An id that differs by its type, blanks, case or a decimal point; among few ids also by its spelling."""
+        if not isinstance(one, (str, int)) or isinstance(one, bool) or (isinstance(one, int) and abs(one) >= 2**63):
+            return None
+        text, kind = str(one).strip(), str if isinstance(self.values, Strings) else int
+        for form in (text, text.lower(), text.upper(), text.title(), text.removesuffix(".0"), f"{text}.0"):
+            try:
+                known = kind(form)
+            except ValueError:
+                continue
+            if (known != one or type(known) is not type(one)) and self._holds(known):
+                return known
+        if kind is str and len(self) <= FEW:
+            return next(
+                iter(difflib.get_close_matches(text, self.values[np.arange(len(self))].tolist(), n=1, cutoff=0.75)),
+                None,
+            )
+        return None
+
+    def _holds(self, one: Any) -> bool:
+        if isinstance(one, int) and abs(one) >= 2**63:
+            return False
+        key = _keys([one])[0] if isinstance(one, str) else np.int64(one)
+        first, last = (int(np.searchsorted(self.keys, key, side)) for side in ("left", "right"))
+        return any(self.values[int(self.order[at])] == one for at in range(first, last))
 
     def _refuse_repetition(self) -> None:
         """Equal ids have equal keys, so repetitions are neighbours in key order (among collisions of one hash)."""
@@ -115,21 +151,12 @@ def _plain(one: Any) -> Any:
     return one.item() if isinstance(one, np.generic) else one
 
 
-def _unknown(one: Any) -> UnknownId:
-    return UnknownId("id", "one of the known ids", repr(_plain(one)), "check its spelling and its type")
-
-
 def _keys(strings: Iterable[str]) -> NDArray[np.int64]:
     """The first eight bytes of each string's BLAKE2b."""
-    return np.frombuffer(b"".join(hashlib.blake2b(one.encode(), digest_size=8).digest() for one in strings), np.int64)
-
-
-def _int64(asked: list[Any]) -> NDArray[np.int64]:
-    limits = np.iinfo(np.int64)
-    for one in asked:
-        if not limits.min <= one <= limits.max:
-            raise _unknown(one)
-    return np.array(asked, np.int64)
+    return np.frombuffer(
+        b"".join(hashlib.blake2b(one.encode("utf-8", "surrogatepass"), digest_size=8).digest() for one in strings),
+        np.int64,
+    )
 
 
 def _checked(given: IdChoice, n: int) -> Strings | NDArray[np.int64]:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._validation import available_cores, listed, whole_number
+from setwise._validation import available_cores, did_you_mean, listed, whole_number
 from setwise.errors import Infeasible, InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -38,7 +38,8 @@ DEFAULT = SWAP
 def ranker_named(name: object) -> Ranker:
     """The ranker of this name."""
     if not isinstance(name, str) or name not in RANKERS:
-        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(name), "choose one of those")
+        todo = did_you_mean(name, RANKERS) or "choose one of those"
+        raise InvalidInput("ranker", f"one of {', '.join(sorted(RANKERS))}", repr(name), todo)
     return RANKERS[name]
 
 

@@ -10,6 +10,7 @@ concurrently and do not. An item that no session holds has no training data: its
 from __future__ import annotations
 
 import importlib
+import logging
 from types import ModuleType
 
 import numpy as np
@@ -85,10 +86,13 @@ def unit(vectors: NDArray[np.floating]) -> Floats32:
 
 
 def _gensim() -> ModuleType:
+    """gensim, without its warnings about small data, which this module's checks cover."""
     try:
-        return importlib.import_module("gensim.models")
+        models = importlib.import_module("gensim.models")
     except ImportError:
         raise MissingDependency("gensim", "word2vec", "train") from None
+    logging.getLogger("gensim").setLevel(logging.ERROR)
+    return models
 
 
 def _scipy() -> tuple[ModuleType, ModuleType]:

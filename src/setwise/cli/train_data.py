@@ -1,0 +1,75 @@
+"""The data of ``setwise train``: read, without rare items, and what there is to say about it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+from setwise.datasets import Sessions, Slates, read
+from setwise.errors import InvalidInput
+
+LEAST_SESSIONS = 3  # by default items of fewer sessions are left out,
+MIN_SESSIONS_LEFT = 40  # if so many sessions of two items remain
+SHORT = "sessions of fewer than two such items: after one item there is nothing left to recommend"
+
+
+def prepared(
+    file: Path, named: dict[str, Any], least: int | None, seed: int
+) -> tuple[Sessions | Slates, dict[str, Any]]:
+    """The data of the file without rare items, and its counts for the report."""
+    skipped: Counter[str] = Counter()
+    data = _read(file, named, skipped)
+    if isinstance(data, Slates):
+        slates = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
+        return data, {**slates, "rare_items": 0, "skipped": dict(skipped)}
+    _refuse_single_items(data)
+    kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
+    found: dict[str, Any] = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items}
+    found |= {"entries": len(kept.items.values), "notes": _mostly_short(len(kept), len(data))}
+    if len(kept) < len(data):
+        skipped[SHORT] += len(data) - len(kept)
+    return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped)}
+
+
+def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
+    try:
+        return read(file, skipped=skipped, **named)
+    except InvalidInput as error:  # readers that skip nothing have no such option
+        if error.parameter != "option 'skipped'":
+            raise
+        return read(file, **named)
+
+
+def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
+    """Items of ``least`` sessions or more, and sessions of two such items; by default all items if data is scarce."""
+    kept = sessions.trimmed(LEAST_SESSIONS if least is None else least, least_items=2)
+    if least is None and len(kept) < MIN_SESSIONS_LEFT:
+        return sessions.trimmed(1, least_items=2)
+    return kept
+
+
+def _refuse_single_items(sessions: Sessions) -> None:
+    """Refuse data in which no session has two different items: the session column is probably another one."""
+    lengths = sessions.distinct().items.lengths
+    if len(sessions) and (lengths < 2).all():
+        must = "sessions with two different items or more (one is the history, another is predicted)"
+        got = f"{len(sessions):,} sessions of one item each"
+        todo = "check --session: name a column that several rows share, such as an order, a playlist or a user"
+        raise InvalidInput("data", must, got, todo)
+
+
+def long_slates(k: int, n_items: int) -> list[str]:
+    """What to say of slates that the data cannot fill."""
+    if k <= n_items:
+        return []
+    return [f"--k {k} is more than the {n_items} items that remain: slates have all of them, and every item is shown."]
+
+
+def _mostly_short(kept: int, read: int) -> list[str]:
+    """What to say if most sessions were too short."""
+    share = 1 - kept / max(read, 1)
+    if share <= 0.5:
+        return []
+    todo = "If they are visits of the same people, name the column of the person with --session."
+    return [f"{share:.0%} of the sessions have one item and were left out. {todo}"]
