@@ -96,7 +96,7 @@ def evaluate(
 
 
 def _drawn(sessions: Sessions, most: int, seed: int) -> HistorySplit:
-    """At most so many of the sessions, each parted into its first items and the others."""
+    """At most so many of the sessions, each split into its first items and the others."""
     drawn = sessions.taken(np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most]))
     return HistorySplit.first(drawn.shuffled_where_unordered(seed))
 
