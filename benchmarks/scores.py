@@ -33,7 +33,7 @@ from retrieval import trained
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.user_scores import scores as bound_scores
 from setwise.model.added_scores import AddedScores
-from setwise.recommend import pipeline
+from setwise.recommend import retrieve as phase_one
 from setwise.recommend.query import Query
 
 ROWS = Path(__file__).parent / "rows" / "scores.csv"
@@ -65,9 +65,9 @@ def one_round(
     recommender: sw.Recommender, cells: CellBounds, user: sw.User, options: dict[str, Any]
 ) -> dict[str, float]:
     """Milliseconds of each phase of one request."""
-    snapshot = pipeline.Snapshot(recommender.index, None, 400)
+    snapshot = phase_one.Snapshot(recommender.index, None, 400)
     parse, query = timed(lambda: Query.parse(recommender.index, user, k=K, **options))
-    retrieve, _ = timed(lambda: pipeline.retrieve(query, snapshot))
+    retrieve, _ = timed(lambda: phase_one.retrieve(query, snapshot))
     scores, _ = timed(lambda: bound_scores(cells, [query.user], [query.eligible]))
     request, _ = timed(lambda: recommender.recommend(user, K, certify=False, **options))
     return {"parse": parse, "retrieve": retrieve, "scores": scores, "request": request}

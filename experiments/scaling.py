@@ -41,7 +41,7 @@ from rich.table import Table
 import setwise as sw
 from setwise.datasets import World
 from setwise.ranking import warm_up
-from setwise.recommend.pipeline import PER_HEAD
+from setwise.recommend.retrieve import PER_HEAD
 
 SIZES = (10_000, 100_000, 300_000, 1_000_000, 3_000_000)
 KS, HEADS, CELLS = (5, 10, 20, 50), (1, 2, 4, 8), (16, 64, 256, 1024)

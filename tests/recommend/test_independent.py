@@ -102,3 +102,36 @@ def test_a_slate_of_one_is_exact(reward, sink: bool) -> None:
     assert slate.value == pytest.approx(max(single), rel=1e-12)
     assert slate.proven
     assert "certify" in slate.timings
+
+
+@pytest.mark.parametrize("reward", REWARDS.values(), ids=REWARDS)
+@pytest.mark.parametrize(
+    "options", [{"at_most": {"kind": 1}}, {"include": [2, 5]}, {"include": [2], "at_most": {"kind": 2}}]
+)
+def test_limits_of_one_attribute_and_pinned_items(reward, options) -> None:
+    """The greedy set is the optimum of exhaustive search over the feasible sets."""
+    small = 9
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        kind = np.where(rng.random(small) < 0.2, np.nan, rng.integers(0, 3, small))
+        chosen = (reward[0], reward[1][:small]) if isinstance(reward, tuple) else reward
+        one = sw.Catalog(
+            *rng.normal(size=(2, small, 2)), np.zeros((small, 2)), chosen, base=rng.normal(size=(small, D)),
+            attributes={"kind": kind},
+        )  # fmt: skip
+        user = sw.User(rng.normal(size=(1, 2)), rng.normal(size=D))
+        slate = recommender(one).recommend(user, k=4, **options)
+        labels = np.where(np.isnan(kind), -1, np.nan_to_num(kind)).astype(int)
+        instance = sw.Instance.from_catalog(one, user, np.arange(small))
+        instance = sw.Instance(instance.logit, instance.score, chosen, instance.base, groups={"kind": labels})
+        best = sw.rank(instance, 4, "exhaustive", **options)
+        assert slate.proven
+        assert slate.value == pytest.approx(best.value, rel=1e-9)
+
+
+def test_limits_of_two_attributes_are_searched() -> None:
+    rng = np.random.default_rng(3)
+    kinds = {"kind": rng.integers(0, 5, N), "year": rng.integers(0, 5, N)}
+    one = sw.Catalog(*rng.normal(size=(2, N, 2)), np.zeros((N, 2)), base=rng.normal(size=(N, D)), attributes=kinds)
+    slate = recommender(one).recommend(sw.User(np.ones((1, 2)), np.ones(D)), k=4, at_most={"kind": 1, "year": 1})
+    assert all(len(set(kinds[name][slate.indices])) == len(slate.indices) for name in kinds)

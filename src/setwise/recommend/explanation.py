@@ -26,7 +26,8 @@ from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
-from setwise.recommend.pipeline import Candidates, Clock, Snapshot, answer, retrieve
+from setwise.recommend.pipeline import Clock, answer
+from setwise.recommend.retrieve import Candidates, Snapshot, retrieve
 from setwise.recommend.slate import Slate, finite, items_to_dicts
 
 RIVALS = (TOP_K, KNN, MMR, DPP, GREEDY, BEAM)

@@ -2,10 +2,7 @@
 
 A catalogue without attention is a special case that needs none of this (independent.py).
 
-**Retrieve.** Phase One ranks items by score, which is what they contribute to other items. It does not see their own
-reward in a slate: the best items of every cell by score may lack the best partners of the top-scoring item, the
-*anchor*. So the pass over the catalogue also returns a reserve, and the items of it that form the best pairs with the
-anchor become candidates as well (``retrieval/partners.py``; docs/evidence/results.md, Reach, has measurements).
+**Retrieve.** Phase One: retrieve.py. With a budget it returns what there is time to rank (effort.py).
 
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
 bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
@@ -25,61 +22,34 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setwise._types import Floats, Rows
+from setwise._types import Rows
 from setwise.model import objective
-from setwise.model.alone import best_alone
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
+from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.independent import best_independent, is_independent
-from setwise.recommend.lower_limits import with_required
 from setwise.recommend.query import Query
+from setwise.recommend.retrieve import Candidates, Snapshot, retrieve, retrieve_many
 from setwise.recommend.slate import Slate
-from setwise.retrieval import Index
-from setwise.retrieval.index_state import Retrieved
-from setwise.retrieval.partners import best_partners
 
 if TYPE_CHECKING:
-    from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
 
-PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
-RESERVE = 9  # the reserve has 9 k items of every cell,
-LARGEST_RESERVE = 6_400  # but at most so many in all, divided by the number of heads
-PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
 BOUND_MS = 100.0  # for the bound when the query has no budget
 RANK_SHARE = 0.4  # of the remaining budget goes to ranking where a bound follows
 LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is for valuing the answer
 FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
+MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
 SHORTEST_MS = 0.5  # a phase gets at least this
 # A slate is proven optimal if its bound exceeds its value by at most this share of Σ |f_i|: bounds are rounded
 # upwards, so even that of a finished search is slightly larger than the value.
 PROVEN_WITHIN = 1e-8
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
-
-
-@dataclass(frozen=True, eq=False)
-class Snapshot:
-    """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
-
-    The cells of ``cell_bounds`` are finer than those of the index.
-    """
-
-    index: Index
-    cell_bounds: CellBounds | None
-    most_candidates: int
-
-
-class Candidates(NamedTuple):
-    """The rows to rank; ``complete`` when they are all eligible items."""
-
-    rows: Rows
-    complete: bool
 
 
 class Best(NamedTuple):
@@ -112,11 +82,15 @@ class Clock:
         yield
         self.timings[name] = self.timings.get(name, 0.0) + 1000 * (time.perf_counter() - start)
 
-    def share(self, share: float, default: float = math.inf) -> float:
-        """A share of the remaining budget in milliseconds; ``default`` without a budget."""
+    def share(self, share: float, default: float = math.inf, needed_ms: float = 0.0) -> float:
+        """A share of the remaining budget without ``needed_ms``, in milliseconds; ``default`` without a budget."""
         if self.budget_ms is None:
             return default
-        return max(share * (self.budget_ms - self._passed_ms()), SHORTEST_MS)
+        return max(share * (self.budget_ms - self._passed_ms() - needed_ms), SHORTEST_MS)
+
+    def has(self, needed_ms: float) -> bool:
+        """Whether so much of the budget is left."""
+        return self.budget_ms is None or self._passed_ms() + needed_ms <= self.budget_ms
 
     def is_over(self) -> bool:
         """Whether the budget is spent."""
@@ -202,6 +176,8 @@ def answer(
     query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
 ) -> Slate:
     """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
+    if not snapshot.effort(query).candidates:
+        return _unranked(query, snapshot, candidates, clock)
     with clock.phase("rank"):
         instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
     if not query.certify or snapshot.cell_bounds is None:
@@ -209,95 +185,34 @@ def answer(
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
         return _valued(query, best, math.inf, clock)
-    bounded = _rank_and_bound(query, snapshot.cell_bounds, candidates, instance, clock, scored)
+    bounded = _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
     return _valued(query, bounded.best, bounded.upper_bound, clock)
 
 
-# --- Phase One ---
+def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock) -> Slate:
+    """The slate of candidates that there is no time to rank, with the bound that takes no time."""
+    clock.timings.setdefault("rank", 0.0)
+    clock.timings.setdefault("certify", 0.0)
+    bound = math.inf
+    if query.certify and snapshot.cell_bounds is not None:
+        from setwise.bounds.catalog.norm_bound import norm_bound
 
-
-def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
-    """The best items of every cell, by total score and by each head, and the best partners of the anchor."""
-    rows = _all_eligible(query, snapshot)
-    if rows is not None:
-        return Candidates(rows, True)
-    index = snapshot.index
-    found = index.retrieve(query.user, query.k, query.eligible, _per_head(query), _reserve(query, index))
-    return Candidates(_chosen(found, query, snapshot), False)
-
-
-def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates]:
-    """``retrieve`` for queries with one k, one ranker and one filter, in one pass."""
-    complete = [_all_eligible(query, snapshot) for query in queries]
-    asking = [query for query, rows in zip(queries, complete, strict=True) if rows is None]
-    found: Iterator[Retrieved] = iter(())
-    if asking:
-        one, index = asking[0], snapshot.index
-        users, eligible = [query.user for query in asking], [query.eligible for query in asking]
-        found = iter(index.retrieve_many(users, one.k, eligible, _per_head(one), _reserve(one, index)))
-    return [
-        Candidates(_chosen(next(found), query, snapshot), False) if rows is None else Candidates(rows, True)
-        for query, rows in zip(queries, complete, strict=True)
-    ]
-
-
-def _all_eligible(query: Query, snapshot: Snapshot) -> Rows | None:
-    """All eligible rows, where they are no more than the candidates that may be ranked."""
-    return query.eligible.rows if query.eligible.count <= snapshot.most_candidates else None
-
-
-def _per_head(query: Query) -> int:
-    return PER_HEAD if query.catalog.heads > 1 else 0
-
-
-def _reserve(query: Query, index: Index) -> int:
-    """How many more items of each cell are valued beside the anchor."""
-    if not query.ranker.uses_attention:
-        return 0
-    return min(RESERVE * query.k, LARGEST_RESERVE // (query.catalog.heads * index.partition.n_cells))
-
-
-def _chosen(found: Retrieved, query: Query, snapshot: Snapshot) -> Rows:
-    """The most promising of the rows found, best partners from the reserve, and the pinned items."""
-    most = snapshot.most_candidates
-    partners = int(PARTNERS * most) if len(found.reserve) else 0
-    rows = found.best
-    if len(rows) > most - partners:
-        rows = _promising(rows, max(most - partners, query.k), query, snapshot.index.cell_of)
-    if partners:
-        others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
-        total, _ = _scores(query, rows)
-        anchor = int(rows[np.argmax(total)])
-        rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
-    if query.ranker.by_reward_alone:
-        rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
-    rows = np.union1d(rows, query.include).astype(np.intp)
-    return with_required(rows, query.required, query.catalog, query.user, most)
-
-
-def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
-    """Total scores (m,) and scores by head (H, m) of these rows."""
-    score, _ = objective.scores(query.catalog, query.user, rows, None)
-    return score.sum(axis=0) + objective.base_scores(query.catalog, query.user, rows), score
-
-
-def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) -> Rows:
-    """The best item of each cell, then the items of best rank by total score or in some head."""
-    total, score = _scores(query, rows)
-    ranks = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
-    rank_ = np.min(ranks, axis=0)
-    by_cell = np.lexsort((-total, cell_of[rows]))
-    cell = cell_of[rows][by_cell]
-    rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
-    return np.sort(rows[np.lexsort((-total, rank_))[:most]])
+        bound = norm_bound(snapshot.cell_bounds, query.user, query.k)
+    return _valued(query, Best(candidates.rows, math.nan), bound, clock)
 
 
 # --- Phase Two and the bound ---
 
 
-def _ranked(query: Query, instance: Instance, clock: Clock, share: float, divisor: int = 1) -> Best:
-    """The ranker's set, in a share of the remaining budget; default evaluations are divided by ``divisor``."""
-    ranking = _rank(query, instance, query.ranker, clock.share(share), query.limits, divisor)
+def _ranked(
+    query: Query, instance: Instance, clock: Clock, share: float, divisor: int = 1, needed_ms: float = 0.0
+) -> Best:
+    """The ranker's set; default evaluations are divided by ``divisor``.
+
+    It gets a share of the budget that remains when ``needed_ms`` are set aside.
+    """
+    budget_ms = clock.share(share, needed_ms=needed_ms + VALUATIONS * value_ms(query.catalog.heads, query.k))
+    ranking = _rank(query, instance, query.ranker, budget_ms, query.limits, divisor)
     return Best(instance.candidates[ranking.indices], ranking.value)
 
 
@@ -315,21 +230,28 @@ def _rank(
 
 def _rank_and_bound(
     query: Query,
-    cells: CellBounds,
+    snapshot: Snapshot,
     candidates: Candidates,
     instance: Instance,
     clock: Clock,
     scored: Scored | None,
 ) -> Bounded:
     """Rank and bound in turns; see the module's docstring."""
-    in_turns = query.ranker.takes_evaluations and not candidates.complete
+    cells = snapshot.cell_bounds
+    assert cells is not None
+    in_turns = query.ranker.takes_evaluations and not candidates.complete and snapshot.effort(query).in_turns
+    before = 0.0 if candidates.complete else bound_ms(query.catalog, query.k, cells.partition.n_cells)
+    before += 2 * value_ms(query.catalog.heads, query.k)
     with clock.phase("rank"):
-        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1)
+        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, before)
     with clock.phase("certify"):
         if candidates.complete:
             return _bound_candidates(query, instance, best, clock)
+        from setwise.bounds.catalog.norm_bound import norm_bound
         from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
+        if not clock.has(MARGIN * before):
+            return Bounded(best, norm_bound(cells, query.user, query.k), True)
         search = WholeCatalogSearch(cells, query.user, query.k, best.value, eligible=query.eligible, scored=scored)
         share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
         bounded = _bound_catalog(query, search, best, clock.share(share, default))
@@ -362,11 +284,11 @@ def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock
 def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
     """Continue the search over the whole catalogue.
 
-    The search ignores pins and limits, so a set that it finds is used only if the query has none.
+    The search ignores pins and limits, so a set that it finds is used only if it keeps them.
     """
     search.run(budget_ms)
     found = search.found()
-    if found.better is not None and not query.is_limited:
+    if found.better is not None and query.admits(found.better):
         best = Best(found.better, found.value)
     return Bounded(best, found.upper_bound, search.finished and found.value <= best.value)
 

@@ -144,6 +144,10 @@ class Query:
         """Whether some sets of at most k eligible items are not feasible."""
         return bool(len(self.include) or self.limits)
 
+    def admits(self, rows: Rows) -> bool:
+        """Whether a set of at most k eligible items is feasible: it has the pinned items and keeps every limit."""
+        return not self.is_limited or (bool(np.isin(self.include, rows).all()) and self.keeps_limits(rows))
+
     def keeps_limits(self, rows: Rows) -> bool:
         """Whether a set of eligible items keeps every limit."""
         if not all(np.isin(one.rows, rows).sum() >= one.least for one in self.required):

@@ -36,8 +36,8 @@ from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.explanation import Explanation, explained
 from setwise.recommend.memory import keep_some
-from setwise.recommend.pipeline import Snapshot
 from setwise.recommend.query import NO_ROWS, Query
+from setwise.recommend.retrieve import Snapshot
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import best_partners

@@ -1,0 +1,149 @@
+"""Phase One of a request: the candidates to rank.
+
+Phase One ranks items by score, which is what they contribute to other items. It does not see their own
+reward in a slate: the best items of every cell by score may lack the best partners of the top-scoring item, the
+*anchor*. So the pass over the catalogue also returns a reserve, and the items of it that form the best pairs with the
+anchor become candidates as well (``retrieval/partners.py``; docs/evidence/results.md, Reach, has measurements).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._types import Floats, Rows
+from setwise.model import objective
+from setwise.model.alone import best_alone
+from setwise.recommend.effort import Effort, reserve_per_cell
+from setwise.recommend.lower_limits import with_required
+from setwise.recommend.query import Query
+from setwise.retrieval import Index
+from setwise.retrieval.index_state import Retrieved
+from setwise.retrieval.partners import best_partners
+
+if TYPE_CHECKING:
+    from setwise.bounds.catalog.cells import CellBounds
+
+PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
+PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
+
+    The cells of ``cell_bounds`` are finer than those of the index.
+    """
+
+    index: Index
+    cell_bounds: CellBounds | None
+    most_candidates: int
+
+    def effort(self, query: Query) -> Effort:
+        """What the query's budget affords."""
+        return Effort.of(query, self.most_candidates, self.index.partition.n_cells)
+
+
+class Candidates(NamedTuple):
+    """The rows to rank; ``complete`` when they are all eligible items."""
+
+    rows: Rows
+    complete: bool
+
+
+def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
+    """The best items of every cell, by total score and by each head, and the best partners of the anchor."""
+    effort = snapshot.effort(query)
+    if query.eligible.count <= effort.candidates:
+        return Candidates(query.eligible.rows, True)
+    found = _found(query, snapshot.index, effort)
+    if len(found.best) < query.k and effort.per_cell < query.k:  # the eligible items are in few cells
+        found = _found(query, snapshot.index, replace(effort, per_cell=query.k))
+    if effort.candidates == 0:
+        return Candidates(_highest(found.best, query), False)
+    return Candidates(_chosen(found, query, snapshot.index, effort), False)
+
+
+def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
+    return index.retrieve(
+        query.user, effort.per_cell, query.eligible, _per_head(query, effort), _reserve(query, index, effort)
+    )
+
+
+def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates]:
+    """``retrieve`` for queries with one k, one ranker and one filter, in one pass."""
+    if not queries:
+        return []
+    full = Effort(snapshot.most_candidates, queries[0].k, True, True)
+    if any(replace(snapshot.effort(query), in_turns=True) != full for query in queries):  # small budgets
+        return [retrieve(query, snapshot) for query in queries]
+    complete = [query.eligible.count <= snapshot.most_candidates for query in queries]
+    asking = [query for query, all_ in zip(queries, complete, strict=True) if not all_]
+    found: Iterator[Retrieved] = iter(())
+    if asking:
+        one, index, effort = asking[0], snapshot.index, snapshot.effort(asking[0])
+        users, eligible = [query.user for query in asking], [query.eligible for query in asking]
+        per_head, reserve = _per_head(one, effort), _reserve(one, index, effort)
+        found = iter(index.retrieve_many(users, one.k, eligible, per_head, reserve))
+    return [
+        Candidates(query.eligible.rows, True)
+        if all_
+        else Candidates(_chosen(next(found), query, snapshot.index, snapshot.effort(query)), False)
+        for query, all_ in zip(queries, complete, strict=True)
+    ]
+
+
+def _per_head(query: Query, effort: Effort) -> int:
+    return PER_HEAD if query.catalog.heads > 1 and effort.with_partners else 0
+
+
+def _reserve(query: Query, index: Index, effort: Effort) -> int:
+    """How many more items of each cell are valued beside the anchor."""
+    if not query.ranker.uses_attention or not effort.with_partners:
+        return 0
+    return reserve_per_cell(query.k, query.catalog.heads, index.partition.n_cells)
+
+
+def _highest(rows: Rows, query: Query) -> Rows:
+    """The k rows of highest total score."""
+    total, _ = _scores(query, rows)
+    return np.sort(rows[np.lexsort((rows, -total))[: query.k]])
+
+
+def _chosen(found: Retrieved, query: Query, index: Index, effort: Effort) -> Rows:
+    """The most promising of the rows found, best partners from the reserve, and the pinned items."""
+    most = effort.candidates
+    partners = int(PARTNERS * most) if len(found.reserve) else 0
+    rows = found.best
+    if len(rows) > most - partners:
+        rows = _promising(rows, max(most - partners, query.k), query, index.cell_of)
+    if partners:
+        others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
+        total, _ = _scores(query, rows)
+        anchor = int(rows[np.argmax(total)])
+        rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
+    if query.ranker.by_reward_alone:
+        rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
+    rows = np.union1d(rows, query.include).astype(np.intp)
+    return with_required(rows, query.required, query.catalog, query.user, most)
+
+
+def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
+    """Total scores (m,) and scores by head (H, m) of these rows."""
+    score, _ = objective.scores(query.catalog, query.user, rows, None)
+    return score.sum(axis=0) + objective.base_scores(query.catalog, query.user, rows), score
+
+
+def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) -> Rows:
+    """The best item of each cell, then the items of best rank by total score or in some head."""
+    total, score = _scores(query, rows)
+    ranks = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
+    rank_ = np.min(ranks, axis=0)
+    by_cell = np.lexsort((-total, cell_of[rows]))
+    cell = cell_of[rows][by_cell]
+    rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
+    return np.sort(rows[np.lexsort((-total, rank_))[:most]])
