@@ -94,6 +94,7 @@ HEAVY = {
         "training/stages.py",
         "training/losses.py",
         "training/network.py",
+        "training/pair_effects.py",
     },
     "gensim": {"training/embeddings.py"},
     "implicit": {"training/base/als.py"},

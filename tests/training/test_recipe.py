@@ -33,7 +33,7 @@ def test_a_model_of_the_simulated_world_beats_the_mean_outcome() -> None:
     constant = np.full(len(test.outcome), log.outcome.mean())
     assert log_loss(model.predict(test), test.outcome) < log_loss(constant, test.outcome)
     assert model.catalog().attributes["title"][0] == world.catalog.attributes["title"][0]
-    assert len(model.summary["stages"]["interaction"]["validation"]) <= 6
+    assert sum(len(model.summary["stages"][stage]["validation"]) for stage in ("pointwise", "continued")) <= 6
     assert model.summary["shape"]["heads"] == 2
     assert model.summary["calibrated_on"] == 100
 

@@ -124,10 +124,13 @@ def test_weight_decay_of_matrices_vectors_and_overrides() -> None:
     from setwise.training.trainer import _parameter_groups
 
     network = random_network(SHAPE, embedded=True)
+    name_of = {id(tensor): name for name, tensor in network.named_parameters()}
     decays = {
-        name: group["weight_decay"]
-        for (name, _), group in zip(network.named_parameters(), _parameter_groups(network, 0.1), strict=True)
+        name_of[id(tensor)]: group["weight_decay"]
+        for group in _parameter_groups(network, 0.1)
+        for tensor in group["params"]
     }
+    assert len(decays) == len(name_of)
     assert decays["query.weight"] == 0.1
     assert decays["query.bias"] == decays["offset"] == 0
     assert decays["items.correction.weight"] == network.decays["items.correction.weight"]

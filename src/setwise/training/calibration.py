@@ -77,8 +77,13 @@ def _loss(theta: Floats, x: Floats, y: Floats) -> float:
 
 def log_loss(predicted: Floats, outcome: NDArray[np.floating]) -> float:
     """The mean −log likelihood of the outcomes over the items."""
+    return float(item_log_losses(predicted, outcome).mean())
+
+
+def item_log_losses(predicted: Floats, outcome: NDArray[np.floating]) -> Floats:
+    """−log likelihood of the outcome of each item."""
     p = np.clip(predicted, 1e-12, 1 - 1e-12)
-    return float(-np.mean(outcome * np.log(p) + (1 - outcome) * np.log(1 - p)))
+    return np.asarray(-(outcome * np.log(p) + (1 - outcome) * np.log(1 - p)))
 
 
 @dataclass(frozen=True, eq=False)

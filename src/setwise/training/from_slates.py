@@ -1,25 +1,55 @@
 """Training from slates: items shown, with the outcome of each.
 
-The pointwise stage learns the reward of each item by itself. The interaction stage then adds attention, which is kept
-only if it lowers the log loss on validation slates. The reward is calibrated on those slates. With another loss than
-"item", or with ``base=False``, there is one stage: attention is always kept and nothing is calibrated.
+1. The pointwise stage learns the reward of each item by itself.
+2. The stage of pairs learns, with the pointwise model fixed, what items do to each other in pairs (pair_effects.py).
+3. If these effects lower the log loss of validation slates beyond doubt, attention starts from them, and the
+   interaction stage trains everything together. Otherwise the pointwise model is trained for the rest of the epochs.
+
+"Beyond doubt" is a gain of more than two standard errors over the slates. Attention must also have such a gain over the
+first pointwise model, or it is dropped. The summary states both gains. The reward is calibrated on the validation
+slates. With another loss than "item", or with ``base=False``, there is one stage: attention is always kept and nothing
+is calibrated.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 
-from setwise._types import Floats32
+import numpy as np
+
+from setwise._types import Floats, Floats32
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
-from setwise.training.calibration import log_loss
+from setwise.training.calibration import item_log_losses
+from setwise.training.pair_effects import PairEffects, initialise_heads
 from setwise.training.slate_model import SlateModel
 from setwise.training.stages import Stages
 from setwise.training.trainer import Schedule
 
 HELD_OUT = 0.05  # share of the slates, for validation
 POINTWISE_SHARE = 0.4  # share of the epochs for the pointwise stage
+PAIR_EPOCHS, PAIR_RATE = 4, 0.002  # further epochs, short ones, for the stage of pairs, and its learning rate at most
+BEYOND_DOUBT = 2.0  # standard errors
+
+
+@dataclass(frozen=True)
+class Gain:
+    """By how much a model lowers the log loss of an item, with its standard error over the slates."""
+
+    log_loss: float
+    standard_error: float
+
+    @classmethod
+    def of(cls, before: Floats, after: Floats) -> Gain:
+        """The gain from the losses of the same slates."""
+        gain = before - after
+        return cls(float(gain.mean()), float(gain.std() / np.sqrt(len(gain))))
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """Whether the gain is more than two standard errors."""
+        return self.log_loss > BEYOND_DOUBT * self.standard_error
 
 
 def fit_slates(
@@ -35,24 +65,60 @@ def fit_slates(
     network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
     if not stages.shape.base or loss != "item":
         return stages.train_stage(network, slates, validation, loss, stages.schedule, "interaction")
-    first, second = _schedules(stages.schedule)
+    first, pairs, second = _schedules(stages.schedule)
     network.pointwise = True
     pointwise = stages.train_stage(network, slates, validation, loss, first, "pointwise")
-    network.pointwise = False
-    interaction = stages.train_stage(network, slates, validation, loss, second, "interaction")
-    return _lower_loss(stages, pointwise, interaction, validation).calibrated(validation)
+    effects = PairEffects(network)
+    stages.train_part(effects, slates, validation, loss, pairs, "pairs")
+    of_pairs = _gain_of_pairs(effects, validation)
+    if of_pairs.beyond_doubt:
+        initialise_heads(network, effects)
+        network.pointwise = False
+    stage = "continued" if network.pointwise else "interaction"
+    last = stages.train_stage(network, slates, validation, loss, second, stage)
+    return _chosen(stages, pointwise, last, of_pairs, validation).calibrated(validation)
 
 
-def _schedules(schedule: Schedule) -> tuple[Schedule, Schedule]:
-    """The schedules of the pointwise and the interaction stage."""
+def _schedules(schedule: Schedule) -> tuple[Schedule, Schedule, Schedule]:
+    """The schedules of the stages: pointwise, pairs, and the last."""
     epochs = max(1, round(POINTWISE_SHARE * schedule.epochs))
-    return replace(schedule, epochs=epochs), replace(schedule, epochs=max(1, schedule.epochs - epochs))
+    rate = min(PAIR_RATE, schedule.learning_rate)
+    pairs = replace(schedule, epochs=min(PAIR_EPOCHS, schedule.epochs), learning_rate=rate)
+    return replace(schedule, epochs=epochs), pairs, replace(schedule, epochs=max(1, schedule.epochs - epochs))
 
 
-def _lower_loss(stages: Stages, pointwise: SlateModel, interaction: SlateModel, validation: Slates) -> SlateModel:
-    """The model of lower log loss on the validation slates."""
-    models = {"pointwise": pointwise, "interaction": interaction}
-    losses = {name: log_loss(model.predict(validation), validation.outcome) for name, model in models.items()}
-    kept = "interaction" if losses["interaction"] < losses["pointwise"] else "pointwise"
-    chosen = models[kept]
-    return SlateModel(chosen.catalog(), chosen.encoder, {**stages.summary(), "log_loss": losses, "kept": kept})
+def _gain_of_pairs(effects: PairEffects, slates: Slates) -> Gain:
+    """Of the pairwise effects, over the same model without them."""
+    losses = []
+    for effects.alone in (True, False):
+        argument = effects.arguments(slates)
+        losses.append(_by_slate(item_log_losses(1 / (1 + np.exp(-argument)), slates.outcome), slates))
+    return Gain.of(*losses)
+
+
+def _chosen(stages: Stages, pointwise: SlateModel, last: SlateModel, of_pairs: Gain, validation: Slates) -> SlateModel:
+    """The last model; the first pointwise model instead if attention does not pay beyond doubt, or training did not."""
+    before, after = (
+        _by_slate(item_log_losses(model.predict(validation), validation.outcome), validation)
+        for model in (pointwise, last)
+    )
+    gain, attention = Gain.of(before, after), of_pairs.beyond_doubt
+    better = gain.beyond_doubt if attention else gain.log_loss > 0
+    chosen = last if better else pointwise
+    summary = {
+        "log_loss": {
+            "pointwise": float(before.mean()),
+            "interaction" if attention else "continued": float(after.mean()),
+        },
+        "gain_of_pairs": asdict(of_pairs),
+        "gain_of_attention": asdict(gain) if attention else None,
+        "kept": "interaction" if attention and better else "pointwise",
+    }
+    return SlateModel(chosen.catalog(), chosen.encoder, {**stages.summary(), **summary})
+
+
+def _by_slate(losses: Floats, slates: Slates) -> Floats:
+    """The mean over the items of each slate that has any."""
+    shown = slates.shown
+    total, filled = np.bincount(shown.owner, losses, len(shown)), shown.lengths > 0
+    return np.asarray(total[filled] / shown.lengths[filled])

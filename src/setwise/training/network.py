@@ -28,6 +28,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from torch.nn import functional
 
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
@@ -36,7 +37,7 @@ from setwise.model.rewards import Logistic
 POOLINGS = ("projected", "unit_mean", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 gave equal results in the simulated world, 0 far worse
 SELF_LOGIT, SINK_LOGIT, VALUE_SCALE = 4.0, 6.0, 3.0  # at the start: an item's logit to itself, the sink's, values
-_LEVEL_UNIT = 5.0  # the sink's level is learned in this unit: Adam's steps are small relative to the level's range
+LEVEL_UNIT = 5.0  # the sink's level is learned in this unit: Adam's steps are small relative to the level's range
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class SimpleNetwork(nn.Module):
             self.query.bias.zero_()
             self.key.weight.copy_(self.query.weight)
             if self.shape.sink:
-                self.level.fill_(SINK_LOGIT / _LEVEL_UNIT)
+                self.level.fill_(SINK_LOGIT / LEVEL_UNIT)
                 self.value.weight.mul_(VALUE_SCALE)
                 self.value.bias.mul_(VALUE_SCALE)
 
@@ -109,7 +110,7 @@ class SimpleNetwork(nn.Module):
     @property
     def sink_level(self) -> Tensor:
         """The constant added to the sink's logits, one per head."""
-        return _LEVEL_UNIT * self.level
+        return LEVEL_UNIT * self.level
 
     def forward(self, history: Tensor, history_mask: Tensor, shown: Tensor, shown_mask: Tensor) -> Tensor:
         """The arguments a_i(S) (B, L) of the items shown; the masks are False for padding."""
@@ -129,11 +130,18 @@ class SimpleNetwork(nn.Module):
         heads = self.per_head(self.user_heads, user)  # (B, H, d_v)
         score = torch.einsum("blhd,bhd->bhl", self.per_head(self.value, x), heads)
         logit = (query @ key.transpose(-1, -2)).masked_fill(~mask[:, None, None, :], -1e9)  # (B, H, L, L)
+        # torch's softmax over so few columns takes several times as long as these steps.
+        top = logit.detach().amax(-1)  # (B, H, L)
         if self.shape.sink:
             sink = torch.einsum("bhld,hd->bhl", query, self.sink_key) + self.sink_level[:, None]
-            logit = torch.cat([logit, sink[..., None]], dim=-1)
-            score = torch.cat([score, torch.einsum("hd,bhd->bh", self.sink_value, heads)[..., None]], dim=-1)
-        return (torch.softmax(logit, dim=-1) @ score[..., None]).squeeze(-1).sum(1)
+            top = torch.maximum(top, sink.detach())
+        weight = torch.exp(logit - top[..., None])
+        total, shared = weight.sum(-1), (weight * score[:, :, None]).sum(-1)
+        if self.shape.sink:
+            weight = torch.exp(sink - top)
+            total = total + weight
+            shared = shared + weight * torch.einsum("hd,bhd->bh", self.sink_value, heads)[..., None]
+        return (shared / total).sum(1)
 
     def per_head(self, layer: nn.Linear, x: Tensor) -> Tensor:
         """The output (…, H, d) of a layer that holds all heads."""
@@ -159,8 +167,11 @@ class Items(nn.Module):
         nn.init.zeros_(self.layer.bias)
 
     def forward(self, rows: Tensor) -> Tensor:
-        correction: Tensor = self.correction(rows)
-        return correction if self.given is None else self.layer(self.given[rows]) + correction
+        if self.given is None:
+            return self.correction(rows)  # type: ignore[no-any-return]
+        if rows.numel() > len(self.given):  # each item once is less work
+            return functional.embedding(rows, self.layer(self.given) + self.correction.weight)
+        return self.layer(self.given[rows]) + self.correction(rows)  # type: ignore[no-any-return]
 
     def all_items(self) -> Tensor:
         """The x of all items (n, dim)."""

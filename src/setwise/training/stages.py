@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from torch import nn
 
 from setwise._types import Array, Floats32
 from setwise._validation import numbers, real_array
@@ -71,6 +72,21 @@ class Stages:
         given: Given | None = None,
     ) -> SlateModel:
         """Train the network for one stage, record the losses, and export the model."""
+        self.train_part(network, slates, validation, loss, schedule, stage, run_key, given)
+        return export_model(network, self.ids, self.attributes, self.summary())
+
+    def train_part(
+        self,
+        network: nn.Module,
+        slates: Slates | Callable[[int], Slates],
+        validation: Slates | None,
+        loss: str,
+        schedule: Schedule,
+        stage: str,
+        run_key: str = "",
+        given: Given | None = None,
+    ) -> None:
+        """Train the network for one stage and record the losses."""
         self.reports[stage] = train(
             network,
             slates,
@@ -83,7 +99,6 @@ class Stages:
             device=self.device,
             progress=self.progress,
         )
-        return export_model(network, self.ids, self.attributes, self.summary())
 
     def summary(self) -> dict[str, Any]:
         """Sizes, schedule and losses, saved with the model."""
