@@ -122,6 +122,13 @@ def test_tables(songs: Path) -> None:
         assert part in text, part
 
 
+def test_what_cannot_be_had_is_said(songs: Path) -> None:
+    result = run("recommend", songs / "songs", "--history", "s1,gone", "--k", 5000)
+    assert result.exit_code == 0, result.output
+    assert "Ignored 'gone': it is not in the catalogue." in said(result)
+    assert "items are eligible, fewer than --k 5000." in said(result)
+
+
 def test_without_a_certificate(tmp_path: Path) -> None:
     sw.Recommender.from_model(model(), certify=False).save(tmp_path / "quick")
     assert "without an upper bound" in said(run("recommend", tmp_path / "quick", "--history", "s1"))
@@ -173,7 +180,7 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
     [
         ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, --features, got none; pass one of them, --history '' for an empty history, or --scores alone."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
-        (("--history", "unknown"), UnknownId, "'unknown'"),
+        (("--history", "s1", "--include", "unknown"), UnknownId, "'unknown'"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
         (("--history", "", "--where", "mood=sad"), InvalidInput, "attribute must be one the catalogue has"),
@@ -207,7 +214,7 @@ def test_numeric_ids_must_be_numbers(songs: Path) -> None:
 def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
     code = "from setwise.cli import main; import sys; sys.argv = ['setwise', *sys.argv[1:]]; main()"
     done = subprocess.run(
-        [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "unknown"],
+        [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "s1", "--include", "unknown"],
         capture_output=True,
         text=True,
     )

@@ -95,7 +95,7 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"history": [], "scores_floor": 1.0}', 422, "scores_floor must be left out without scores, got 1.0; pass scores={id: score} too."),
         (b'{"vector": [1e999]}', 400, "The body must be JSON as /docs describes it: number out of range - at `$.vector[0]`."),
         (b'{"history": [], "ranker": "beam", "k": 21}', 422, "k must be a whole number from 1 to 20 with the ranker beam, got 21; choose one of those."),
-        (b'{"history": ["nobody"]}', 422, "id must be one of the known ids, got 'nobody'; check its spelling and its type."),
+        (b'{"history": ["nobody"], "unknown": "error"}', 422, "id must be one of the known ids, got 'nobody'; check its spelling and its type."),
         (b'{"history": [1]}', 422, "id must be one of the known ids, got 1; check its spelling and its type."),
         (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 30000, got 0.0; pass milliseconds, or leave it out."),
         (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, top-k, knn, mmr, dpp, greedy, beam, got 'exhaustive'; choose one of those."),

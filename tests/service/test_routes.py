@@ -85,7 +85,7 @@ def test_rankers_without_a_certificate(service: Here, recommender: sw.Recommende
 
 def test_a_batch_has_an_answer_for_each_request(service: Here, recommender: sw.Recommender) -> None:
     requests = [{"history": [f"song-{i}"], "k": 3} for i in range(7)] + [{"history": ["song-1"], "k": 2}]
-    requests[2] = {"history": ["nobody"], "k": 3}
+    requests[2] = {"history": ["nobody"], "unknown": "error", "k": 3}
     body = post(service, "/v1/recommend/batch", {"requests": requests})
     assert len(body["answers"]) == len(requests)
     assert body["answers"][2]["error"]["code"] == "unknown_id"
@@ -96,14 +96,25 @@ def test_a_batch_has_an_answer_for_each_request(service: Here, recommender: sw.R
             assert answer["version"] == body["version"]
 
 
+def test_unknown_items_of_a_history_are_reported(service: Here) -> None:
+    """A delisted item ends no request: the slate is that of the other items, and says what it left out."""
+    body = post(service, "/v1/recommend", {"history": ["song-1", "delisted", "song-2"], "k": 3, "budget_ms": 500})
+    assert body["ignored"] == ["delisted"]
+    without = post(service, "/v1/recommend", {"history": ["song-1", "song-2"], "k": 3, "budget_ms": 500})
+    assert without["ignored"] == []
+    assert [one["id"] for one in body["items"]] == [one["id"] for one in without["items"]]
+
+
 def test_a_group_in_one_pass(folder, recommender: sw.Recommender) -> None:
     """A worker answers each request of a group as it does alone; an invalid one fails alone."""
     handlers = Handlers(ServedArtifact.open(folder, "v"), Settings())
     now = time.monotonic()
-    requests = [RecommendRequest(history=[song], k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")]
+    requests = [
+        RecommendRequest(history=[song], unknown="error", k=3, budget_ms=500) for song in ("song-1", "song-2", "song-3")
+    ]
     for invalid in (None, 1):
         if invalid is not None:
-            requests[invalid] = RecommendRequest(history=["unknown"], k=3, budget_ms=500)
+            requests[invalid] = RecommendRequest(history=["unknown"], unknown="error", k=3, budget_ms=500)
         raw = [msgspec.Raw(msgspec.json.encode(request)) for request in requests]
         replies = [*handlers.replies([TaskMessage("recommend", one, now, now + 30) for one in raw])]
         assert [len(reply.slates) for reply in replies] == [int(number != invalid) for number in range(3)]
@@ -123,7 +134,7 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
     request = RecommendRequest(
         history=["a"], k=3, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
         at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn",
-        certify=False, scores={"a": 1.0}, scores_floor=0.5,
+        certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error",
     )  # fmt: skip
     arguments = request.arguments()
     assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features"}

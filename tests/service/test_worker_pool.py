@@ -73,7 +73,7 @@ def test_a_worker_reports_its_artifact_and_replies_in_order(folder: Path) -> Non
         line.send_bytes(b"")
         assert line.poll(60)
         assert line.recv_bytes() == b"", "a ping is acknowledged"
-        requests = [RecommendRequest(history=[name], k=2) for name in ("song-1", "unknown", "song-2")]
+        requests = [RecommendRequest(history=[name], unknown="error", k=2) for name in ("song-1", "unknown", "song-2")]
         groups = [
             [task("recommend", request) for request in requests],
             [task("explain", requests[0])],

@@ -67,6 +67,7 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
 def row_of(catalog: Catalog, one: Any) -> int:
     """The row of an id, or −1 if the catalogue does not hold it."""
     try:
-        return int(catalog.rows_of([one])[0])
-    except (InvalidInput, UnknownId):
+        rows, _ = catalog.ids.known_rows([one])
+    except UnknownId:  # an id of another type
         return -1
+    return int(rows[0]) if len(rows) else -1

@@ -150,6 +150,7 @@ def _certificate(slate: Slate) -> str:
         bound = "without an upper bound"
     eligible, k = slate.query.eligible.count, slate.query.k
     few = f"Only {eligible} items are eligible, fewer than --k {k}.\n" if eligible < k else ""
+    few += "".join(f"Ignored {one!r}: it is not in the catalogue.\n" for one in slate.ignored[:5])
     return f"{few}Value {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
 
 

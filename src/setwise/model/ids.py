@@ -83,29 +83,44 @@ class Ids:
         return self.values[rows]
 
     def rows_of(self, wanted: IdChoice) -> NDArray[np.intp]:
-        """The rows of these ids, in their order."""
-        if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
-            raise InvalidInput("ids", "a list of ids", repr(wanted), "put a single id into a list")
-        asked: list[Any] = wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
-        kind = str if isinstance(self.values, Strings) else int
-        for one in asked:
-            if not isinstance(one, kind if kind is str else (int, np.integer)) or isinstance(one, bool):
-                raise self._unknown(one)
-            if isinstance(one, (int, np.integer)) and not -(2**63) <= one < 2**63:
-                raise self._unknown(one)
-        keys = _keys(asked) if kind is str else np.array(asked, np.int64)
-        places = np.searchsorted(self.keys, keys)
-        return np.array(
-            [self._confirm(one, key, int(at)) for one, key, at in zip(asked, keys, places, strict=True)], np.intp
-        )
+        """The rows of these ids, in their order; ``UnknownId`` names the first that is not here."""
+        asked = _listed(wanted)
+        rows = self._find(asked)
+        if (rows < 0).any():
+            raise self._unknown(asked[int(np.argmax(rows < 0))])
+        return rows
 
-    def _confirm(self, one: Any, key: np.int64, at: int) -> int:
-        while at < len(self.keys) and self.keys[at] == key:
-            row = int(self.order[at])
-            if self.values[row] == one:
-                return row
-            at += 1
-        raise self._unknown(one)
+    def known_rows(self, wanted: IdChoice) -> tuple[NDArray[np.intp], list[Any]]:
+        """The rows of those of these ids that are here, and the ids that are not.
+
+        An id of another type is refused, because all ids of such a list would be unknown by mistake.
+        """
+        asked = _listed(wanted)
+        for one in asked:
+            if not self._is_of_their_type(one):
+                raise self._unknown(one)
+        rows = self._find(asked)
+        return rows[rows >= 0], [_plain(asked[at]) for at in np.flatnonzero(rows < 0)]
+
+    def _is_of_their_type(self, one: Any) -> bool:
+        kinds = (str,) if isinstance(self.values, Strings) else (int, np.integer)
+        return isinstance(one, kinds) and not isinstance(one, bool)
+
+    def _find(self, asked: list[Any]) -> NDArray[np.intp]:
+        """The row of each id, −1 for one that is not here."""
+        text = isinstance(self.values, Strings)
+        rows = np.full(len(asked), -1, np.intp)
+        possible = [at for at, one in enumerate(asked) if self._is_of_their_type(one) and (text or _is_int64(one))]
+        some = [asked[at] for at in possible]
+        keys = _keys(some) if text else np.array(some, np.int64)
+        for at, key, place in zip(possible, keys, np.searchsorted(self.keys, keys).tolist(), strict=True):
+            while place < len(self.keys) and self.keys[place] == key:
+                row = int(self.order[place])
+                if self.values[row] == asked[at]:
+                    rows[at] = row
+                    break
+                place += 1
+        return rows
 
     def _unknown(self, one: Any) -> UnknownId:
         """The error for an id that is not here, with a similar one that is."""
@@ -123,21 +138,12 @@ class Ids:
                 known = kind(form)
             except ValueError:
                 continue
-            if (known != one or type(known) is not type(one)) and self._holds(known):
+            if (known != one or type(known) is not type(one)) and self._find([known])[0] >= 0:
                 return known
         if kind is str and len(self) <= FEW:
-            return next(
-                iter(difflib.get_close_matches(text, self.values[np.arange(len(self))].tolist(), n=1, cutoff=0.75)),
-                None,
-            )
+            known_ids = self.values[np.arange(len(self))].tolist()
+            return next(iter(difflib.get_close_matches(text, known_ids, n=1, cutoff=0.75)), None)
         return None
-
-    def _holds(self, one: Any) -> bool:
-        if isinstance(one, int) and abs(one) >= 2**63:
-            return False
-        key = _keys([one])[0] if isinstance(one, str) else np.int64(one)
-        first, last = (int(np.searchsorted(self.keys, key, side)) for side in ("left", "right"))
-        return any(self.values[int(self.order[at])] == one for at in range(first, last))
 
     def _refuse_repetition(self) -> None:
         """Equal ids have equal keys, so repetitions are neighbours in key order (among collisions of one hash)."""
@@ -145,6 +151,16 @@ class Ids:
             one = self.values[int(self.order[at])]
             if one == self.values[int(self.order[at + 1])]:
                 raise InvalidInput("ids", "distinct", f"{_plain(one)!r} more than once", "give every item its own id")
+
+
+def _listed(wanted: IdChoice) -> list[Any]:
+    if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
+        raise InvalidInput("ids", "a list of ids", repr(wanted), "put a single id into a list")
+    return wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
+
+
+def _is_int64(one: Any) -> bool:
+    return bool(-(2**63) <= one < 2**63)
 
 
 def _plain(one: Any) -> Any:

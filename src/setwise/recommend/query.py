@@ -10,6 +10,7 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
+    unknown      "ignore" (left out) or "error": what happens to ids of the history that are not in the catalogue
     exclude      ids not to show; left out: the items of the history
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
@@ -45,7 +46,7 @@ from setwise.retrieval import Index
 NO_ROWS: Rows = np.zeros(0, np.intp)
 USER_KEYS = ("history", "user", "vector", "features")
 SCORE_KEYS = ("scores", "scores_floor")
-OTHER_KEYS = ("k", "exclude", "include", "where", "budget_ms", "ranker", "certify")
+OTHER_KEYS = ("k", "unknown", "exclude", "include", "where", "budget_ms", "ranker", "certify")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +75,7 @@ class Query:
     eligible: Eligibility = field(repr=False)
     required: tuple[Required, ...] = field(default=(), repr=False)
     only_scored: bool = False  # whether an item without an added score is not eligible
+    ignored: tuple[Any, ...] = ()  # ids of the history that the catalogue does not have
 
     @classmethod
     def parse(
@@ -92,6 +94,7 @@ class Query:
         ranker: str = DEFAULT.name,
         certify: bool = True,
         filtered: Eligibility | None = None,
+        ignored: tuple[Any, ...] = (),
         **stated: Any,
     ) -> Query:
         """Check everything that can be checked before retrieval; ``seen`` are the rows of the user's history.
@@ -128,6 +131,7 @@ class Query:
             eligible=eligible,
             required=requirements(catalog, eligible, size, limited),
             only_scored=own is not None and own.named is not None,
+            ignored=ignored,
         )
 
     @property

@@ -35,6 +35,7 @@ from setwise.ranking import DEFAULT, ranker_named, warm_up
 from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.explanation import Explanation, explained
+from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.retrieve import Snapshot
@@ -47,7 +48,6 @@ from setwise.storage import artifact
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
 
-Seen = tuple[Any, Rows]  # a user, and the rows of the items that the user has seen
 
 CANDIDATES = 400  # ranked at most: more gained half a percent on trained catalogues, and the cost is quadratic
 RETRIEVED_TOGETHER = 256  # users share one retrieval pass; more would only take more memory
@@ -145,6 +145,7 @@ class Recommender:
         k: int = 10,
         *,
         history: IdChoice | None = None,
+        unknown: str = IGNORE,
         features: Mapping[str, Any] | Sequence[Any] | None = None,
         scores: Given | None = None,
         scores_floor: float | None = None,
@@ -160,7 +161,8 @@ class Recommender:
     ) -> Slate:
         """The best set of at most k items for this user, or for a user with this ``history``, with an upper bound.
 
-        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``features``
+        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. Ids that the
+        catalogue does not have are reported in ``slate.ignored``, or refused with ``unknown="error"``. ``features``
         ({"size": 3.0}) become a user where the model was trained with user columns. ``exclude`` and
         ``include`` are ids; the items of the history are excluded unless ``exclude`` names others or ``include`` pins
         them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
@@ -179,7 +181,7 @@ class Recommender:
             _one_of(user=user, history=history, features=features)
             user = self._featured(features)
         _one_of(user=user, history=history, unless=scores)
-        pair = (user, NO_ROWS) if history is None else self._encoded(snapshot.index.catalog, [history])[0]
+        pair = Seen(user) if history is None else self._encoded(snapshot.index.catalog, [history], unknown)[0]
         query = self._query(
             snapshot,
             pair,
@@ -207,6 +209,7 @@ class Recommender:
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
         scores: Iterable[Given] | None = None,
         threads: int | None = None,
+        unknown: str = IGNORE,
         **options: Any,
     ) -> list[Slate]:
         """``recommend`` for many users, histories or features with the same options: retrieved together.
@@ -225,9 +228,9 @@ class Recommender:
         filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
         for start in range(0, len(every), RETRIEVED_TOGETHER):
             some, own = (part[start : start + RETRIEVED_TOGETHER] for part in (every, added))
-            seen = (
-                [(user, NO_ROWS) for user in some] if histories is None else self._encoded(snapshot.index.catalog, some)
-            )
+            seen = [Seen(user) for user in some]
+            if histories is not None:
+                seen = self._encoded(snapshot.index.catalog, some, unknown)
             queries = [
                 self._query(snapshot, one, k=k, scores=scored, filtered=filtered, **options)
                 for one, scored in zip(seen, own, strict=True)
@@ -242,12 +245,12 @@ class Recommender:
         self, snapshot: Snapshot, pair: Seen, *, ranker: str | None = None, certify: bool | None = None, **stated: Any
     ) -> Query:
         """Parse one request; what it leaves open is as the recommender has it."""
-        user, seen = pair
+        user, seen, ignored = pair
         if user is None and stated.get("scores") is not None:
             user = zero_user(snapshot.index.catalog)
         chosen = self.ranker if ranker is None else ranker
         bounded = self.certify if certify is None else certify
-        return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, **stated)
+        return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, ignored=ignored, **stated)
 
     def _featured(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
         """The user of these features."""
@@ -256,26 +259,20 @@ class Recommender:
             raise InvalidInput("features", "left out, as this recommender has no encoder for them", "some", todo)
         return self.features.user(features)
 
-    def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice]) -> list[Seen]:
-        """The users of these histories, each with the rows of the seen items."""
+    def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
+        """The users of these histories, each with the rows of the seen items and the ids that are unknown."""
         if self.encoder is None:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
-        seen = [catalog.rows_of(history) for history in histories]
-        users = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows in seen]))
-        return list(zip(users, seen, strict=True))
+        seen = [known_items(catalog, history, unknown) for history in histories]
+        users = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows, _ in seen]))
+        return [Seen(user, *known) for user, known in zip(users, seen, strict=True)]
 
     def _encoder_rows(self, catalog: Catalog, rows: Rows) -> Rows:
         """The encoder's rows of these items, without those that it does not know."""
         if catalog.ids is self._encoder_ids:
             return rows
-        known = []
-        for one in catalog.ids[rows].tolist():
-            try:
-                known.append(self._encoder_ids.rows_of([one])[0])
-            except UnknownId:
-                continue
-        return np.array(known, np.intp)
+        return self._encoder_ids.known_rows(catalog.ids[rows])[0]
 
     def explain(self, slate: Slate) -> Explanation:
         """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""

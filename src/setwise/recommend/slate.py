@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise.bounds.gap import relative_gap
+from setwise.errors import MissingDependency
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
@@ -61,6 +63,11 @@ class Slate:
         """The ids of the items."""
         return np.asarray(self.catalog.ids[self.indices])
 
+    @property
+    def ignored(self) -> list[Any]:
+        """The ids of the history that the catalogue does not have: they had no influence."""
+        return list(self.query.ignored)
+
     @cached_property
     def attention(self) -> Floats:
         """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head."""
@@ -73,6 +80,15 @@ class Slate:
         A gap of 0.1 says that the slate has at least 90 % of the value of the best feasible set.
         """
         return relative_gap(self.value, self.upper_bound, self.proven)
+
+    def __repr__(self) -> str:
+        bound = ""
+        if self.proven:
+            bound = ", proven optimal"
+        elif math.isfinite(self.upper_bound):
+            bound = f", upper_bound={self.upper_bound:.6g}, gap={self.gap:.2%}"
+        ignored = f", ignored={self.ignored}" if self.ignored else ""
+        return f"Slate(items={self.items.tolist()}, value={self.value:.6g}{bound}{ignored})"
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -90,8 +106,21 @@ class Slate:
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
             "proven": self.proven,
+            "ignored": self.ignored,
             "timings": dict(self.timings),
         }
+
+    def to_frame(self) -> Any:
+        """The slate as a pandas table, one row per item: rank, id, reward, then the attributes."""
+        try:
+            pandas = import_module("pandas")
+        except ImportError:
+            raise MissingDependency("pandas", "a table of a slate", "interop") from None
+        names = list(self.catalog.attributes)
+        records = [self.catalog.attributes.record(int(row)) for row in self.indices]
+        columns = {"rank": range(1, len(self) + 1), "id": self.items.tolist(), "reward": self.rewards}
+        attributes = {name: [record[name] for record in records] for name in names if name not in columns}
+        return pandas.DataFrame(columns | attributes)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the slate with its query and bound; ``setwise verify`` checks such a file against the catalogue."""

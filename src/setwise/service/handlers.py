@@ -259,6 +259,7 @@ class Handlers:
             upper_bound=slate.upper_bound if certified else None,
             gap=slate.gap if certified else None,
             proven=slate.proven,
+            ignored=slate.ignored,
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
         )

@@ -92,7 +92,7 @@ class ItemSearch:
         rows: list[int] = []
         for one in ids:
             try:
-                rows += self._catalog.rows_of(np.array([one], object)).tolist()
+                rows += self._catalog.ids.known_rows(np.array([one], object))[0].tolist()
             except UnknownId:
                 continue
         return np.array(rows, np.intp)

@@ -6,7 +6,7 @@ field is a line here and its meaning in the library.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
@@ -48,6 +48,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     """A request for one slate: one of history, user, vector and features, or scores alone; all else is optional."""
 
     history: list[Id] | None = None
+    unknown: Literal["ignore", "error"] | None = None
     user: Vectors | None = None
     vector: list[float] | None = None
     features: dict[str, float | None] | None = None
@@ -129,6 +130,7 @@ class SlateResponse(msgspec.Struct):
     upper_bound: float | None
     gap: float | None
     proven: bool
+    ignored: list[Id]
     timings: dict[str, float]
     version: str
 

@@ -1,0 +1,36 @@
+"""Histories as they come in production: with items that were delisted, or that this catalogue never had.
+
+By default such ids are left out and reported in ``Slate.ignored``; with ``unknown="error"`` they are refused. Ids of
+another type than the catalogue's are refused in any case.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from setwise._types import Rows
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice
+
+IGNORE, ERROR = "ignore", "error"
+
+
+class Seen(NamedTuple):
+    """A user, the rows of the items that the user has seen, and the ids of the history that are unknown."""
+
+    user: Any
+    rows: Rows = np.zeros(0, np.intp)
+    ignored: tuple[Any, ...] = ()
+
+
+def known_items(catalog: Catalog, history: IdChoice, unknown: str) -> tuple[Rows, tuple[Any, ...]]:
+    """The rows of a history, and its ids that the catalogue does not have."""
+    if unknown not in (IGNORE, ERROR):
+        raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
+    if unknown == ERROR:
+        return catalog.rows_of(history), ()
+    rows, others = catalog.ids.known_rows(history)
+    return rows, tuple(others)
