@@ -1,4 +1,4 @@
-"""Phase Two as the experiments run it, and what its search promises to the rankers built on it."""
+"""LP search, and what it promises to the rankers built on it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,12 @@ from setwise.ranking.lp_search import (
     CandidateSolutions,
     DenominatorRows,
     _combinations,
-    paper,
+    lp_search,
 )
-from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.thresholds import ThresholdRows, thresholds
 from worlds import REWARDS, random_instance
 
-both = pytest.mark.parametrize("ranker", [paper, thresholds], ids=["paper", "thresholds"])
+both = pytest.mark.parametrize("ranker", [lp_search, thresholds], ids=["lp_search", "thresholds"])
 
 
 # --- what both rankers promise ---
@@ -194,27 +193,30 @@ def test_a_defect_of_the_rows_is_not_hidden(ranker, monkeypatch) -> None:
         ranker(instance, Constraints.of(instance, 3))
 
 
-# --- the paper's own ---
+# --- LP search alone ---
 
 
-def test_openings_are_greedy_all_combinations_and_the_others() -> None:
+def test_openings_are_greedy_anchors_combinations_and_the_others() -> None:
     instance = random_instance(9, n=20)
     pool = CandidateSolutions(instance, Constraints.of(instance, 5), 100)
     first, *others = _combinations(pool, 3)
-    others, singles = others[:16], others[16:]
+    anchors, others, singles = others[:20], others[20:36], others[36:]
     assert len(first.known) == 0
     assert not first.linear
     ranked = np.argsort(-np.array([instance.value([i]) for i in range(20)]))
     best = ranked[:3]
     combinations = {frozenset(best[list(chosen)].tolist()) for chosen in product((True, False), repeat=3)}
     assert {frozenset(guess.known.tolist()) for guess in others} == combinations
-    assert [guess.linear for guess in others + singles] == [False, True] * (8 + 17), "each filled up and linearised"
+    assert [guess.linear for guess in others] == [False, True] * 8, "each filled up and linearised"
+    assert [guess.known.tolist() for guess in anchors] == [[item] for item in ranked]
+    assert not any(guess.linear for guess in anchors)
     for guess in others:
         assert set(guess.known.tolist()) | set(guess.out.tolist()) == set(best.tolist())
     chosen = set(greedy(instance, pool.constraints).indices.tolist())
     distance = [len((set(guess.known.tolist()) ^ chosen) & set(best.tolist())) for guess in others]
     assert distance == sorted(distance)
-    assert [guess.known.tolist() for guess in singles[::2]] == [[t] for t in ranked[3:]], "then the others, one each"
+    assert [guess.known.tolist() for guess in singles] == [[item] for item in ranked[3:]], "then programs at the others"
+    assert all(guess.linear for guess in singles)
 
 
 def test_combinations_keep_limits() -> None:
@@ -264,7 +266,7 @@ def test_fractional_entries(monkeypatch) -> None:
     """At most 2 for each cluster in use, and one: the paper's 2r + 2 has one more for ζ, which is not a row here."""
     seen = _vertices(monkeypatch)
     instance = random_instance(1, n=60, sharpness=4.0)
-    paper(instance, Constraints.of(instance, 6), clusters=8)
+    lp_search(instance, Constraints.of(instance, 6), clusters=8)
     assert seen
     assert all(fractional <= rows for fractional, rows in seen)
     assert max(rows for _, rows in seen) <= 2 * 6 + 1
@@ -285,34 +287,11 @@ def _vertices(monkeypatch) -> list[tuple[int, int]]:
     return seen
 
 
-def test_literal_is_phase_two() -> None:
-    instance = random_instance(2, n=8)
-    constraints = Constraints.of(instance, 3)
-    literal = paper(instance, constraints, literal=True, epsilon=0.5, rank=2)
-    reference = phase_two(instance, constraints, epsilon=0.5, rank=2)
-    np.testing.assert_array_equal(literal.indices, reference.indices)
-    assert literal.value == reference.value
-    assert literal.evaluations == reference.evaluations
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"epsilon": 0.5}, "epsilon must be absent with literal=False"),
-        ({"rank": 1}, "rank must be absent with literal=False"),
-        ({"literal": True, "solutions": 10}, "solutions must be absent with literal=True"),
-        ({"literal": True, "top": 2}, "top must be absent with literal=True"),
-        ({"literal": True, "seed": 0}, "seed must be absent with literal=True"),
-        ({"literal": True, "clusters": 3}, "clusters must be absent with literal=True"),
-        ({"literal": 1}, "literal must be True or False"),
-        ({"top": 0}, "top must be"),
-        ({"top": 13}, "top must be at most 12"),
-    ],
-)
-def test_options_that_do_not_go_together(options, message: str) -> None:
+@pytest.mark.parametrize("top", [0, 13])
+def test_top_is_limited(top: int) -> None:
     instance = random_instance(0)
-    with pytest.raises(InvalidInput, match=message):
-        paper(instance, Constraints.of(instance, 3), **options)
+    with pytest.raises(InvalidInput, match="top must be"):
+        lp_search(instance, Constraints.of(instance, 3), top=top)
 
 
 def test_patience_is_counted_in_a_row() -> None:
@@ -327,17 +306,3 @@ def test_patience_is_counted_in_a_row() -> None:
     assert not pool.may_continue
     assert pool.add(pool.partial_set(np.array([0]), np.array([1, 2]))) is not None
     assert pool.may_continue
-
-
-def test_lambda_can_be_set_by_hand() -> None:
-    """With λ = λ' = 1 the linear programs of the literal algorithm run, and what they find is no better than the optimum."""
-    from worlds import random_instance
-
-    instance = random_instance(3, n=6, rewards=[sw.Logistic(1.0, 0.5)])
-    best = sw.rank(instance, 3, "exhaustive").value
-    by_hand = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1, lam=1, lam_prime=1)
-    by_formula = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1)
-    assert 0 < by_hand.value <= best * (1 + 1e-12)
-    assert by_formula.value <= best * (1 + 1e-12)
-    with pytest.raises(InvalidInput, match="lam must be absent with literal=False"):
-        sw.rank(instance, 3, "paper", lam=1)

@@ -1,8 +1,7 @@
-"""Phase Two as the paper's experiments run it: partial solutions, auxiliary problems, linear programs, rounding.
+"""LP search: our own search with the parts of the paper's Phase Two: partial solutions, linear programs, rounding.
 
-The paper enumerates all combinations X of the ``top`` highest-reward items, its "valid tuples", and for the remaining
-items solves a fixed number of auxiliary problems P(X, t), each of which yields a candidate solution; the best is
-returned. Here an auxiliary problem is defined by a known set Y, complete or partial. With query clusters c
+The paper solves auxiliary problems P(X, t) for a grid of denominators t (paper.py runs that). Here an auxiliary problem
+is defined by a known set Y, complete or partial. With query clusters c
 (query_clusters.py), scores shifted to be at least 0, and N_c and D_c the cluster's sums over Y, it is
 
     max Σ_i x_i f_i(a_i)    s.t.    b_c·x + z_c ≤ t_c = (1 + σ) D_c        for every cluster c that Y uses, and head,
@@ -12,15 +11,16 @@ returned. Here an auxiliary problem is defined by a known set Y, complete or par
 where σ takes the values of a small grid in turn: the discretised t, restricted to the neighbourhood of a known set. For
 a feasible x the average of every cluster in use is at least θ_c/t_c. In the objective a_i is the average of i itself
 over Y ∪ {i}, which is also defined for clusters not in use. An optimal vertex has at most as many fractional entries as
-there are rows. It is rounded down, and the remaining places are filled greedily under the exact F: this filling is
-ours, not the paper's. F of every candidate solution is the reference objective's, never the surrogate's.
+there are rows. It is rounded down, and the remaining places are filled greedily under the exact F. F of every candidate
+solution is the reference objective's, never the surrogate's.
 
-**Which sets Y.** The search starts with greedy and continues with the combinations X, those nearest to greedy's own
-first: X fixed and the rest of the top excluded, filled up greedily, then linearised at X; then with the items beyond
-the top, one at a time, in order of reward. ``LpSearch`` sorts the candidate solutions by value and makes the next guess
-where (guesses made there + 1) · (its rank) is smallest: half as often around the second best as around the best, and so
-on; another X ranks like the second best. Guesses around a candidate solution S: linearised at S itself; then, in turn,
-S without one item (one place needs no linear program: the best candidate fills it), linearised at S without two items,
+**Which sets Y.** The search starts with greedy and with greedy from each of the items of highest reward in turn (the
+tuples (j, 1, …, 1) of beam search). It continues with the combinations X of the ``top`` items of highest reward, those
+nearest to greedy's own first: X fixed and the rest of the top excluded, filled up greedily, then linearised at X; then
+with linear programs at single items. ``LpSearch`` sorts the candidate solutions by value and makes the next guess where
+(guesses made there + 1) · (its rank) is smallest: half as often around the second best as around the best, and so on;
+another X ranks like the second best. Guesses around a candidate solution S: linearised at S itself; then, in turn, S
+without one item (one place needs no linear program: the best candidate fills it), linearised at S without two items,
 where the others are fixed, and linearised at S without several random items, where no item is fixed. So the final set
 need not contain the X from which the search started.
 
@@ -32,7 +32,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from itertools import islice, pairwise, product
 from typing import Any, NamedTuple
@@ -48,7 +48,6 @@ from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
 from setwise.ranking.linear_program import INTEGRAL, LinearProgram
 from setwise.ranking.partial_set import PartialSet, best_set
-from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.ranker import Ranker, Ranking
 
@@ -312,58 +311,34 @@ def _pairs(free: Rows, rng: np.random.Generator) -> Iterator[Rows]:
 # --- the ranker ---
 
 
-def paper(
+def lp_search(
     instance: Instance,
     constraints: Constraints,
     *,
-    solutions: int | None = None,
-    top: int | None = None,
-    clusters: int | None = None,
-    seed: int | None = None,
-    literal: bool = False,
-    epsilon: float | None = None,
-    rank: int | None = None,
-    lam: int | None = None,
-    lam_prime: int | None = None,
+    solutions: int = SOLUTIONS,
+    top: int = TOP,
+    clusters: int = CLUSTERS,
+    seed: int = 0,
 ) -> Ranking:
-    """The best of ``solutions`` (100) candidate solutions over all combinations of the ``top`` (2) items.
+    """The best of ``solutions`` candidate solutions, from all combinations of the ``top`` items and around the best.
 
-    ``clusters`` (64) is the number of query clusters. ``literal`` runs the algorithm of the proofs instead, for small
-    instances; ``epsilon``, ``rank``, ``lam`` and ``lam_prime`` (λ and λ') are the options of ``phase_two``.
+    ``clusters`` is the number of query clusters.
     """
-    search_options = {"solutions": solutions, "top": top, "clusters": clusters, "seed": seed}
-    literal_options = {"epsilon": epsilon, "rank": rank, "lam": lam, "lam_prime": lam_prime}
-    if not isinstance(literal, bool):
-        raise InvalidInput("literal", "True or False", repr(literal), "pass one of the two")
-    _refuse(search_options if literal else literal_options, literal)
-    if literal:
-        given: dict[str, Any] = {name: option for name, option in literal_options.items() if option is not None}
-        found = phase_two(instance, constraints, **given)
-        return Ranking(found.indices, found.value, evaluations=found.evaluations)
-    programs = DenominatorRows(instance, constraints, _option("clusters", clusters, CLUSTERS))
-    pool = CandidateSolutions(instance, constraints, _option("solutions", solutions, SOLUTIONS))
-    best = _option("top", top, TOP)
-    if best > MAX_TOP:
-        raise InvalidInput("top", f"at most {MAX_TOP}", best, "lower it: all its combinations are tried")
-    return LpSearch(pool, programs, _option("seed", seed, 0, least=0)).run(_combinations(pool, best))
-
-
-def _option(name: str, given: int | None, default: int, least: int = 1) -> int:
-    return default if given is None else whole_number(name, given, least)
-
-
-def _refuse(options: Mapping[str, float | None], literal: bool) -> None:
-    for name, given in options.items():
-        if given is not None:
-            must = f"absent with literal={literal}"
-            raise InvalidInput(name, must, repr(given), f"drop it or pass literal={not literal}")
+    programs = DenominatorRows(instance, constraints, whole_number("clusters", clusters))
+    pool = CandidateSolutions(instance, constraints, whole_number("solutions", solutions))
+    if whole_number("top", top) > MAX_TOP:
+        raise InvalidInput("top", f"at most {MAX_TOP}", top, "lower it: all its combinations are tried")
+    return LpSearch(pool, programs, whole_number("seed", seed, least=0)).run(_combinations(pool, top))
 
 
 def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
-    """Greedy, then the combinations X of the top items, nearest to greedy's first, then the other items."""
+    """Greedy, greedy from single items, the combinations X nearest to greedy's first, programs at single items."""
     start = pool.partial_set(NO_ROWS, NO_ROWS)
     yield Guess(start.chosen)
+    if len(start.chosen) >= pool.constraints.k:
+        return
     ranked = _highest_reward(pool)
+    yield from (Guess(np.append(start.chosen, item)) for item in ranked[: pool.solutions // 4])
     top = ranked[:count]
     included = np.array(list(product((True, False), repeat=len(top))))
     distance = (included != np.isin(top, best_set([start, *start.greedy_extensions(1)]).chosen)).sum(axis=1)
@@ -372,9 +347,7 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
         if len(top) and pool.is_feasible(kept):
             yield Guess(kept, out)
             yield Guess(kept, out, linear=True, fixed=True)
-    for t in ranked[count:] if len(start.chosen) < pool.constraints.k else NO_ROWS:
-        yield Guess(np.append(start.chosen, t))
-        yield Guess(np.append(start.chosen, t), linear=True, fixed=True)
+    yield from (Guess(np.append(start.chosen, item), linear=True, fixed=True) for item in ranked[count:])
 
 
 def _highest_reward(pool: CandidateSolutions) -> Rows:
@@ -387,4 +360,4 @@ def _highest_reward(pool: CandidateSolutions) -> Rows:
     return free[np.argsort(-reward[free], kind="stable")]
 
 
-PAPER = Ranker("paper", paper, "Phase Two")
+LP_SEARCH = Ranker("lp_search", lp_search, "LP search")

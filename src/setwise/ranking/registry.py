@@ -22,15 +22,17 @@ from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
-from setwise.ranking.lp_search import PAPER
+from setwise.ranking.lp_search import LP_SEARCH
 from setwise.ranking.mmr import MMR
+from setwise.ranking.paper import PAPER
 from setwise.ranking.ranker import Ranker, Ranking
 from setwise.ranking.swap import SWAP
 from setwise.ranking.thresholds import THRESHOLDS
 from setwise.ranking.top_k import TOP_K
 
 RANKERS: dict[str, Ranker] = {
-    ranker.name: ranker for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
+    ranker.name: ranker
+    for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, LP_SEARCH, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
 }
 DEFAULT = SWAP
 
