@@ -218,7 +218,7 @@ def report(rows: list[dict]) -> None:
     table(rows, "Mean share of the best known value", share, ".4f")
     table(rows, "Mean evaluations", lambda row: row["evaluations"], ",.0f")
     table(rows, "Mean microseconds", lambda row: row["microseconds"], ",.0f")
-    for ranker in ("paper", "thresholds"):
+    for ranker in ("lp_search", "thresholds"):
         margins(rows, f"{ranker} 100", "beam 100")
 
 

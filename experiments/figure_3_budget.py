@@ -51,7 +51,7 @@ Floats = NDArray[np.float64]
 Key = tuple[str, int, str, str]  # catalogue, k, retrieval, ranker
 
 RETRIEVALS = ("phase one", "k-nn")
-RANKERS = ("paper", "thresholds", "swap", "beam")
+RANKERS = ("paper", "lp_search", "thresholds", "swap", "beam")
 DEFAULT = ("playlists_one_head", "playlists_four_heads", "trivago")
 SOLUTIONS = 100
 TIMED = (1, 10, 100)

@@ -93,8 +93,8 @@ def _margins_of_ranking(section: Section, known: dict[Key, Floats]) -> Grid:
         for catalogue, k in settings_of(known)
     ]
     for k in sorted({key[1] for key in margins}):
-        mean, swap = (_mean(margins, (ranker,), k) for ranker in ("paper", "swap"))
-        means = {"paper": percent(mean), "swap": percent(swap)}
+        mean, own, swap = (_mean(margins, (ranker,), k) for ranker in ("paper", "lp_search", "swap"))
+        means = {"paper": percent(mean), "lp_search": percent(own), "swap": percent(swap)}
         what = f"mean over both retrievals (the paper, of paper: {percent(PAPER['ranking'])})"
         lines.append([what, str(k), *(means.get(ranker, "") for ranker in rivals), *[""] * len(rivals)])
         label = f"Figure 3, k = {k}: Phase Two over beam search"
@@ -124,7 +124,7 @@ def _order(known: dict[Key, Floats]) -> Grid:
     """{Phase One, k-NN} × {ours, beam} by their means over budgets, and how often ours is not beaten."""
     lines = []
     for catalogue, k in settings_of(known):
-        for ranker in ("paper", "swap"):
+        for ranker in ("paper", "lp_search", "swap"):
             four = {
                 f"{NAMED[retrieval]} + {one}": known[catalogue, k, retrieval, one].mean()
                 for retrieval in RETRIEVALS

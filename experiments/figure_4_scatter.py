@@ -37,7 +37,7 @@ from setwise.ranking import RANKERS as REGISTRY
 
 Floats = NDArray[np.float64]
 
-RANKERS = ("paper", "thresholds", "swap")
+RANKERS = ("paper", "lp_search", "thresholds", "swap")
 FIXED = 2
 POINTS = 25
 TIE = 1e-9  # relative: the reference objective adds in another order

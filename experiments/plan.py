@@ -25,7 +25,7 @@ SOLVERS = tuple(
 SHOP = ("sets/rl4rs_bigdatacup/slates.csv.gz", "sets/rl4rs_bigdatacup/items.csv.gz")
 NEWS = ("sets/ebnerd_demo/impressions.csv.gz", "sets/ebnerd_demo/history_train.npz")
 MORE_HOTELS, MATCHES = "sets/trivago_100k/sessions.csv.gz", "sets/dota2_uci/dota2_matches.npz"
-FASTER = "--rankers paper swap beam --users 60"
+FASTER = "--rankers paper lp_search swap beam --users 60"
 LESS = "--epochs 12 --draws 2"
 
 

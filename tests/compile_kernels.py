@@ -18,7 +18,7 @@ rewards = ([sw.Logistic(), sw.Linear()], [0, 1, 0, 1, 0, 1])
 points = np.random.default_rng(0).normal(size=(6, 2, 3))
 for reward in (sw.Logistic(), rewards):
     instance = sw.Instance.from_catalog(sw.Catalog(points, points, points, reward=reward), points[0], np.arange(6))
-    for ranker in ("exhaustive", "swap", "exact", "paper"):
+    for ranker in ("exhaustive", "swap", "exact", "lp_search"):
         sw.rank(instance, 2, ranker)
     sw.upper_bound(instance, 2)
 """

@@ -254,10 +254,10 @@ def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path,
     figure = loaded(monkeypatch, "figure_4_scatter")
     command = ["--quick", "--data", str(miniature), "--out", str(tmp_path / "figure_4.csv")]
     rows = figure.main([*command, "--catalogues", "playlists_one_head", "trivago", "--cache", str(tmp_path / "cache")])
-    assert len(rows) == 2 * 3 * 5 * 6  # catalogues, users, rankers in their readings, pairs
+    assert len(rows) == 2 * 3 * 7 * 6  # catalogues, users, rankers in their readings, pairs
     assert {row["solution"] for row in rows} == set(range(1, 7))
     assert all(0 < row["beam"] <= 5 for row in rows)
-    assert figure.table(rows).row_count == 3 * 5
+    assert figure.table(rows).row_count == 3 * 7
 
 
 def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -267,7 +267,7 @@ def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.Mo
     top = figure.pinned(instance)
     assert set(top) == set(np.argsort(-instance.score[0])[:2])  # one head: alone, an item sees its own score
     optimum = sw.rank(instance, 4, "exhaustive", include=top).value
-    for ranker in ("beam", "paper", "thresholds", "swap"):
+    for ranker in ("beam", "paper", "lp_search", "thresholds", "swap"):
         values = figure.made(instance, 4, 8, ranker)["best so far"]
         assert len(values) == 8
         assert values.max() <= optimum + 1e-12
@@ -275,7 +275,7 @@ def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.Mo
     assert first == sw.rank(instance, 4, "greedy", include=top).value
 
 
-@pytest.mark.parametrize("ranker", ["beam", "paper", "thresholds"])
+@pytest.mark.parametrize("ranker", ["beam", "paper", "lp_search", "thresholds"])
 def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatch, ranker: str) -> None:
     figure = loaded(monkeypatch, "figure_4_scatter")
     for seed in range(3):

@@ -116,7 +116,7 @@ def _ranking(instance: Instance, search: BranchAndBound, start: Ranking, joint: 
     """The set of the search, or of the start when no node was expanded, with the smaller of the two bounds."""
     indices = search.best if len(search.best) else start.indices
     found = Ranking(indices, instance.value(indices), min(search.bound, joint), search.proven, max(1, search.nodes))
-    proven = search.proven or math.isfinite(joint) and joint <= found.value + _tolerance(instance, found)
+    proven = search.proven or (math.isfinite(joint) and joint <= found.value + _tolerance(instance, found))
     return replace(found, proven=proven, upper_bound=max(found.upper_bound, found.value))
 
 
