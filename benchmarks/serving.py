@@ -4,7 +4,7 @@
 
 First in this process: the time of ``recommend`` beside the sum of its phases (retrieve, rank, certify). Then over HTTP on
 one kept-alive connection. What HTTP adds is measured on the same requests: the time until the response is read, less
-the time that ``recommend`` took in the worker, as the response reports it. ``fast`` requests (top-k, no certificate)
+the time that ``recommend`` took in the worker, as the response reports it. ``fast`` requests (vector search by score, no certificate)
 show the overhead most plainly: they compute little.
 
 A second line compares with another process that has loaded the same artifact and computes the same requests, in blocks

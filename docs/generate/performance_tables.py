@@ -90,7 +90,7 @@ def serving_table() -> str:
         return statistics.median(float(row["ms"]) for row in rows if (row["way"], row["kind"]) == (way, kind))
 
     body = []
-    for kind, label in (("certified", "with an upper bound"), ("fast", "top-k, no bound")):
+    for kind, label in (("certified", "with an upper bound"), ("fast", "vector search by score, no bound")):
         http, inside, other = (median(way, kind) for way in ("http", "in process", "elsewhere"))
         times = [f"{http:.2f}", f"{inside:.2f}", f"{other:.2f}"]
         body.append([label, *times, f"{http - inside:+.2f}", f"{http - other:+.2f}"])
