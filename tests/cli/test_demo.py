@@ -49,6 +49,9 @@ def test_json_agrees_with_the_world() -> None:
     assert not set(rows) & set(world.histories[2])
     assert len(set(world.catalog.attributes["artist"][rows])) == len(rows)
     assert report["slate"]["value"] <= report["slate"]["upper_bound"]
+    assert report["slate"]["gap"] == pytest.approx(
+        0 if report["slate"]["proven"] else 1 - report["slate"]["value"] / report["slate"]["upper_bound"]
+    )
 
 
 def test_json_cannot_be_served() -> None:

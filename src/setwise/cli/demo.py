@@ -33,6 +33,7 @@ METHODS = {
 }
 TRAINING: dict[str, Any] = {"dim": 24, "epochs": 8}
 USERS = 20
+BUDGET_MS = 1000  # for the slate that is shown: search and certificate
 
 
 @dataclass(frozen=True)
@@ -77,7 +78,8 @@ def demo(
     constraints: dict[str, Any] = {"at_most": {"artist": at_most}} if at_most else {}
     with console.status(f"recommending to {USERS} users with each method …"):
         outcomes, best = _compare(world, recommender, k, constraints)
-    slate = recommender.recommend(history=world.catalog.ids[world.histories[user]], k=k, **constraints)
+    shown = {"history": world.catalog.ids[world.histories[user]], "k": k, "budget_ms": BUDGET_MS}
+    slate = recommender.recommend(**shown, **constraints)
     if as_json:
         print(json.dumps(_report(outcomes, best, slate)))
     else:
@@ -136,6 +138,7 @@ def _report(outcomes: list[Outcome], best: float, slate: Slate) -> dict[str, Any
             "items": slate.items.tolist(),
             "value": slate.value,
             "upper_bound": slate.upper_bound,
+            "gap": slate.gap,
             "proven": slate.proven,
             "timings": dict(slate.timings),
         },
@@ -157,7 +160,7 @@ def _comparison(outcomes: list[Outcome], best: float) -> Table:
 def _shown(slate: Slate, explanation: Explanation, user: int) -> Table:
     """A slate: the expected reward of each song in the slate, and by itself."""
     ms = ", ".join(f"{phase} {took:.1f} ms" for phase, took in slate.timings.items())
-    proof = "proven optimal" if slate.proven else f"upper bound over all songs {slate.upper_bound:.3f}"
+    proof = "proven optimal" if slate.proven else f"at most {slate.gap:.1%} below the best of all slates"
     title = f"\nThe slate of user {user}: value {slate.value:.3f}; {proof} ({ms})"
     table = Table(title=title, title_justify="left")
     for heading in ("title", "artist", "genre"):
