@@ -332,3 +332,11 @@ def test_a_tiny_budget_still_fills_the_slate() -> None:
     rng = np.random.default_rng(13)
     instance = sw.Instance(rng.normal(size=(300, 300)), rng.normal(size=300) + 2.0)
     assert len(sw.rank(instance, 200, "swap", budget_ms=1.0).indices) == 200
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_with_any_budget_the_set_is_no_worse_than_that_of_greedy(seed: int) -> None:
+    instance = random_instance(seed, n=240, heads=1 + seed % 4, sharpness=3.0, rewards=[sw.Logistic(1.0, -2.0)])
+    least = sw.rank(instance, 10, "greedy").value
+    for budget_ms in (0.01, 1.0, 5.0):
+        assert sw.rank(instance, 10, "swap", budget_ms=budget_ms).value >= least * (1 - 1e-12)
