@@ -225,7 +225,8 @@ def test_histories_and_changes_of_the_index(tmp_path) -> None:
         slate = one.recommend(history=["song 4", "song 299"], k=5)
         np.testing.assert_allclose(slate.user.heads, model.user(["song 4", "song 299"]).heads)
         with pytest.raises(UnknownId):
-            one.recommend(history=["song 0"])
+            one.recommend(history=["song 0"], unknown="error")
+        assert one.recommend(history=["song 0", "song 4"]).ignored == ["song 0"]
 
 
 def test_saved_and_loaded(tmp_path) -> None:

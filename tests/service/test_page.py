@@ -345,16 +345,20 @@ def test_the_address_keeps_what_was_asked(open_page, address) -> None:
 
 
 def test_the_services_sentence_is_shown_as_it_is(open_page, address) -> None:
-    page = open_page(
-        address, asking(history=["song-1", "song-none"]), expected="the server responded with a status of 4"
-    )
-    answer = page.request.post(address + "v1/explain", data={"history": ["song-1", "song-none"]})
+    page = open_page(address, asking(history=["song-1", 7]), expected="the server responded with a status of 4")
+    answer = page.request.post(address + "v1/explain", data={"history": ["song-1", 7]})
     assert page.get_by_role("alert").locator("p").inner_text() == answer.json()["error"]["message"]
     assert not page.locator(".card").first.is_visible()
-    page.get_by_label("Remove song-none").click()
+    page.get_by_label("Remove 7").click()
     settled(page)
     page.get_by_role("alert").wait_for(state="hidden")
     assert titles(page)
+
+
+def test_an_unknown_id_in_a_link_is_ignored_with_a_note(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1", "song-none"]))
+    assert titles(page)
+    assert "Not in the catalogue, so ignored: song-none." in page.locator("#status").inner_text()
 
 
 def test_the_last_answer_wins(open_page, address) -> None:

@@ -24,7 +24,6 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats
 from setwise._validation import milliseconds, read_only, whole_number
-from setwise.kernels.options import NO, YES
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -64,10 +63,8 @@ def swap(
     The search stops after ``evaluations`` sets (the same result on any machine; the first greedy growth is always
     finished) or after ``budget_ms`` milliseconds. Without either it stops after ``default_evaluations``.
     """
-    from setwise.ranking import (
-        swap_climbs,
-        swap_kernels,
-    )  # compiled: imported when needed, so that `import setwise` is fast
+    from setwise.kernels.options import YES  # compiled code: imported when needed, so that `import setwise` is fast
+    from setwise.ranking import swap_climbs, swap_kernels
 
     began = time.perf_counter()
     budget = milliseconds(budget_ms)
@@ -112,6 +109,7 @@ def _advance_until(deadline: float, problem: SwapInstance, state: SwapState, mos
     that would end too late at the pace of the last slice is not started: with large k one step, all exchanges of every
     member, may take longer than the budget.
     """
+    from setwise.kernels.options import NO, YES
     from setwise.ranking import swap_climbs, swap_kernels
 
     tally, slice_ = state.tally, FIRST_SLICE

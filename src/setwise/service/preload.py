@@ -11,6 +11,7 @@ import contextlib
 import numpy as np
 
 from setwise.model.catalog import Catalog
+from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval.index import Index
 from setwise.service import worker  # with all that a worker imports
@@ -20,11 +21,12 @@ __all__ = ["worker"]
 
 
 def load_compiled_code() -> None:
-    """Compute slates of a small catalogue with both backends of compiled code."""
+    """Compute slates of small catalogues, without and with a base, with both backends of compiled code."""
     points = np.random.default_rng(0).normal(size=(300, 2, 2))
-    for backend in ("scan", "tree"):
-        index = Index.build(Catalog(points, points, points), cells=8, backend=backend, progress=False)
-        index.candidates(points[0], per_cell=2)
+    for backend, base in (("scan", None), ("tree", points[:, 0])):
+        catalog = Catalog(points, points, points, base=base)
+        index = Index.build(catalog, cells=8, backend=backend, progress=False)
+        index.candidates(User(points[0], None if base is None else base[0]), per_cell=2)
         warm_up(Recommender(index))
 
 

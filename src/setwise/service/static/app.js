@@ -118,6 +118,7 @@ function show(answer) {
   byId("status").replaceChildren(
     `${many(slate.items.length)} in ${duration(spent(slate))}`,
     aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
+    slate.ignored.length ? ` Not in the catalogue, so ignored: ${slate.ignored.join(", ")}.` : "",
   );
 }
 
