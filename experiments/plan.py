@@ -1,6 +1,6 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
-``standard`` takes some 115 minutes of one core in all, so that two cores are done in 60; ``quick`` only shows that
+``standard`` takes some 165 minutes of one core in all, so that two cores are done in 85; ``quick`` only shows that
 everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
 Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
 """
