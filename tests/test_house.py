@@ -86,6 +86,10 @@ HEAVY = {
     },
     "pyarrow": {"datasets/parquet.py"},
     "torch": {
+        "retrieval/backends/gpu.py",
+        "retrieval/device_kernels.py",
+        "retrieval/device_layout.py",
+        "retrieval/device_search.py",
         "training/baselines.py",
         "training/export.py",
         "training/trainer.py",
@@ -96,6 +100,7 @@ HEAVY = {
         "training/network.py",
         "training/pair_effects.py",
     },
+    "triton": {"retrieval/device_kernels.py"},
     "gensim": {"training/embeddings.py"},
     "implicit": {"training/base/als.py"},
     "sklearn": {"training/baselines.py", "training/portfolio.py"},
@@ -103,7 +108,7 @@ HEAVY = {
 
 # Libraries and packages that ``import setwise`` must not load.
 NOT_AT_IMPORT = [
-    "numba", "scipy", "torch", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
+    "numba", "scipy", "torch", "triton", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
     "polars", "pyarrow", "pandas", "duckdb", "faiss",
     "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli", "setwise.interop",
 ]  # fmt: skip

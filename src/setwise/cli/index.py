@@ -22,6 +22,7 @@ from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.rewards import Logistic
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
+from setwise.retrieval.backends.protocol import BACKENDS
 from setwise.storage import artifact
 from setwise.training import SimpleTransformer, portfolio
 
@@ -36,6 +37,9 @@ def index(
         int | None,
         typer.Option(min=1, help="Number of cells; by default 256, or one for every 16 items if that is fewer."),
     ] = None,
+    backend: Annotated[
+        str, typer.Option(help=f"The search of the cells: auto, {', '.join(BACKENDS)}; gpu needs setwise[gpu].")
+    ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
     """Partition the items of a model or a catalogue into cells, and save a recommender.
@@ -51,12 +55,13 @@ def index(
     artifact.refuse_foreign(out)
     began = time.perf_counter()
     catalog, encoder, features = _load(source)
-    recommender = Recommender(Index.build(catalog, cells), encoder=encoder, features=features)
+    recommender = Recommender(Index.build(catalog, cells, backend), encoder=encoder, features=features)
     recommender.save(out)
     report = {
         "items": len(catalog),
         "heads": catalog.heads,
         "cells": recommender.index.partition.n_cells,
+        "backend": recommender.index.statistics.backend,
         "understands_history": encoder is not None,
         "features": [] if features is None else list(features.names),
         "attributes": list(catalog.attributes),

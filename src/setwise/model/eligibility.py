@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Mask, Rows
-from setwise._validation import index_array
+from setwise._validation import frozen, index_array
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 
@@ -46,6 +46,8 @@ class Eligibility:
         allowed = catalog.attributes.matching(where) if where else None
         if removed is not None:
             allowed = ~removed if allowed is None else allowed & ~removed
+        if allowed is not None:
+            allowed = frozen(allowed)  # shared by queries: a device may keep its copy of it
         n = len(catalog)
         left = n if allowed is None else int(np.count_nonzero(allowed))
         return _nonempty(cls(n, allowed, np.empty(0, np.intp), left)).without(exclude)

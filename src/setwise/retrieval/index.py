@@ -168,6 +168,8 @@ class Index:
         allowed = state.eligible if eligible is None else eligible
         require_rows(allowed, len(state.catalog))
         (search,), passes = search_vectors(state, [user], per_cell, per_head, reserve)
+        if getattr(state.neighbors, "fetches_more_than_masks", False):
+            return retrieve_batch(state, [search], passes, [allowed])[0]
         return retrieve_one(state, search, passes, allowed)
 
     def retrieve_many(

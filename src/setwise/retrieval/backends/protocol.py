@@ -47,7 +47,11 @@ class Hits:
 
 
 class Neighbors(Protocol):
-    """A backend: built once from vectors and cells, then searched by many threads at once."""
+    """A backend: built once from vectors and cells, then searched by many threads at once.
+
+    One for which a mask of all rows costs more than a few more rows of each cell sets ``fetches_more_than_masks``: an
+    index then drops a user's few excluded rows from what is returned.
+    """
 
     @classmethod
     def build(cls, vectors: Floats32, cell_of: NDArray[np.int32], n_cells: int, **options: Any) -> Self:
@@ -100,6 +104,7 @@ BACKENDS: dict[str, Backend] = {
         Backend("numpy", "brute_force", "BruteForce", exact=True),
         Backend("scan", "scan", "Scan", exact=True),
         Backend("tree", "tree", "Tree", exact=False),
+        Backend("gpu", "gpu", "GPU", exact=True, library="torch", extra="gpu"),
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
         Backend("duckdb", "duckdb", "DuckDB", exact=True, library="duckdb", extra="duckdb"),
         Backend("pgvector", "pgvector", "PgVector", exact=True, library="psycopg", extra="postgres"),
