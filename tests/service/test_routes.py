@@ -137,7 +137,7 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
         certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error",
     )  # fmt: skip
     arguments = request.arguments()
-    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features"}
+    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features", "key"}
     assert set(arguments) | {"user", "features"} <= set(inspect.signature(sw.Recommender.recommend).parameters)
     assert arguments["exclude"] == []
     assert arguments["where"] == {"year": (1, None), "genre": "folk"}

@@ -49,12 +49,16 @@ def serve(
         list[str] | None,
         typer.Option(envvar=PREFIX + "ALLOW_HOST", help="A name that clients may send in the Host header; repeatable."),
     ] = None,
+    log: Annotated[
+        Path | None,
+        typer.Option(envvar=PREFIX + "LOG", help="A folder to log slates and their outcomes in; by default none."),
+    ] = None,
     **limits: Any,
 ) -> None:
     """Serve recommendations over HTTP, and a page to explore them.
 
     SIGHUP, or POST /admin/reload with a key, serves what the folder holds by then. SIGTERM answers what was accepted,
-    and ends.
+    and ends. With --log every slate has an id, under which POST /v1/outcomes takes what became of its items.
 
     Example: [bold]setwise serve songs/ --port 8080[/bold]
     """
@@ -64,4 +68,4 @@ def serve(
         from setwise.service.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "serving", "serve") from None
-    run(folder, host, port, api_key or None, Settings(**limits), allow_host or ())
+    run(folder, host, port, api_key or None, Settings(**limits), allow_host or (), log)

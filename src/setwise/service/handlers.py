@@ -14,6 +14,7 @@ import numpy as np
 
 from setwise.errors import SetwiseError
 from setwise.model.users import User
+from setwise.recommend.exploration import explore
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
@@ -33,6 +34,7 @@ from setwise.service.schemas import (
     SlateResponse,
 )
 from setwise.service.settings import Settings
+from setwise.storage.slate_log import ShownSlate, new_id
 
 Outcome = bytes | HttpError  # the body of a response, or the error
 Part = TypeVar("Part")
@@ -46,6 +48,7 @@ class TaskMessage(msgspec.Struct):
     request: msgspec.Raw
     arrived: float
     deadline: float
+    logged: bool = False  # whether its slates get ids and are logged
 
     def left_ms(self) -> float:
         """Milliseconds until the deadline."""
@@ -57,10 +60,11 @@ class TaskMessage(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, tag=True):
-    """The outcome of a task; for the metrics, milliseconds by phase and gap of each of its slates."""
+    """The outcome of a task; milliseconds by phase and gap of its slates, for the metrics; and what the log gets."""
 
     outcome: Outcome
     slates: list[tuple[dict[str, float], float | None]] = []
+    shown: list[ShownSlate] = []
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,13 +121,15 @@ class Handlers:
     def __init__(self, artifact: ServedArtifact, settings: Settings) -> None:
         self._artifact, self._settings = artifact, settings
         self._made: list[SlateResponse] = []  # the slates of the reply in progress
+        self._shown: list[ShownSlate] = []  # those of them that are logged
+        self._rng = np.random.default_rng()  # of exploration
 
     def replies(self, tasks: Sequence[TaskMessage]) -> Iterator[Reply]:
         """The reply to each task, in their order, as soon as it is known."""
-        self._made = []
+        self._made, self._shown = [], []
         for outcome in self._outcomes(tasks):
-            made, self._made = self._made, []
-            yield Reply(outcome, [(slate.timings, slate.gap) for slate in made])
+            made, shown, self._made, self._shown = self._made, self._shown, [], []
+            yield Reply(outcome, [(slate.timings, slate.gap) for slate in made], shown)
 
     def _outcomes(self, tasks: Sequence[TaskMessage]) -> Iterator[Outcome]:
         if len(tasks) == 1:
@@ -137,8 +143,8 @@ class Handlers:
         requests = [decoder.decode(task.request) for task in tasks]
         queued = [task.elapsed_ms() for task in tasks]
         slates = self._slates(requests, min(task.left_ms() for task in tasks))
-        for task, slate, queue_ms in zip(tasks, slates, queued, strict=True):
-            yield self._encoded(slate, queue_ms, task.elapsed_ms())
+        for task, request, slate, queue_ms in zip(tasks, requests, slates, queued, strict=True):
+            yield self._encoded(slate, queue_ms, task, request.key)
 
     # --- one method for each kind of task ---
 
@@ -146,7 +152,7 @@ class Handlers:
         """One slate."""
         queued = task.elapsed_ms()
         slate = self._slate(request, task.left_ms())
-        return self._encoded(slate, queued, task.elapsed_ms())
+        return self._encoded(slate, queued, task, request.key)
 
     def batch(self, batch: BatchRequest, task: TaskMessage) -> Outcome:
         """Many slates: those of one group in one pass each; an error where the deadline leaves no time."""
@@ -164,7 +170,7 @@ class Handlers:
                     if isinstance(slate, HttpError):
                         answers[number] = slate.as_dict()
                     else:
-                        answers[number] = self._response(slate, queued, task.elapsed_ms())
+                        answers[number] = self._response(slate, queued, task, requests[number].key)
                 undone -= len(part)
         return msgspec.json.encode({"answers": answers, "version": self._artifact.version})
 
@@ -181,7 +187,7 @@ class Handlers:
         ]
         return msgspec.json.encode(
             ExplainResponse(
-                slate=self._response(slate, queued, task.elapsed_ms()),
+                slate=self._response(slate, queued, task),
                 attention=explanation.attention.tolist(),
                 sink=None if explanation.sink is None else explanation.sink.tolist(),
                 rewards=explanation.rewards.tolist(),
@@ -243,13 +249,18 @@ class Handlers:
 
     # --- responses ---
 
-    def _encoded(self, slate: Slate | HttpError, queue_ms: float, total_ms: float) -> Outcome:
+    def _encoded(self, slate: Slate | HttpError, queue_ms: float, task: TaskMessage, key: str | None) -> Outcome:
         if isinstance(slate, HttpError):
             return slate
-        return msgspec.json.encode(self._response(slate, queue_ms, total_ms))
+        return msgspec.json.encode(self._response(slate, queue_ms, task, key))
 
-    def _response(self, slate: Slate, queue_ms: float, total_ms: float) -> SlateResponse:
-        timings = {"queue": queue_ms, **slate.timings, "total": total_ms}
+    def _response(self, slate: Slate, queue_ms: float, task: TaskMessage, key: str | None = None) -> SlateResponse:
+        id_ = None
+        if task.logged:
+            slate, shown = self._logged(slate, key)
+            self._shown.append(shown)
+            id_ = shown.id
+        timings = {"queue": queue_ms, **slate.timings, "total": task.elapsed_ms()}
         certified = math.isfinite(slate.upper_bound)
         search, rows = self._artifact.search, slate.indices.tolist()
         chosen = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
@@ -262,9 +273,18 @@ class Handlers:
             ignored=slate.ignored,
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
+            slate=id_,
         )
         self._made.append(response)
         return response
+
+    def _logged(self, slate: Slate, key: str | None) -> tuple[Slate, ShownSlate]:
+        """The slate that is shown, explored or not, and its entry of the log."""
+        share = self._settings.explore_permille / 1000
+        slate, propensity, explored = explore(slate, share, self._rng) if share else (slate, 1.0, False)
+        ids = msgspec.json.encode(slate.items.tolist()).decode()
+        version, rewards = self._artifact.version, slate.rewards.tolist()
+        return slate, ShownSlate(new_id(), key, version, ids, rewards, propensity, explored)
 
 
 Handle = Callable[[Handlers, Any, TaskMessage], Outcome]

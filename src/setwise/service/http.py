@@ -25,11 +25,14 @@ from setwise.service.hosts import AllowedHosts
 from setwise.service.http_errors import JSON, HttpError
 from setwise.service.logs import error_place, log
 from setwise.service.metrics import CONTENT_TYPE, Metrics
+from setwise.service.outcome_log import OutcomeLog
 from setwise.service.queue import TaskQueue
 from setwise.service.reload import Reloader
 from setwise.service.settings import Settings
 from setwise.service.static_files import StaticFile, read_static_files
+from setwise.storage.slate_log import ItemOutcome
 
+_LOGGED = ("recommend", "batch")  # handlers whose slates are shown to people
 _NO_CACHE = {"Cache-Control": "no-cache"}  # ask again every time; the entity tag makes that cheap
 
 
@@ -44,15 +47,30 @@ class Service:
     bodies: Bodies
     document: bytes
     has_key: bool
+    log: OutcomeLog | None
 
     @classmethod
-    async def start(cls, folder: Path, settings: Settings, metrics: Metrics, has_key: bool) -> Service:
-        """A service for the artifact in ``folder``, with its workers running."""
+    async def start(
+        cls, folder: Path, settings: Settings, metrics: Metrics, has_key: bool, log_folder: Path | None = None
+    ) -> Service:
+        """A service for the artifact in ``folder``, with its workers running; slates are logged in ``log_folder``."""
+        log = None if log_folder is None else OutcomeLog(log_folder, settings, metrics)
         reloader = Reloader(folder, settings, metrics)
-        queue = await reloader.start()
+        try:
+            queue = await reloader.start()
+        except BaseException:
+            if log is not None:
+                await log.end()
+            raise
         metrics.watch(lambda: len(queue), lambda: len(queue.pool.workers), lambda: queue.pool.info.items)
         document = msgspec.json.encode(openapi.document(ROUTES, settings, has_key))
-        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key)
+        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key, log)
+
+    async def end(self) -> None:
+        """End the workers, and write what the log has accepted."""
+        await self.reloader.end()
+        if self.log is not None:
+            await self.log.end()
 
 
 # --- what the routes do ---
@@ -62,9 +80,12 @@ Respond = Callable[[Service, Request], Awaitable[Response]]
 
 async def _compute(service: Service, request: Request, handler: str, content: schemas.HttpRequest) -> Response:
     """Have a request computed by a worker; it leaves the queue if the client disconnects."""
-    task = service.queue.add(handler, content)
+    task = service.queue.add(handler, content, service.log is not None and handler in _LOGGED)
     request.abandon = partial(service.queue.abandon, task)
-    return Response(await task.body())
+    body = await task.body()
+    if service.log is not None:
+        await service.log.add_shown(task.shown)
+    return Response(body)
 
 
 def _computed(handler: str, decode: Callable[[bytes, Settings], schemas.HttpRequest]) -> Respond:
@@ -80,6 +101,16 @@ def _computed(handler: str, decode: Callable[[bytes, Settings], schemas.HttpRequ
 
 async def _items(service: Service, request: Request) -> Response:
     return await _compute(service, request, "items", schemas.decode_items(request.parameters()))
+
+
+async def _outcomes(service: Service, request: Request) -> Response:
+    if service.log is None:
+        raise http_errors.no_log()
+    sent = schemas.decode_outcomes(await service.bodies.read(request), service.settings)
+    recorded = await service.log.add_outcomes([ItemOutcome(one.slate, one.item, one.outcome) for one in sent])
+    absent = [schemas.NotShown(one.slate, one.item) for one in recorded.not_shown]
+    content = schemas.OutcomesResponse(recorded.new, recorded.repeated, recorded.unknown_slates, absent)
+    return Response(msgspec.json.encode(content))
 
 
 async def _info(service: Service, _: Request) -> Response:
@@ -152,6 +183,8 @@ ROUTES: tuple[Route, ...] = (
           schemas.BatchRequest, schemas.BatchResponse, _BODY),
     Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain", schemas.decode_explain),
           schemas.RecommendRequest, schemas.ExplainResponse, _BODY),
+    Route("POST", "/v1/outcomes", "Outcomes of slates that were shown.", _outcomes,
+          schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503)),
     Route("GET", "/v1/items", "Items by words of their title, or by id.", _items,
           schemas.ItemsRequest, schemas.ItemsResponse, _QUEUED),
     Route("GET", "/v1/info", "The artifact that is served, and the limits.", _info, None, schemas.Info),

@@ -22,6 +22,7 @@ REASONS = {  # what each status means, for the OpenAPI document
     401: "The API key is missing or wrong.",
     403: "The page of another site sent this, or the route needs a service that was started with an API key.",
     408: "The body or the head took too long to arrive.",
+    404: "The service has no log of slates.",
     409: "A reload is in progress.",
     413: "The body is too large.",
     421: "The Host header names a host that this service does not serve.",
@@ -118,6 +119,12 @@ def not_found() -> HttpError:
     return HttpError(404, "not_found", "The address must be one that /docs lists, got another; look there.")
 
 
+def no_log() -> HttpError:
+    """Outcomes for a service that does not log slates."""
+    message = "Outcomes must be sent to a service with a log of slates, got one without; start it with --log DIR."
+    return HttpError(404, "no_log", message)
+
+
 def wrong_method(allowed: str) -> HttpError:
     """The route has another method."""
     message = "The method must be one that /docs lists for this address, got another; look there."
@@ -178,6 +185,12 @@ def too_many_connections() -> HttpError:
     """The client address, or the service, has as many connections as are allowed."""
     message = "Too many connections are open; close some, and try again in 1 second."
     return HttpError(503, "connections", message, {"Retry-After": "1", **_CLOSE})
+
+
+def log_unavailable() -> HttpError:
+    """The log of slates and outcomes cannot be written: the disk may be full."""
+    message = "The outcomes could not be stored; send them again in 5 seconds. The operator's log has the details."
+    return HttpError(503, "log_unavailable", message, {"Retry-After": "5"})
 
 
 def not_ready() -> HttpError:

@@ -1,13 +1,16 @@
-"""Prometheus metrics: requests, seconds by phase, certified gaps, shed requests, reloads and workers."""
+"""Prometheus metrics: requests, seconds by phase, certified gaps, shed requests, reloads, workers, and outcomes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
+
+from setwise.storage.slate_log import Totals
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5)
@@ -31,6 +34,13 @@ class Metrics:
         self._queue = Gauge("setwise_queue_length", "Requests in the queue.", **to)
         self._workers = Gauge("setwise_workers", "Workers that are ready.", **to)
         self._items = Gauge("setwise_items", "Items of the catalogue that is served.", **to)
+        self._outcomes = Counter("setwise_outcomes", "Outcomes received: new, repeated or unknown.", ["kind"], **to)
+        self._unlogged = Counter("setwise_unlogged_slates", "Slates that could not be logged.", **to)
+        self._settled = Gauge("setwise_settled_slates", "Logged slates of a week that had time for outcomes.", **to)
+        self._promised = Gauge("setwise_promised_hits", "Predicted hits of such a slate.", **to)
+        self._had = Gauge("setwise_had_hits", "Observed hits of such a slate.", **to)
+        self._drift = Gauge("setwise_drift", "Observed by predicted hits of these slates, less one.", **to)
+        self._drift_errors = Gauge("setwise_drift_standard_errors", "The same difference in standard errors.", **to)
         self._of_route = cache(self._requests.labels)  # a label lookup is half of the cost of a count
         self._of_phase = cache(phases.labels)
 
@@ -66,6 +76,24 @@ class Metrics:
     def count_lost_worker(self, why: str) -> None:
         """Count a worker that ended, or was killed because it hung."""
         self._lost.labels(why).inc()
+
+    def count_outcomes(self, new: int, repeated: int, unknown: int) -> None:
+        """Count outcomes that were received."""
+        for kind, number in (("new", new), ("repeated", repeated), ("unknown", unknown)):
+            self._outcomes.labels(kind).inc(number)
+
+    def count_unlogged(self, slates: int) -> None:
+        """Count slates that were served and could not be logged."""
+        self._unlogged.inc(slates)
+
+    def set_drift(self, total: Totals) -> None:
+        """Set what slates promised and had; no number where there are too few."""
+        slates, known = max(total.slates, 1), total.slates > 0
+        self._settled.set(total.slates)
+        self._promised.set(total.promised / slates if known else math.nan)
+        self._had.set(total.had / slates if known else math.nan)
+        self._drift.set(total.had / total.promised - 1 if total.promised > 0 else math.nan)
+        self._drift_errors.set(total.difference / total.error if known and total.error > 0 else math.nan)
 
     def responses(self) -> int:
         """How many responses were counted."""

@@ -50,11 +50,11 @@ class TaskQueue:
             seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.worker_count)
             raise busy(max(1, seconds))
 
-    def add(self, handler: str, request: HttpRequest) -> Task:
-        """Queue a request for a handler of the workers."""
+    def add(self, handler: str, request: HttpRequest, logged: bool = False) -> Task:
+        """Queue a request for a handler of the workers; ``logged``: its slates get ids for the log."""
         self.shed_when_full()
         now = time.monotonic()
-        task = Task(handler, request, now, now + self._settings.deadline_ms / 1000)
+        task = Task(handler, request, now, now + self._settings.deadline_ms / 1000, logged)
         self._waiting.append(task)
         self._dispatch()
         return task

@@ -24,7 +24,7 @@ GroupKey = tuple[Any, ...]
 INTERACTIVE = tuple(
     sorted((name for name in RANKERS if RANKERS[name].interactive), key=lambda name: name != DEFAULT.name)
 )
-QUERY_LENGTH, ITEMS_LIMIT = 200, 100
+QUERY_LENGTH, ITEMS_LIMIT, KEY_LENGTH = 200, 100, 200
 
 
 # --- requests ---
@@ -64,14 +64,17 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     budget_ms: float | None = None
     ranker: str | None = None
     certify: bool | None = None
+    key: str | None = None  # what the log calls the user
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of ``Recommender.recommend``; fields that were left out are left out."""
-        return arguments_from_json(msgspec.to_builtins(self))
+        given = msgspec.to_builtins(self)
+        given.pop("key", None)
+        return arguments_from_json(given)
 
     def group_key(self) -> GroupKey:
         """Equal for requests that differ only in user and scores: they can share one pass over the catalogue."""
-        rest = msgspec.structs.replace(self, history=None, user=None, vector=None, features=None, scores=None)
+        rest = msgspec.structs.replace(self, history=None, user=None, vector=None, features=None, scores=None, key=None)
         vectors = self.user is not None or self.vector is not None
         return (
             self.history is not None,
@@ -101,6 +104,20 @@ class ItemsRequest(msgspec.Struct, omit_defaults=True):
     ] = None
 
 
+class OutcomeEntry(msgspec.Struct, forbid_unknown_fields=True):
+    """The outcome of an item of a slate: 1 for a hit, 0 for none, or a number between."""
+
+    slate: str
+    item: Id
+    outcome: float = 1.0
+
+
+class OutcomesRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """Outcomes of slates that this service, or another with the same log, has shown."""
+
+    outcomes: list[OutcomeEntry]
+
+
 HttpRequest = RecommendRequest | BatchRequest | ItemsRequest
 
 
@@ -123,7 +140,10 @@ class SlateItem(msgspec.Struct):
 
 
 class SlateResponse(msgspec.Struct):
-    """A slate, best item first; upper_bound and gap are null without a certificate."""
+    """A slate, best item first; upper_bound and gap are null without a certificate, slate without a log.
+
+    slate is the id under which outcomes are sent.
+    """
 
     items: list[SlateItem]
     value: float
@@ -133,6 +153,7 @@ class SlateResponse(msgspec.Struct):
     ignored: list[Id]
     timings: dict[str, float]
     version: str
+    slate: str | None = None
 
 
 class ErrorDetail(msgspec.Struct):
@@ -185,6 +206,22 @@ class ItemsResponse(msgspec.Struct):
     total: int
 
 
+class NotShown(msgspec.Struct):
+    """An item that its slate did not have."""
+
+    slate: str
+    item: Id
+
+
+class OutcomesResponse(msgspec.Struct):
+    """What became of the outcomes. Those that are new or repeated are stored, once."""
+
+    new: int
+    repeated: int
+    unknown_slates: list[str]
+    not_shown: list[NotShown]
+
+
 class Attribute(msgspec.Struct):
     """A column of the catalogue; its values where they are few."""
 
@@ -226,6 +263,7 @@ class Reloaded(msgspec.Struct):
 
 Decoded = TypeVar("Decoded")
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
+_OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
 
 
 def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
@@ -250,6 +288,18 @@ def decode_batch(body: bytes, settings: Settings) -> BatchRequest:
     for request in batch.requests:
         check(request, settings)
     return batch
+
+
+def decode_outcomes(body: bytes, settings: Settings) -> list[OutcomeEntry]:
+    """The outcomes in this body, checked against the limits."""
+    outcomes = _decode(_OUTCOMES, body).outcomes
+    if not 1 <= len(outcomes) <= settings.outcomes:
+        must = f"1 to {settings.outcomes} outcomes"
+        raise _invalid("outcomes", must, len(outcomes), "send them in several requests")
+    for one in outcomes:
+        if not 0 <= one.outcome <= 1:
+            raise _invalid("outcome", "a number from 0 to 1", one.outcome, "scale it, or leave it out for a hit")
+    return outcomes
 
 
 def decode_items(parameters: dict[str, str]) -> ItemsRequest:
@@ -283,6 +333,8 @@ def check(request: RecommendRequest, settings: Settings, explain: bool = False) 
     for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", request.k)):
         if len(getattr(request, name) or ()) > most:
             raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
+    if len(request.key or "") > KEY_LENGTH:
+        raise _invalid("key", f"a text of at most {KEY_LENGTH} characters", len(request.key or ""), "shorten it")
     if request.budget_ms is not None and not 0 < request.budget_ms <= settings.deadline_ms:
         must = f"above 0 and at most the deadline of {settings.deadline_ms}"
         raise _invalid("budget_ms", must, request.budget_ms, "pass milliseconds, or leave it out")

@@ -27,14 +27,20 @@ ABORT_S = 1.0  # after the last response of a drain, until the remaining connect
 
 
 def serve(
-    folder: Path, host: str, port: int, key: str | None, settings: Settings, allow_hosts: Sequence[str] = ()
+    folder: Path,
+    host: str,
+    port: int,
+    key: str | None,
+    settings: Settings,
+    allow_hosts: Sequence[str] = (),
+    log_folder: Path | None = None,
 ) -> None:
-    """Serve the artifact in ``folder`` until a signal ends the process."""
+    """Serve the artifact in ``folder`` until a signal ends the process; slates are logged in ``log_folder``."""
     check_exposure(host, key)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(folder, host, port, key, settings, hosts))
+        runner.run(_serve(folder, host, port, key, settings, hosts, log_folder))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -46,14 +52,22 @@ def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     return uvloop.new_event_loop
 
 
-async def _serve(folder: Path, host: str, port: int, key: str | None, settings: Settings, hosts: AllowedHosts) -> None:
+async def _serve(
+    folder: Path,
+    host: str,
+    port: int,
+    key: str | None,
+    settings: Settings,
+    hosts: AllowedHosts,
+    log_folder: Path | None,
+) -> None:
     metrics = Metrics()
-    service = await Service.start(folder, settings, metrics, key is not None)
+    service = await Service.start(folder, settings, metrics, key is not None, log_folder)
     try:
         with _frozen_garbage():
             await Server(Application(service, key, hosts), host, port).serve()
     finally:
-        await service.reloader.end()
+        await service.end()
     log().info("ended", answered=metrics.responses())
 
 

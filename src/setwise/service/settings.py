@@ -61,6 +61,12 @@ class Settings:
         "(SIGSTOP), else after five.",
     )
     start_ms: int = _setting(300_000, 100, 3_600_000, "Milliseconds that a worker may take to open the artifact.")
+    outcomes: int = _setting(10_000, 1, 1_000_000, "The most outcomes in one request.")
+    explore_permille: int = _setting(
+        0, 0, 1000, "Of 1000 logged slates, so many have one item exchanged at random (see the log's propensities)."
+    )
+    log_wait_h: int = _setting(24, 0, 8760, "Hours until a logged slate without outcomes counts as one without hits.")
+    log_weeks: int = _setting(0, 0, 10_000, "Weeks of the log that are kept; 0 for all.")
     drain_ms: int = _setting(10_000, 10, 600_000, "Milliseconds after SIGTERM to answer what was accepted.")
 
     def __post_init__(self) -> None:

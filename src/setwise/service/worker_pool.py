@@ -40,6 +40,7 @@ from setwise.service.metrics import Metrics
 from setwise.service.schemas import GroupKey, HttpRequest, Info, RecommendRequest
 from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened, run_worker
+from setwise.storage.slate_log import ShownSlate
 
 PRELOAD = "setwise.service.preload"
 END_S = 3.0  # a worker whose connection was closed must end within this time
@@ -57,9 +58,12 @@ _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's conn
 class Task:
     """A request in the queue or at a worker, and its outcome when there is one."""
 
-    def __init__(self, handler: str, request: HttpRequest, arrived: float, deadline: float) -> None:
-        self.handler, self.request = handler, request
+    def __init__(
+        self, handler: str, request: HttpRequest, arrived: float, deadline: float, logged: bool = False
+    ) -> None:
+        self.handler, self.request, self._logged = handler, request, logged
         self.arrived, self.deadline, self.attempts = arrived, deadline, 0
+        self.shown: list[ShownSlate] = []  # its slates, if they are logged
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
     def finish(self, outcome: Outcome) -> None:
@@ -90,7 +94,8 @@ class Task:
 
     def message(self) -> TaskMessage:
         """What the worker receives."""
-        return TaskMessage(self.handler, msgspec.Raw(msgspec.json.encode(self.request)), self.arrived, self.deadline)
+        request = msgspec.Raw(msgspec.json.encode(self.request))
+        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged)
 
 
 class Worker(asyncio.Protocol):
@@ -291,7 +296,9 @@ class Worker(asyncio.Protocol):
             if not self.opened.done():
                 self.opened.set_result(message)
             return
-        self._tasks.popleft().finish(message.outcome)
+        task = self._tasks.popleft()
+        task.shown = message.shown
+        task.finish(message.outcome)
         for timings, gap in message.slates:
             self._metrics.observe_slate(timings, gap)
         if not self._tasks:

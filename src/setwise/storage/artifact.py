@@ -195,9 +195,9 @@ def _commit(folder: Path, draft: Path, content: Mapping[str, Any]) -> None:
         file.write(_canonical(content))
         file.flush()
         os.fsync(file.fileno())
-    _flush_folder(folder)  # the data file's name is on the disk before the manifest refers to it
+    flush_folder(folder)  # the data file's name is on the disk before the manifest refers to it
     _replace(draft, folder / _MANIFEST)
-    _flush_folder(folder)
+    flush_folder(folder)
 
 
 def _replace(source: Path, target: Path) -> None:
@@ -220,7 +220,8 @@ def _replace_data(draft: Path, data: Path) -> None:
         draft.unlink()
 
 
-def _flush_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
+    """Flush the names of the folder's files to the disk, where the system can."""
     if os.name != "posix":
         return  # folders cannot be opened there
     descriptor = os.open(folder, os.O_RDONLY)

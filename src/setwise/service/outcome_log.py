@@ -1,0 +1,135 @@
+"""The log of a service: one thread writes slates and outcomes, and the difference between them is measured.
+
+Entries that arrive while the thread writes are committed together by its next transaction, so a flush of the disk
+serves many requests. Entries are written in the order of their arrival: a slate is in the log before its outcomes can
+be. A slate that cannot be logged is served all the same; an outcome that cannot be is answered 503, and the caller
+sends it again.
+
+**Drift.** Every minute the slates of the last week that had time to get their outcomes are summed: predicted hits,
+observed hits, and the standard error of their difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import sqlite3
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from setwise.errors import InvalidInput
+from setwise.service.http_errors import log_unavailable
+from setwise.service.logs import error_place, log
+from setwise.service.metrics import Metrics
+from setwise.service.settings import Settings
+from setwise.storage.slate_log import Entry, ItemOutcome, Recorded, ShownSlate, SlateLog, Totals, read_totals
+
+DRIFT_S = 60.0  # between two measurements
+WINDOW_S = 7 * 86_400.0  # of the slates that are measured
+HOUR_S = 3600.0
+LARGEST_COMMIT = 1000  # entries
+
+
+class _Job(NamedTuple):
+    entry: Entry
+    done: asyncio.Future[Recorded]
+
+
+class OutcomeLog:
+    """The log in a folder: a writing thread, and a task that measures drift."""
+
+    def __init__(self, folder: Path, settings: Settings, metrics: Metrics) -> None:
+        self._folder, self._settings, self._metrics = folder, settings, metrics
+        self._log = SlateLog(folder, settings.log_weeks)
+        self._loop = asyncio.get_running_loop()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
+        self._thread.start()
+        self._drift = self._loop.create_task(self._measure())
+
+    async def add_shown(self, slates: Sequence[ShownSlate]) -> None:
+        """Log slates; if that fails, it is counted, and their outcomes will be of unknown slates."""
+        if slates:
+            try:
+                await self._write(slates)
+            except (sqlite3.Error, OSError):
+                self._metrics.count_unlogged(len(slates))
+
+    async def add_outcomes(self, outcomes: Sequence[ItemOutcome]) -> Recorded:
+        """Log outcomes; when this returns, they are on the disk."""
+        try:
+            recorded = await self._write(outcomes)
+        except (sqlite3.Error, OSError):
+            raise log_unavailable() from None
+        self._metrics.count_outcomes(recorded.new, recorded.repeated, len(outcomes) - recorded.new - recorded.repeated)
+        return recorded
+
+    async def end(self) -> None:
+        """Write what was accepted, and close."""
+        self._drift.cancel()
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+        with contextlib.suppress(asyncio.CancelledError):
+            await self._drift
+
+    # --- the writing thread ---
+
+    async def _write(self, entry: Entry) -> Recorded:
+        job = _Job(entry, self._loop.create_future())
+        self._jobs.put(job)
+        return await asyncio.shield(job.done)  # a client that disconnects changes nothing
+
+    def _write_all(self) -> None:
+        """The thread: commit all jobs that are waiting, again and again, until None comes."""
+        last = False
+        while not last:
+            jobs = [self._jobs.get()]
+            with contextlib.suppress(Empty):
+                while jobs[-1] is not None and len(jobs) < LARGEST_COMMIT:
+                    jobs.append(self._jobs.get_nowait())
+            last = jobs[-1] is None
+            self._commit([job for job in jobs if job is not None])
+        self._log.close()
+
+    def _commit(self, jobs: Sequence[_Job]) -> None:
+        if not jobs:
+            return
+        outcome: Sequence[Recorded] | Exception
+        try:
+            outcome = self._log.write([job.entry for job in jobs])
+        except Exception as error:  # the thread must not end: every request would wait for it
+            log().error("log not written", **error_place(error))
+            known = isinstance(error, (sqlite3.Error, OSError))
+            outcome = error if known else OSError("the log could not be written")
+        self._loop.call_soon_threadsafe(_finish, jobs, outcome)
+
+    # --- drift ---
+
+    async def _measure(self) -> None:
+        while True:
+            try:
+                self._metrics.set_drift(await asyncio.to_thread(self._recent))
+            except InvalidInput as error:  # another process may have removed the files
+                log().error("drift not measured", **error_place(error))
+            await asyncio.sleep(DRIFT_S)
+
+    def _recent(self) -> Totals:
+        """The sums over the slates of the last week that are old enough."""
+        before, total = time.time() - HOUR_S * self._settings.log_wait_h, Totals()
+        for *_, part in read_totals(self._folder, before - WINDOW_S, before):
+            total = total.plus(part)
+        return total
+
+
+def _finish(jobs: Sequence[_Job], outcome: Sequence[Recorded] | Exception) -> None:
+    for number, job in enumerate(jobs):
+        if job.done.done():
+            continue
+        if isinstance(outcome, Exception):
+            job.done.set_exception(outcome)
+        else:
+            job.done.set_result(outcome[number])
