@@ -7,7 +7,8 @@ A *group* is a user and a cell. Each step is one launch:
 ``_blocks``  per group: L, and the blocks that may matter, into a list of fixed length;
 ``_items``   per group: approximate scores of their rows;
 ``_chosen``  per group: L again, and the rows that may matter, into a list of fixed length;
-``_exact``   per group: exact scores of these, sorted.
+``_exact``   per group: exact scores of these;
+``_sorted``  per group: the k best.
 
 L is found by bisection on the 1024 largest values of strided parts of the group: each part holds a block (row) that
 surely reaches its maximum, so a value that k parts reach is reached by k rows. Bisection ends below the k-th largest;
@@ -29,8 +30,9 @@ from setwise.retrieval import device_search
 from setwise.retrieval.device_layout import BLOCK, DeviceLayout, Quantised
 
 _PARTS = 1024  # strided parts of a group in which maxima are taken
-_BISECTIONS = 24
+_BISECTIONS = 16
 _MOST = 2048  # rows of a group that one launch sorts
+_PIPELINED = 128  # codes of a row; the next tile of wider rows does not fit the shared memory
 
 
 class Launch(NamedTuple):
@@ -40,11 +42,13 @@ class Launch(NamedTuple):
     warps: int
     tiles: int = 1  # times ``rows``, one after another, the next being loaded meanwhile
     stages: int = 1
-    users: int = 1
+    users: int = 64
+    low: bool = False  # whether the low bytes are read too
 
 
-OF_ONE = Launch(256, 4)
-OF_MANY = Launch(128, 4, 8, 3, 64)
+OF_ONE = Launch(64, 2)
+OF_MANY = Launch(128, 4, 8, 3)
+GROUP_WARPS = {"blocks": 1, "items": 4, "chosen": 1, "exact": 4, "sorted": 1}
 
 
 @triton.jit
@@ -66,33 +70,42 @@ def _kth_floor(values, k, BISECTIONS: tl.constexpr):
 def _peaks(
     codes, scale, mask, high, low, step, peaks, places, blocks, groups,
     W: tl.constexpr, K: tl.constexpr, U: tl.constexpr, M: tl.constexpr, TILES: tl.constexpr, BLOCK: tl.constexpr,
-    MASKED: tl.constexpr,
+    MASKED: tl.constexpr, LOW: tl.constexpr,
 ):  # fmt: skip
-    """Peaks of TILES times M / 32 blocks for U users; programs of the same blocks follow each other, for the cache."""
+    """Peaks of TILES times M / 32 blocks for U users, by the high bytes of these, or with LOW by both bytes.
+
+    Users are rows and places columns of the product, so that a block's scores lie in one warp. The largest of them is
+    found among whole numbers: the rows of a block share a step. Programs of the same places follow each other and share
+    the cache.
+    """
     program = tl.program_id(0)
-    column = (program % groups) * U + tl.arange(0, U)
-    t = tl.load(step + column)
+    user = (program % groups) * U + tl.arange(0, U)
+    t = tl.load(step + user)
     for turn in range(TILES):
         tile = program // groups * TILES + turn
         place = tile.to(tl.int64) * M + tl.arange(0, M)
         inside = place < places
-        of_high, of_low = tl.zeros((M, U), tl.int32), tl.zeros((M, U), tl.int32)
+        total, rest = tl.zeros((U, M), tl.int32), tl.zeros((U, M), tl.int32)
         for first in tl.static_range(0, W, K):
             part = first + tl.arange(0, K)
-            code = tl.load(codes + place[:, None] * W + part[None, :], mask=inside[:, None], other=0)
-            at = column[None, :] * W + part[:, None]
-            of_high = tl.dot(code, tl.load(high + at), acc=of_high, out_dtype=tl.int32)
-            of_low = tl.dot(code, tl.load(low + at), acc=of_low, out_dtype=tl.int32)
-        s = tl.load(scale + place, mask=inside, other=-1.0).to(tl.float32)
-        held = s >= 0
+            at = user[:, None] * W + part[None, :]
+            code = tl.trans(tl.load(codes + place[:, None] * W + part[None, :], mask=inside[:, None], other=0))
+            total = tl.dot(tl.load(high + at), code, acc=total, out_dtype=tl.int32)
+            if LOW:
+                rest = tl.dot(tl.load(low + at), code, acc=rest, out_dtype=tl.int32)
+        if LOW:
+            total = 256 * total + rest
         if MASKED:
-            held = held & (tl.load(mask + place, mask=inside, other=0) != 0)
-        score = (256.0 * of_high.to(tl.float32) + of_low.to(tl.float32)) * t[None, :] * s[:, None]
-        score = tl.where(held[:, None], score, float("-inf"))
-        best = tl.max(tl.reshape(score, (M // BLOCK, BLOCK, U)), axis=1)
+            held = tl.load(mask + place, mask=inside, other=0) != 0
+            total = tl.where(held[None, :], total, -2147483648)
+        best = tl.max(tl.reshape(total, (U, M // BLOCK, BLOCK)), axis=2)
         block = tile * (M // BLOCK) + tl.arange(0, M // BLOCK)
-        at = column[None, :].to(tl.int64) * blocks + block[:, None]
-        tl.store(peaks + at, best, mask=(block < blocks)[:, None])
+        s = tl.load(scale + block, mask=block < blocks, other=0.0)
+        score = best.to(tl.float32) * (t if LOW else 256.0 * t)[:, None] * s[None, :]
+        if MASKED:
+            score = tl.where(best == -2147483648, float("-inf"), score)
+        at = user[:, None].to(tl.int64) * blocks + block[None, :]
+        tl.store(peaks + at, score, mask=(block < blocks)[None, :])
 
 
 @triton.jit
@@ -110,14 +123,12 @@ def _peaks_of_one(
         code = tl.load(codes + place[:, None] * W + part[None, :], mask=inside[:, None], other=0)
         whole = 256.0 * tl.load(high + part).to(tl.float32) + tl.load(low + part).to(tl.float32)
         total += tl.sum(code.to(tl.float32) * whole[None, :], axis=1)
-    s = tl.load(scale + place, mask=inside, other=-1.0).to(tl.float32)
-    held = s >= 0
     if MASKED:
-        held = held & (tl.load(mask + place, mask=inside, other=0) != 0)
-    score = tl.where(held, total * tl.load(step) * s, float("-inf"))
-    best = tl.max(tl.reshape(score, (M // BLOCK, BLOCK)), axis=1)
+        total = tl.where(tl.load(mask + place, mask=inside, other=0) != 0, total, float("-inf"))
+    best = tl.max(tl.reshape(total, (M // BLOCK, BLOCK)), axis=1)
     block = tile * (M // BLOCK) + tl.arange(0, M // BLOCK)
-    tl.store(peaks + block, best, mask=block < blocks)
+    s = tl.load(scale + block, mask=block < blocks, other=0.0) * tl.load(step)
+    tl.store(peaks + block, tl.where(best == float("-inf"), best, best * s), mask=block < blocks)
 
 
 @triton.jit
@@ -157,7 +168,7 @@ def _blocks(
 
 @triton.jit
 def _items(
-    codes, scale, mask, high, low, step, listed, count, scores, cells,
+    codes, scale, order, mask, high, low, step, listed, count, scores, cells,
     W: tl.constexpr, K: tl.constexpr, ROOM: tl.constexpr, M: tl.constexpr, BLOCK: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Approximate scores of all places of a group's listed blocks; −∞ where a place holds no eligible row."""
@@ -177,11 +188,10 @@ def _items(
             at = user * W + part
             whole = 256.0 * tl.load(high + at).to(tl.float32) + tl.load(low + at).to(tl.float32)
             total += tl.sum(code.to(tl.float32) * whole[None, :], axis=1)
-        s = tl.load(scale + place, mask=inside, other=-1.0).to(tl.float32)
-        held = s >= 0
+        held = tl.load(order + place, mask=inside, other=-1) >= 0
         if MASKED:
             held = held & (tl.load(mask + place, mask=inside, other=0) != 0)
-        score = tl.where(held, total * t * s, float("-inf"))
+        score = tl.where(held, total * t * tl.load(scale + block), float("-inf"))
         tl.store(scores + (group.to(tl.int64) * ROOM + start) * BLOCK + lane, score, mask=inside)
 
 
@@ -222,24 +232,38 @@ def _chosen(
 
 @triton.jit
 def _exact(
-    rows, order, users, chosen, number, best, scores, cells, width, k,
-    ITEMS: tl.constexpr, D: tl.constexpr,
+    rows, users, chosen, number, scores, cells, width,
+    ITEMS: tl.constexpr, M: tl.constexpr, D: tl.constexpr,
 ):  # fmt: skip
-    """The k best of a group's chosen places by their exact scores, best first, as rows.
+    """The exact scores of a group's chosen places."""
+    group = tl.program_id(0)
+    user, size = group // cells, tl.load(number + group)
+    of_group = group.to(tl.int64) * ITEMS
+    for start in range(0, size, M):
+        lane = start + tl.arange(0, M)
+        held = lane < size
+        place = tl.load(chosen + of_group + lane, mask=held, other=0).to(tl.int64)
+        score = tl.zeros((M,), tl.float32)
+        for first in range(0, width, D):
+            part = first + tl.arange(0, D)
+            inside = held[:, None] & (part < width)[None, :]
+            row = tl.load(rows + place[:, None] * width + part[None, :], mask=inside, other=0.0)
+            score += tl.sum(row * tl.load(users + user * width + part, mask=part < width, other=0.0)[None, :], axis=1)
+        tl.store(scores + of_group + lane, score, mask=held)
+
+
+@triton.jit
+def _sorted(of_chosen, order, chosen, number, best, scores, k, ITEMS: tl.constexpr):
+    """The k best of a group's chosen places, best first, as rows.
 
     Scores are sorted as whole numbers: the bits of a float32, those of negative ones inverted, order alike. The
-    position in the list fills the low bits, so that equal scores keep their order.
+    position in the list fills the low bits, so that equal scores keep their order. Scores are loaded, not computed
+    here: the sort needs the same bits in every thread that holds a number, which a sum does not guarantee.
     """
     group = tl.program_id(0)
-    user = group // cells
     lane, size = tl.arange(0, ITEMS), tl.load(number + group)
-    place = tl.load(chosen + group.to(tl.int64) * ITEMS + lane, mask=lane < size, other=0).to(tl.int64)
-    score = tl.zeros((ITEMS,), tl.float32)
-    for first in range(0, width, D):
-        part = first + tl.arange(0, D)
-        inside = (lane < size)[:, None] & (part < width)[None, :]
-        row = tl.load(rows + place[:, None] * width + part[None, :], mask=inside, other=0.0)
-        score += tl.sum(row * tl.load(users + user * width + part, mask=part < width, other=0.0)[None, :], axis=1)
+    of_group = group.to(tl.int64) * ITEMS
+    score = tl.load(of_chosen + of_group + lane, mask=lane < size, other=0.0)
     score = tl.where(score == score, score + 0.0, float("-inf"))
     bits = score.to(tl.int32, bitcast=True)
     bits = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.int64)
@@ -248,7 +272,7 @@ def _exact(
     bits, at = (key >> 32).to(tl.int32), ITEMS - 1 - (key & 0xFFFFFFFF).to(tl.int32)
     score = tl.where(bits < 0, bits ^ 0x7FFFFFFF, bits).to(tl.float32, bitcast=True)
     known = lane < tl.minimum(size, k)
-    place = tl.load(chosen + group.to(tl.int64) * ITEMS + at, mask=known, other=0)
+    place = tl.load(chosen + of_group + at, mask=known, other=0)
     row = tl.load(order + place, mask=known, other=-1)
     out = group.to(tl.int64) * k + lane
     tl.store(best + out, tl.where(known, row, -1), mask=lane < k)
@@ -262,14 +286,14 @@ def search(
     room, items = _power(2 * per_cell + 32), _power(2 * per_cell + 32)
     if items > _MOST or not layout.blocks:
         return device_search.search(layout, users, per_cell, mask)
-    peak = peaks(layout, users, mask)
-    rows, scores, long = _of_groups(layout, users, peak, per_cell, mask, room, items)
+    peak, margin = peaks(layout, users, mask)
+    rows, scores, long = of_groups(layout, users, peak, margin, per_cell, mask, room, items)
     again = torch.nonzero(long)[:, 0]  # the only wait for the device, besides the copy of the result
     for _ in range(2):
         room, items = 8 * room, min(8 * items, _MOST)
         if not len(again) or room * BLOCK * len(again) * layout.cells > 1 << 31:
             break
-        part = _of_groups(layout, users.part(again), peak[again], per_cell, mask, room, items)
+        part = of_groups(layout, users.part(again), peak[again], margin[again], per_cell, mask, room, items)
         rows[again], scores[again] = part[0], part[1]
         again = again[torch.nonzero(part[2])[:, 0]]
     for user in again.tolist():
@@ -289,8 +313,8 @@ def peaks(
     mask: torch.Tensor | None,
     of_one: Launch = OF_ONE,
     of_many: Launch = OF_MANY,
-) -> torch.Tensor:
-    """The largest approximate score of every block: (B, blocks)."""
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """The largest approximate score of every block, (B, blocks), and the (α, β, γ) of their margins, (B, 3)."""
     count, (places, width) = len(users.step), layout.codes.shape
     bytes_ = layout.codes if mask is None else mask.view(torch.uint8)
     fixed: dict[str, Any] = {"W": width, "K": _step(width), "BLOCK": BLOCK, "MASKED": mask is not None}
@@ -298,16 +322,17 @@ def peaks(
         result = torch.empty((1, layout.blocks), device=layout.device)
         one = (layout.codes, layout.scale, bytes_, users.high, users.low, users.step, result, places, layout.blocks)
         _peaks_of_one[(triton.cdiv(places, of_one.rows),)](*one, M=of_one.rows, **fixed, num_warps=of_one.warps)
-        return result
-    columns = min(of_many.users, max(16, _power(count)))
-    groups = triton.cdiv(count, columns)
-    high, low, step = (_filled(each, groups * columns) for each in (users.high, users.low, users.step))
-    result = torch.empty((groups * columns, layout.blocks), device=layout.device)
+        return result, users.margin
+    if width > _PIPELINED:
+        of_many = of_many._replace(tiles=1, stages=1, low=False)
+    groups = triton.cdiv(count, of_many.users)
+    high, low, step = (_filled(each, groups * of_many.users) for each in (users.high, users.low, users.step))
+    result = torch.empty((groups * of_many.users, layout.blocks), device=layout.device)
     read = (layout.codes, layout.scale, bytes_, high, low, step, result, places, layout.blocks, groups)
-    fixed |= {"M": of_many.rows, "U": columns, "TILES": of_many.tiles}
+    fixed |= {"M": of_many.rows, "U": of_many.users, "TILES": of_many.tiles, "LOW": of_many.low}
     programs = triton.cdiv(places, of_many.rows * of_many.tiles) * groups
     _peaks[(programs,)](*read, **fixed, num_warps=of_many.warps, num_stages=of_many.stages)
-    return result[:count]
+    return result[:count], users.margin if of_many.low else users.coarse
 
 
 def _filled(tensor: torch.Tensor, count: int) -> torch.Tensor:
@@ -322,30 +347,39 @@ def _step(width: int) -> int:
     return 64 if width % 64 == 0 else 32
 
 
-def _of_groups(
-    layout: DeviceLayout, users: Quantised, peak: torch.Tensor, k: int, mask: torch.Tensor | None, room: int, items: int
+def of_groups(
+    layout: DeviceLayout,
+    users: Quantised,
+    peak: torch.Tensor,
+    margin: torch.Tensor,
+    k: int,
+    mask: torch.Tensor | None,
+    room: int,
+    items: int,
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows and scores of the best of every group, and whether a list was too short for each user."""
     count, cells, device, (_, width) = len(peak), layout.cells, layout.device, layout.codes.shape
-    groups, dimension = count * cells, layout.rows.shape[1]
+    groups, warps = count * cells, GROUP_WARPS
 
     def empty(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
 
     long, listed, size = torch.zeros(count, dtype=torch.int32, device=device), empty(groups, room), empty(groups)
-    spread, peak = (layout.error, layout.norm, users.margin), peak.contiguous()
     parts = {"PARTS": max(_PARTS, _power(4 * k)), "BISECTIONS": _BISECTIONS}
-    place = (layout.block_start, listed, size, long, layout.blocks, cells, k)
-    _blocks[(groups,)](peak, *spread, *place, ROOM=room, **parts)
+    spread, place = (layout.error, layout.norm), (layout.block_start, listed, size, long, layout.blocks, cells, k)
+    _blocks[(groups,)](peak.contiguous(), *spread, margin, *place, ROOM=room, **parts, num_warps=warps["blocks"])
     approximate = empty(groups, room * BLOCK, dtype=torch.float32)
     bytes_ = layout.codes if mask is None else mask.view(torch.uint8)
-    read = (layout.codes, layout.scale, bytes_, users.high, users.low, users.step, listed, size, approximate, cells)
+    read = (layout.codes, layout.scale, layout.order, bytes_, users.high, users.low, users.step)
     fixed: dict[str, Any] = {"W": width, "K": _step(width), "MASKED": mask is not None, "M": 128, "BLOCK": BLOCK}
-    _items[(groups,)](*read, ROOM=room, **fixed)
+    _items[(groups,)](*read, listed, size, approximate, cells, ROOM=room, **fixed, num_warps=warps["items"])
     chosen, number = empty(groups, items), empty(groups)
-    of_items = (listed, size, chosen, number, long, cells, k)
-    _chosen[(groups,)](approximate, *spread, *of_items, ROOM=room, ITEMS=items, BLOCK=BLOCK, **parts)
+    found = (users.margin, listed, size, chosen, number, long, cells, k)
+    fixed = {"ROOM": room, "ITEMS": items, "BLOCK": BLOCK, **parts}
+    _chosen[(groups,)](approximate, *spread, *found, **fixed, num_warps=warps["chosen"])
     rows, scores = empty(count, cells, k), empty(count, cells, k, dtype=torch.float32)
-    result = (users.vectors, chosen, number, rows, scores, cells, dimension, k)
-    _exact[(groups,)](layout.rows, layout.order, *result, ITEMS=items, D=32)
+    exact = empty(groups, items, dtype=torch.float32)
+    asked = (layout.rows, users.vectors, chosen, number, exact, cells, layout.rows.shape[1])
+    _exact[(groups,)](*asked, ITEMS=items, M=min(items, 32), D=32, num_warps=warps["exact"])
+    _sorted[(groups,)](exact, layout.order, chosen, number, rows, scores, k, ITEMS=items, num_warps=warps["sorted"])
     return rows, scores, long

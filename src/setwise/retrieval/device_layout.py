@@ -1,8 +1,10 @@
 """Vectors in the memory of a device, sorted by cell: int8 codes that a pass reads first, and exact rows.
 
 Places are numbered cell after cell. Every cell starts a new *block* of 32 places; places at the end of a cell's last
-block may hold no row. For each place there are D int8 codes (padded to W, a multiple of 32), a step s and the exact
-float32 row; for each block, with the row v = s q + (v − s q) at each of its places,
+block may hold no row. Within a cell, rows are sorted by their largest entry, so that the rows of a block are of one
+size and share a step s. Each place has D int8 codes q (padded to W, a multiple of 32) and the exact float32 row v; a
+place without a row repeats the codes of its block's first row, so that it never changes the largest score of a block.
+For each block,
 
     ρ = max ‖v − s q‖        and        ν = max ‖v‖.
 
@@ -11,13 +13,13 @@ s t (q · p) then differs from v · y, summed in float32, by at most
 
     margin = α ρ + β ν + γ,      α = ‖y‖ + ‖y − t p‖,   β = ‖y − t p‖ + r ‖y‖,   γ = what underflows,
 
-where r bounds the relative rounding of both sums (int8_tiles.py has the same bound for the scan on the processor).
-Steps are bfloat16, rounded up before codes are computed from them, so their rounding costs no accuracy.
+where r bounds the relative rounding of both sums (int8_tiles.py has the same bound for the scan on the processor). A
+pass for many users reads the high bytes alone, 256 high in place of p; the *coarse* margin is that of these.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -34,13 +36,14 @@ _SLACK = 1.000001  # covers the rounding of ρ, ν, α and β themselves
 
 
 class Quantised(NamedTuple):
-    """Users as the device reads them: y, p in two bytes, t, and (α, β, γ) of each."""
+    """Users as the device reads them: y, p in two bytes, t, and (α, β, γ) for both bytes and for the high one."""
 
     vectors: torch.Tensor  # (B, D) float32
     high: torch.Tensor  # (B, W) int8
     low: torch.Tensor  # (B, W) int8
     step: torch.Tensor  # (B,) float32
     margin: torch.Tensor  # (B, 3) float32
+    coarse: torch.Tensor  # (B, 3) float32
 
     def part(self, users: slice | torch.Tensor) -> Quantised:
         """Some of the users."""
@@ -52,7 +55,7 @@ class DeviceLayout:
     """All arrays of an index on its device; P places in P / 32 blocks."""
 
     codes: torch.Tensor  # (P, W) int8
-    scale: torch.Tensor  # (P,) bfloat16: the step s; −1 where a place holds no row
+    scale: torch.Tensor  # (P / 32,) float32: the step s
     error: torch.Tensor  # (P / 32,) float32: ρ
     norm: torch.Tensor  # (P / 32,) float32: ν
     rows: torch.Tensor  # (P, D) float32
@@ -83,7 +86,7 @@ def padded_width(width: int) -> int:
 
 def needed_bytes(places: int, width: int) -> int:
     """The device memory of a layout."""
-    return places * (padded_width(width) + 2 + 4 * width + 4) + places // BLOCK * 8
+    return places * (padded_width(width) + 4 * width + 4) + places // BLOCK * 12
 
 
 def places_of_cells(sizes: torch.Tensor) -> torch.Tensor:
@@ -91,46 +94,63 @@ def places_of_cells(sizes: torch.Tensor) -> torch.Tensor:
     return torch.cumsum(torch.cat([sizes.new_zeros(1), (sizes + BLOCK - 1) // BLOCK]), 0)
 
 
-def sorted_places(cell_of: torch.Tensor, n_cells: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """The place of each row, and the first block of each cell: (n,) and (C + 1,) int64; rows of a cell keep order."""
-    cells, order = torch.sort(cell_of, stable=True)
+def sorted_places(cell_of: torch.Tensor, n_cells: int, largest: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """The place of each row, and the first block of each cell: (n,) and (C + 1,) int64; large rows come first."""
+    by_size = torch.sort(largest, descending=True, stable=True).indices
+    cells, order = torch.sort(cell_of[by_size], stable=True)
+    order = by_size[order]
     sizes = torch.bincount(cell_of, minlength=n_cells)
     block_start = places_of_cells(sizes)
-    start = torch.cumsum(sizes, 0) - sizes
-    shift = block_start[:-1] * BLOCK - start
+    shift = block_start[:-1] * BLOCK - (torch.cumsum(sizes, 0) - sizes)
     place = torch.empty_like(order)
-    place[order] = torch.arange(len(order), device=order.device) + shift[cells.long()]
+    place[order] = torch.arange(len(order), device=order.device) + shift[cells]
     return place, block_start
 
 
+def largest_entries(vectors: Floats32, device: torch.device) -> torch.Tensor:
+    """The size of the largest entry of each row: (n,)."""
+    result = torch.zeros(len(vectors), device=device)
+    for first, rows in _pieces(vectors, device):
+        result[first : first + len(rows)] = rows.abs().amax(dim=1) if rows.shape[1] else 0.0
+    return result
+
+
 def filled(
-    vectors: Floats32, numbers: torch.Tensor | None, place: torch.Tensor, block_start: torch.Tensor
+    vectors: Floats32,
+    numbers: torch.Tensor | None,
+    largest: torch.Tensor,
+    place: torch.Tensor,
+    block_start: torch.Tensor,
 ) -> DeviceLayout:
     """The layout of ``vectors`` (n, D), row i at ``place[i]`` with the number ``numbers[i]``, or i if that is None.
 
     Vectors are read from front to back in pieces, so they may be mapped from a file larger than the host's memory.
     """
     n, width = vectors.shape
-    device, places = place.device, int(block_start[-1]) * BLOCK
-    empty: Callable[..., torch.Tensor] = lambda *shape, dtype: torch.zeros(shape, dtype=dtype, device=device)  # noqa: E731
+    device, blocks = place.device, int(block_start[-1])
+
+    def zeros(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+        return torch.zeros(shape, dtype=dtype, device=device)
+
     layout = DeviceLayout(
-        empty(places, padded_width(width), dtype=torch.int8),
-        torch.full((places,), -1.0, dtype=torch.bfloat16, device=device),
-        empty(places // BLOCK, dtype=torch.float32),
-        empty(places // BLOCK, dtype=torch.float32),
-        empty(places, width, dtype=torch.float32),
-        torch.full((places,), -1, dtype=torch.int32, device=device),
+        zeros(blocks * BLOCK, padded_width(width), dtype=torch.int8),
+        steps(zeros(blocks).scatter_reduce_(0, place // BLOCK, largest, "amax")),
+        zeros(blocks),
+        zeros(blocks),
+        zeros(blocks * BLOCK, width),
+        torch.full((blocks * BLOCK,), -1, dtype=torch.int32, device=device),
         block_start.to(torch.int32),
         n,
     )
     for first, rows in _pieces(vectors, device):
         at = place[first : first + len(rows)]
-        codes, scale, error, norm = quantised_rows(rows)
-        layout.codes[at, :width], layout.scale[at], layout.rows[at] = codes, scale, rows
         own = torch.arange(first, first + len(rows), device=device) if numbers is None else numbers[first:][: len(rows)]
-        layout.order[at] = own.to(torch.int32)
+        codes, error, norm = quantised_rows(rows, layout.scale[at // BLOCK])
+        layout.codes[at, :width], layout.rows[at], layout.order[at] = codes, rows, own.to(torch.int32)
         for target, of_rows in ((layout.error, error), (layout.norm, norm)):
             target.scatter_reduce_(0, at // BLOCK, of_rows, "amax")
+    without = torch.nonzero(layout.order < 0)[:, 0]
+    layout.codes[without] = layout.codes[without // BLOCK * BLOCK]
     return layout
 
 
@@ -148,15 +168,18 @@ def _pieces(vectors: Floats32, device: torch.device) -> Iterator[tuple[int, torc
         yield first, buffer[:count].to(device, copy=True)
 
 
-def quantised_rows(rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Codes q (m, D), steps s, ‖v − s q‖ and ‖v‖ of rows v; the norms are rounded up."""
-    largest = rows.abs().amax(dim=1)
+def steps(largest: torch.Tensor) -> torch.Tensor:
+    """The step s of blocks with these largest entries; 0 where products of codes would not be normal numbers."""
     usable = (largest >= _SMALLEST) & (largest <= _LARGEST)
-    step = torch.where(usable, largest / 127 * (1 + 2.0**-7), 0.0).to(torch.bfloat16)  # at least largest / 127
+    return torch.where(usable, largest / 127 * _SLACK, 0.0)
+
+
+def quantised_rows(rows: torch.Tensor, step: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Codes q (m, D), ‖v − s q‖ and ‖v‖ of rows v with steps s (m,); the norms are rounded up."""
     wide, exact = step.double()[:, None], rows.double()
-    codes = torch.where(usable[:, None], torch.round(exact / wide.clamp_min(1e-300)), 0.0)
+    codes = torch.where(wide > 0, torch.round(exact / wide.clamp_min(1e-300)), 0.0)
     error, norm = ((_SLACK * torch.linalg.norm(each, dim=1)).float() for each in (exact - wide * codes, exact))
-    return codes.to(torch.int8), step, error, norm
+    return codes.to(torch.int8), error, norm
 
 
 def quantised_users(users: Floats32, device: torch.device) -> Quantised:
@@ -167,21 +190,17 @@ def quantised_users(users: Floats32, device: torch.device) -> Quantised:
     step[step < 2.0**-100] = 2.0**-100  # codes of smaller users are zeros; ‖y − t p‖ covers that
     whole = np.clip(np.rint(wide / step[:, None]), -32512, 32512)
     high = np.floor((whole + 128) / 256)
-    missed = np.linalg.norm(wide - step[:, None].astype(np.float64) * whole, axis=1)
     length, rounding = np.linalg.norm(wide, axis=1), (2 * width + 64) * 2.0**-24
-    margin = np.stack(
-        [length + missed, missed + rounding * length, np.full(len(users), (width + 8) * 2.0**-124)], axis=1
-    )
-    codes = np.zeros((2, len(users), padded_width(width)), np.int8)
-    codes[0, :, :width], codes[1, :, :width] = high, whole - 256 * high
-    both = torch.from_numpy(codes).to(device)
-    return Quantised(
-        torch.from_numpy(np.array(users, np.float32)).to(device),
-        both[0],
-        both[1],
-        torch.from_numpy(step).to(device),
-        torch.from_numpy((_SLACK * margin).astype(np.float32)).to(device),
-    )
+    margin = np.empty((2, len(users), 3), np.float32)
+    for own, codes in zip(margin, (whole, 256 * high), strict=True):
+        missed = np.linalg.norm(wide - step[:, None].astype(np.float64) * codes, axis=1)
+        own[:, 0], own[:, 1] = _SLACK * (length + missed), _SLACK * (missed + rounding * length)
+        own[:, 2] = (width + 8) * 2.0**-124
+    both = np.zeros((2, len(users), padded_width(width)), np.int8)
+    both[0, :, :width], both[1, :, :width] = high, whole - 256 * high
+    parts = (np.array(users, np.float32), both, step, margin)
+    vectors, halves, steps_, margins = (torch.from_numpy(part).to(device) for part in parts)
+    return Quantised(vectors, halves[0], halves[1], steps_, margins[0], margins[1])
 
 
 def require_room(places: int, width: int, free: int) -> None:

@@ -51,8 +51,8 @@ def peaks(layout: DeviceLayout, users: Quantised, mask: torch.Tensor | None) -> 
     for first in range(0, layout.blocks, step):
         last = min(layout.blocks, first + step)
         codes = layout.codes[first * BLOCK : last * BLOCK].float()
-        product = codes @ _whole(users).T * users.step
-        scores = _eligible_only(product, layout, slice(first * BLOCK, last * BLOCK), mask)
+        place = torch.arange(first * BLOCK, last * BLOCK, device=layout.device)
+        scores = _eligible_only(codes @ _whole(users).T * users.step, layout, place, mask)
         result[:, first:last] = scores.reshape(last - first, BLOCK, -1).amax(dim=1).T
     return result
 
@@ -77,12 +77,13 @@ def _whole(users: Quantised) -> torch.Tensor:
 
 
 def _eligible_only(
-    product: torch.Tensor, layout: DeviceLayout, place: slice | torch.Tensor, mask: torch.Tensor | None
+    product: torch.Tensor, layout: DeviceLayout, place: torch.Tensor, mask: torch.Tensor | None
 ) -> torch.Tensor:
-    """Products times the steps of their places; −∞ where a place holds no eligible row."""
-    scale = layout.scale[place].float()
-    held = scale >= 0 if mask is None else (scale >= 0) & mask[place]
-    if product.ndim > scale.ndim:  # one column per user
+    """Products times the steps of their blocks; −∞ where a place holds no eligible row."""
+    scale, held = layout.scale[place // BLOCK], layout.order[place] >= 0
+    if mask is not None:
+        held &= mask[place]
+    if product.ndim > place.ndim:  # one column per user
         scale, held = scale[:, None], held[:, None]
     return torch.where(held, product * scale, -torch.inf)
 

@@ -31,6 +31,7 @@ from setwise.retrieval.device_layout import (
     DeviceLayout,
     Quantised,
     filled,
+    largest_entries,
     places_of_cells,
     quantised_users,
     require_room,
@@ -67,8 +68,9 @@ class GPU:
         _require_room(int((-(-sizes // BLOCK)).sum()) * BLOCK, vectors.shape, where)
         with _memory_errors(where):
             cells = torch.from_numpy(np.array(cell_of, np.int32)).to(where)
-            place, block_start = sorted_places(cells, n_cells)
-            return cls(filled(vectors, None, place, block_start))
+            largest = largest_entries(vectors, where)
+            place, block_start = sorted_places(cells, n_cells, largest)
+            return cls(filled(vectors, None, largest, place, block_start))
 
     def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         layout = self._layout
@@ -101,7 +103,7 @@ class GPU:
             if of() is root and root is not None:
                 return copy
         of_rows = torch.from_numpy(np.array(eligible, bool)).to(self._layout.device)
-        by_place = torch.index_select(of_rows, 0, self._layout.order.clamp_min(0))
+        by_place = torch.index_select(of_rows, 0, self._layout.order.clamp_min(0)) & (self._layout.order >= 0)
         if root is not None:
             self._masks = [(weakref.ref(root), by_place), *self._masks[: _MASKS - 1]]
         return by_place
@@ -128,7 +130,8 @@ class GPU:
             shift = block_start[:-1] * BLOCK - torch.from_numpy(np.array(arrays["start"][:-1]))
             place = torch.arange(len(vectors)) + torch.repeat_interleave(shift, sizes)
             order = torch.from_numpy(np.array(arrays["order"]))
-            return cls(filled(vectors, order.to(where), place.to(where), block_start.to(where)))
+            largest = largest_entries(vectors, where)
+            return cls(filled(vectors, order.to(where), largest, place.to(where), block_start.to(where)))
 
 
 def _root(mask: Mask) -> Mask | None:
