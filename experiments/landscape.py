@@ -94,22 +94,26 @@ def simulated(seed: int, sites: int = 3, choices: int = 6) -> Landscape:
     return Landscape(sites, choices, outcome)
 
 
-def ridge_values(land: Landscape, seen: Rows, target: Floats, pairs: bool, penalty: float) -> Floats:
+def ridge_values(
+    land: Landscape, seen: Rows, target: Floats, pairs: bool, penalty: float, weight: Floats | None = None
+) -> Floats:
     """The values of all sets by ridge regression on items and, with ``pairs``, on pairs of items.
 
-    In the dual form (K + penalty) α = y − mean with K = X Xᵀ when there are fewer sets than columns.
+    ``weight`` W says how much the error of each set counts. In the dual form (K + penalty W⁻¹) α = y − mean with
+    K = X Xᵀ when there are fewer sets than columns.
     """
     features = _features(land, pairs)
-    x, mean = features[seen], target.mean()
+    counts = np.ones(len(seen)) if weight is None else weight
+    x, mean = features[seen], np.average(target, weights=counts)
     if len(seen) < features.shape[1]:
         kernel = (x @ x.T).toarray()
-        kernel[np.diag_indices_from(kernel)] += penalty
-        weight = x.T @ scipy.linalg.solve(kernel, target - mean, assume_a="pos")
+        kernel[np.diag_indices_from(kernel)] += penalty / counts
+        effect = x.T @ scipy.linalg.solve(kernel, target - mean, assume_a="pos")
     else:
-        gram = (x.T @ x).toarray()
+        gram = (x.T @ x.multiply(counts[:, None])).toarray()
         gram[np.diag_indices_from(gram)] += penalty
-        weight = scipy.linalg.solve(gram, x.T @ (target - mean), assume_a="pos")
-    return np.asarray(mean + features @ weight)
+        effect = scipy.linalg.solve(gram, x.T @ (counts * (target - mean)), assume_a="pos")
+    return np.asarray(mean + features @ effect)
 
 
 def _features(land: Landscape, pairs: bool) -> scipy.sparse.csr_matrix:

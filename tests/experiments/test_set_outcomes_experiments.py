@@ -27,25 +27,30 @@ def test_the_best_unseen_set_is_measured_and_unseen(monkeypatch: pytest.MonkeyPa
     assert skipped == np.isnan(land.outcome[expected[-1] :]).sum()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", [60, 150])
-def test_ridge_in_both_forms_is_the_least_squares_solution(monkeypatch: pytest.MonkeyPatch, n: int) -> None:
+def test_ridge_in_both_forms_is_the_least_squares_solution(
+    monkeypatch: pytest.MonkeyPatch, n: int, weighted: bool
+) -> None:
     landscape = loaded(monkeypatch, "landscape")
     land = landscape.simulated(1)
     seen = land.measured[:n]
     target = np.log(land.outcome[seen])
     x = landscape._features(land, pairs=True).toarray()
-    augmented = np.vstack([x[seen], np.eye(x.shape[1])])  # the penalty 1 as further rows
+    counts = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else np.ones(n)
+    mean, root = np.average(target, weights=counts), np.sqrt(counts)
+    augmented = np.vstack([root[:, None] * x[seen], np.eye(x.shape[1])])  # the penalty 1 as further rows
     zeros = np.zeros(x.shape[1])
-    weight = np.linalg.lstsq(augmented, np.concatenate([target - target.mean(), zeros]), rcond=None)[0]
-    found = landscape.ridge_values(land, seen, target, True, 1.0)
-    np.testing.assert_allclose(found, target.mean() + x @ weight, atol=1e-8)
+    effect = np.linalg.lstsq(augmented, np.concatenate([root * (target - mean), zeros]), rcond=None)[0]
+    found = landscape.ridge_values(land, seen, target, True, 1.0, counts if weighted else None)
+    np.testing.assert_allclose(found, mean + x @ effect, atol=1e-8)
 
 
 def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
     proteins, landscape = loaded(monkeypatch, "proteins"), loaded(monkeypatch, "landscape")
     land = landscape.simulated(2)
     rows = proteins.unseen_part(land, 120, draw=0)
-    assert len(rows) == 8
+    assert len(rows) == 10
     assert all(row["best"] in land.outcome for row in rows)
     gaps = [row["search_gap"] for row in rows if row["method"] == "setwise"]
     assert max(abs(gap) for gap in gaps) < 1e-6

@@ -9,7 +9,7 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.training.outcome_links import LOSSES, losses, slopes, suggested_link
+from setwise.training.outcome_links import LOSSES, linked, losses, set_weights, slopes, suggested_link
 from setwise.training.set_kernels import add_gradients, set_values
 from setwise.training.set_outcomes import PARTS, OutcomeModel
 from setwise.training.set_pairs import fit_pairs, pair_heads, pair_values
@@ -106,6 +106,41 @@ def test_slopes_are_those_of_losses(link: str, loss: str) -> None:
     np.testing.assert_allclose(slopes(link, loss, f, target), difference, atol=1e-8)
 
 
+def test_a_knee_bends_softplus_above_it() -> None:
+    f, target, h = np.linspace(-3, 9, 13), np.linspace(0, 4, 13), 1e-6
+    difference = (
+        losses("softplus", "squared", f + h, target, 2.0) - losses("softplus", "squared", f - h, target, 2.0)
+    ) / (2 * h)
+    np.testing.assert_allclose(slopes("softplus", "squared", f, target, 2.0), difference, atol=1e-7)
+    np.testing.assert_allclose(linked("softplus", f, 40.0), linked("softplus", f), atol=1e-9)
+    outcome = linked("softplus", np.array([8.0, 20.0]), 8.0)
+    np.testing.assert_allclose(outcome[1], 8 + np.log(12), atol=0.01)
+    assert outcome[0] < 8
+
+
+def test_emphasis_weights_the_best_sets_alike_on_every_scale() -> None:
+    outcome = np.array([0.0, 5.0, 1.0, 1.0, 3.0])
+    weight = set_weights(outcome, 0.2)
+    np.testing.assert_array_equal(weight, set_weights(np.log1p(outcome), 0.2))
+    by_rank = 1 / np.arange(2.0, 7.0)
+    expected = np.array([by_rank[4], by_rank[0], by_rank[2:4].mean(), by_rank[2:4].mean(), by_rank[1]])
+    np.testing.assert_allclose(weight, expected / by_rank.mean())
+    np.testing.assert_array_equal(set_weights(outcome, None), np.ones(5))
+
+
+def test_emphasis_predicts_the_best_sets_better() -> None:
+    sets, outcome = landscape(5)
+    target = np.exp(outcome) * (1 + 0.5 * np.sin(sets @ np.arange(1.0, 4.0)))  # pairs alone cannot express it
+    plain, emphasised = (
+        OutcomeModel.fit(sets, np.log1p(target), N, link="softplus", knee=2.0, epochs=100, batch=32, emphasis=one)
+        for one in (None, 0.01)
+    )
+    best = np.argsort(-target)[:6]
+    wrong = [((model.predict(sets) - np.log1p(target))[best] ** 2).mean() for model in (plain, emphasised)]
+    assert wrong[1] < wrong[0]
+    assert emphasised.slate_model().summary["knee"] == 2.0
+
+
 def test_the_link_follows_from_the_outcomes() -> None:
     assert suggested_link(np.array([0.0, 1.0, 1.0])) == "logistic"
     assert suggested_link(np.array([0.0, 0.01, 0.02, 5.0])) == "softplus"
@@ -142,6 +177,10 @@ def test_the_same_seed_gives_the_same_model_and_small_sets_are_padded() -> None:
         ({"outcome": [1.0, 2.0]}, "outcome must be"),
         ({"loss": "ranking", "pairs": True}, "pairs must be False for the ranking loss"),
         ({"n_items": 600, "pairs": True}, "for more than 512 items"),
+        ({"emphasis": 0.0}, "emphasis must be a number above 0"),
+        ({"emphasis": 0.1, "loss": "ranking"}, "emphasis must be None for the ranking loss"),
+        ({"knee": 1.0}, "knee must be above 0 and at most 50, with the link softplus"),
+        ({"knee": -1.0, "link": "softplus"}, "knee must be above 0"),
     ],
 )
 def test_arguments_that_are_refused(change: dict, sentence: str) -> None:

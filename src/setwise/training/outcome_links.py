@@ -7,6 +7,21 @@ logistic   logistic     0 or 1, or a share
 identity   ranking      only the order of outcomes counts: log(1 + e^−(F(S) − F(T))) over pairs of a batch
 
 Every link is non-decreasing, so the set of the largest F has the largest predicted outcome.
+
+**Knee.** On a log scale, effects may multiply below some outcome κ and only add up above it. The link softplus with a
+knee κ is
+
+    y = log(1 + e^κ softplus(F − κ))  ≈  0 for F ≪ 0,  F for 0 ≪ F ≪ κ,  κ + log(1 + F − κ) for F ≫ κ,
+
+and the softplus of F itself for κ = ∞.
+
+**Emphasis.** Who looks for the best set does not need to know how bad the bad ones are. With an emphasis ε the loss of
+the set of rank r (0 the best) of N counts as much as
+
+    w_r  ∝  1 / (ε N + r + 1),        mean of w = 1,
+
+so that the best ε N sets have about log 2 / log(1 + 1/ε) of all weight, 15 % for ε = 0.01. Ranks do not change with the
+scale of the outcome. (Tripp, Daxberger and Hernández-Lobato, 2020, weight the data of generative models in this way.)
 """
 
 from __future__ import annotations
@@ -19,6 +34,7 @@ from setwise._types import Floats
 from setwise.errors import InvalidInput
 
 LOSSES = {"identity": ("squared", "ranking"), "softplus": ("squared",), "logistic": ("logistic",)}
+HIGHEST_KNEE = 50.0  # e^50 is far from overflow
 SKEW = 2.0  # outcomes of at least 0 whose mean is this many times their median are mostly near 0
 
 
@@ -30,10 +46,10 @@ def suggested_link(outcome: Floats) -> str:
     return "softplus" if skewed else "identity"
 
 
-def linked(link: str, f: Floats) -> Floats:
+def linked(link: str, f: Floats, knee: float = math.inf) -> Floats:
     """The outcome of each F."""
     if link == "softplus":
-        return np.logaddexp(0.0, f)
+        return np.logaddexp(0.0, f) if knee == math.inf else np.log1p(math.exp(knee) * np.logaddexp(0.0, f - knee))
     return sigmoid(f) if link == "logistic" else f
 
 
@@ -47,14 +63,14 @@ def unlinked(link: str, mean: float) -> float:
     return mean
 
 
-def losses(link: str, loss: str, f: Floats, target: Floats) -> Floats:
+def losses(link: str, loss: str, f: Floats, target: Floats, knee: float = math.inf) -> Floats:
     """The loss of each set; not for ranking, which is one of pairs of sets."""
     if loss == "logistic":
         return np.asarray(np.logaddexp(0.0, f) - target * f)
-    return np.asarray((linked(link, f) - target) ** 2)
+    return np.asarray((linked(link, f, knee) - target) ** 2)
 
 
-def slopes(link: str, loss: str, f: Floats, target: Floats) -> Floats:
+def slopes(link: str, loss: str, f: Floats, target: Floats, knee: float = math.inf) -> Floats:
     """The derivative of the loss of each set of a batch with respect to its F."""
     if loss == "logistic":
         return sigmoid(f) - target
@@ -62,14 +78,41 @@ def slopes(link: str, loss: str, f: Floats, target: Floats) -> Floats:
         better = np.sign(target[:, None] - target)
         pull = -better * sigmoid(-better * (f[:, None] - f))
         return np.asarray(pull.sum(axis=1) / max(len(f) - 1, 1))
-    if link == "softplus":
+    if link == "softplus" and knee == math.inf:
         return 2 * (np.logaddexp(0.0, f) - target) * sigmoid(f)
+    if link == "softplus":
+        y = linked(link, f, knee)
+        return np.asarray(2 * (y - target) * sigmoid(f - knee) * np.exp(knee - y))
     return 2 * (f - target)
+
+
+def set_weights(outcome: Floats, emphasis: float | None) -> Floats:
+    """The weight of each set's loss: 1 without an emphasis. Equal outcomes have the mean of their weights."""
+    count = len(outcome)
+    if emphasis is None:
+        return np.ones(count)
+    if not (isinstance(emphasis, (int, float)) and 0 < emphasis < math.inf):
+        raise InvalidInput("emphasis", "a number above 0, such as 0.01", repr(emphasis), "choose one, or leave it out")
+    by_rank = 1 / (emphasis * count + np.arange(count) + 1)
+    _, label, copies = np.unique(-outcome, return_inverse=True, return_counts=True)
+    ends = np.cumsum(copies)
+    shared = np.add.reduceat(by_rank, ends - copies) / copies
+    return np.asarray(shared[label] / by_rank.mean())
 
 
 def sigmoid(x: Floats) -> Floats:
     """1 / (1 + e^−x)."""
     return np.asarray(np.exp(-np.logaddexp(0.0, -x)))
+
+
+def checked_knee(link: str, knee: float | None) -> float:
+    """The knee as a number, ∞ for none."""
+    if knee is None:
+        return math.inf
+    if link != "softplus" or not (isinstance(knee, (int, float)) and 0 < knee <= HIGHEST_KNEE):
+        must, todo = f"above 0 and at most {HIGHEST_KNEE:g}, with the link softplus", "choose one, or leave it out"
+        raise InvalidInput("knee", must, f"{knee!r} with the link {link}", todo)
+    return float(knee)
 
 
 def check_range(link: str, target: Floats) -> None:

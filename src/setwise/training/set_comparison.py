@@ -54,13 +54,20 @@ def compare_sets(model: OutcomeModel, training: OutcomeSets, held_out: OutcomeSe
         MEAN: np.full(len(held_out), unlinked(link, float(training.outcome.mean()))),
         **{
             name: fit_pairs(
-                training.sets, training.outcome, training.n_items, link, loss, seed, additive=name == ADDITIVE
+                training.sets,
+                training.outcome,
+                training.n_items,
+                link,
+                loss,
+                seed,
+                additive=name == ADDITIVE,
+                knee=model.knee,
             ).values(held_out.sets)
             for name in (ADDITIVE, PAIRWISE)
         },
         OURS: model.values(held_out.sets),
     }
-    each = {name: losses(link, loss, f, target) for name, f in values.items()}
+    each = {name: losses(link, loss, f, target, model.knee) for name, f in values.items()}
     root, whole = len(held_out) ** 0.5, max(float(each[MEAN].mean()), 1e-300)
     return [
         ComparedModel(

@@ -38,7 +38,7 @@ from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Linear
 from setwise.model.users import User
-from setwise.training.outcome_links import LOSSES, check_range, linked, slopes, unlinked
+from setwise.training.outcome_links import LOSSES, check_range, checked_knee, linked, set_weights, slopes, unlinked
 from setwise.training.set_pairs import PairMember, fit_pairs, pair_heads, pair_values
 from setwise.training.slate_model import SlateModel
 
@@ -56,7 +56,8 @@ MOST_PAIRED = 512  # items of a model with a pairwise member
 class OutcomeModel:
     """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c of sets of ``size`` items.
 
-    ``pair`` (n, n), if there is a pairwise member: the numbers of the pairs, times its share of the model.
+    ``pair`` (n, n), if there is a pairwise member: the numbers of the pairs, times its share of the model. ``knee`` is
+    the link's, ∞ for none.
     """
 
     parameters: Mapping[str, Floats]
@@ -64,6 +65,7 @@ class OutcomeModel:
     link: str
     size: int
     pair: Floats | None = None
+    knee: float = math.inf
 
     @classmethod
     def fit(
@@ -81,12 +83,16 @@ class OutcomeModel:
         weight_decay: float | None = None,
         members: int = 1,
         pairs: bool | None = None,
+        emphasis: float | None = None,
+        knee: float | None = None,
         seed: int = 0,
     ) -> OutcomeModel:
         """Fit to ``sets`` (N, size) of item numbers and ``outcome`` (N,); −1 marks an empty place in a smaller set.
 
         ``loss`` is the first of the link's in ``LOSSES`` unless given. A batch is at most a quarter of the sets.
-        ``pairs`` says whether there is a pairwise member; by default wherever there can be one.
+        ``pairs`` says whether there is a pairwise member; by default wherever there can be one. ``emphasis`` makes the
+        losses of the best sets count more (outcome_links.py); 0.01 suits a search for the best set. ``knee`` is the
+        outcome above which effects of items add up instead of multiplying, for the link softplus on a log scale.
         """
         rows = _sets(sets, whole_number("n_items", n_items))
         target = real_array("outcome", outcome, (len(rows),), np.float64)
@@ -94,6 +100,10 @@ class OutcomeModel:
         chosen = loss or LOSSES[link][0]
         _check_choice("loss", chosen, LOSSES[link])
         check_range(link, target)
+        if emphasis is not None and chosen == "ranking":
+            raise InvalidInput("emphasis", "None for the ranking loss", repr(emphasis), "leave it out")
+        weight, bend = set_weights(target, emphasis), checked_knee(link, knee)
+        start = unlinked(link, float((weight * target).mean()))
         decay = min(DECAY / len(rows), HIGHEST_DECAY) if weight_decay is None else float(weight_decay)
         sizes = {
             name: whole_number(name, number)
@@ -101,18 +111,19 @@ class OutcomeModel:
         }
         fits = []
         for number in range(whole_number("members", members)):
-            learner = _Learner(n_items, sizes["heads"], sizes["dim"], link, chosen, decay, (seed, number), target)
-            learner.run(rows, target, sizes["epochs"], min(sizes["batch"], max(1, len(rows) // 4)))
+            learner = _Learner(
+                n_items, sizes["heads"], sizes["dim"], (link, chosen, bend), decay, (seed, number), start
+            )
+            learner.run(rows, target, weight, sizes["epochs"], min(sizes["batch"], max(1, len(rows) // 4)))
             fits.append(learner)
         paired = _wants_pairs(pairs, n_items, chosen)
-        member = fit_pairs(rows, target, n_items, link, chosen, seed) if paired else None
-        return cls._averaged(fits, member, len(rows), link, rows.shape[1])
+        member = fit_pairs(rows, target, n_items, link, chosen, seed, weight=weight, knee=bend) if paired else None
+        return cls._averaged(fits, member, len(rows), rows.shape[1])
 
     @classmethod
-    def _averaged(
-        cls, fits: list[_Learner], pairs: PairMember | None, n_sets: int, link: str, size: int
-    ) -> OutcomeModel:
+    def _averaged(cls, fits: list[_Learner], pairs: PairMember | None, n_sets: int, size: int) -> OutcomeModel:
         """The average of the members as one model: all heads, with values and base terms times their share."""
+        link, _, knee = fits[0].model
         occurring = 0 if pairs is None else np.count_nonzero(pairs.pair) // 2
         share = n_sets / (n_sets + SETS_PER_PAIR * occurring)
         parts = {name: np.concatenate([one.parameters[name] for one in fits], axis=1) for name in "qkvz"}
@@ -120,9 +131,9 @@ class OutcomeModel:
         base = share * np.mean([one.parameters["b"] for one in fits], axis=0)
         constant = share * float(np.mean([one.constant for one in fits]))
         if pairs is None:
-            return cls(parts | {"b": base}, constant, link, size)
+            return cls(parts | {"b": base}, constant, link, size, knee=knee)
         base, constant = base + (1 - share) * pairs.base, constant + (1 - share) * pairs.constant
-        return cls(parts | {"b": base}, constant, link, size, (1 - share) * pairs.pair)
+        return cls(parts | {"b": base}, constant, link, size, (1 - share) * pairs.pair, knee)
 
     def values(self, sets: ArrayLike) -> Floats:
         """F of every row of ``sets``, before the link."""
@@ -132,7 +143,7 @@ class OutcomeModel:
 
     def predict(self, sets: ArrayLike) -> Floats:
         """The predicted outcome of every row of ``sets``."""
-        return linked(self.link, self.values(sets))
+        return linked(self.link, self.values(sets), self.knee)
 
     def catalog(self, ids: IdChoice | None = None, attributes: Any = None) -> Catalog:
         """The model as a catalogue; with ``user()`` its F of a set of ``size`` items is ``values`` of that set.
@@ -168,7 +179,8 @@ class OutcomeModel:
             base_weight=np.zeros((1, 1)),
             base_bias=np.ones(1),
         )
-        return SlateModel(catalog, encoder, {"link": self.link, "size": self.size, "constant": self.constant})
+        known: dict[str, Any] = {"link": self.link, "size": self.size, "constant": self.constant}
+        return SlateModel(catalog, encoder, known | ({} if self.knee == math.inf else {"knee": self.knee}))
 
     def _heads(self) -> tuple[Floats, ...]:
         """q, k, v and z of all heads, those of pairs last."""
@@ -189,7 +201,14 @@ class _Learner:
     """Adam with decoupled weight decay and a cosine schedule, from one random start."""
 
     def __init__(
-        self, n: int, heads: int, dim: int, link: str, loss: str, decay: float, seed: tuple[int, int], target: Floats
+        self,
+        n: int,
+        heads: int,
+        dim: int,
+        model: tuple[str, str, float],
+        decay: float,
+        seed: tuple[int, int],
+        start: float,
     ) -> None:
         self.rng = np.random.default_rng(seed)
         shapes = {"q": (n, heads, dim), "k": (n, heads, dim), "v": (n, heads), "z": (n, heads), "b": (n,)}
@@ -197,15 +216,15 @@ class _Learner:
             name: self.rng.normal(0.0, START, shape) if name in "qkv" else np.zeros(shape)
             for name, shape in shapes.items()
         }
-        self.link, self.loss = link, loss
+        self.model = model  # link, loss and knee
         self.decay = {name: decay if name in "qkv" else 0.0 for name in PARTS}
-        self.constant = unlinked(link, float(target.mean()))
+        self.constant = start
         self.gradient, self.mean, self.square = (
             {name: np.zeros_like(part) for name, part in self.parameters.items()} for _ in range(3)
         )
         self.constant_mean = self.constant_square = 0.0
 
-    def run(self, sets: Ints, target: Floats, epochs: int, batch: int) -> None:
+    def run(self, sets: Ints, target: Floats, weight: Floats, epochs: int, batch: int) -> None:
         """Pass over the sets ``epochs`` times in random order."""
         batches = len(sets) // batch
         for epoch in range(epochs):
@@ -213,12 +232,14 @@ class _Learner:
             for number in range(batches):
                 rows = order[number * batch : (number + 1) * batch]
                 done = epoch * batches + number + 1
-                self._step(sets[rows], target[rows], done, done / (epochs * batches))
+                self._step(sets[rows], target[rows], weight[rows], done, done / (epochs * batches))
 
-    def _step(self, sets: Ints, target: Floats, count: int, progress: float) -> None:
+    def _step(self, sets: Ints, target: Floats, weight: Floats, count: int, progress: float) -> None:
         from setwise.training.set_kernels import add_gradients
 
-        outer = slopes(self.link, self.loss, _values(self.parameters, sets) + self.constant, target) / len(sets)
+        link, loss, knee = self.model
+        slope_of = slopes(link, loss, _values(self.parameters, sets) + self.constant, target, knee)
+        outer = weight * slope_of / len(sets)
         for part in self.gradient.values():
             part[:] = 0.0
         add_gradients(*(self.parameters[p] for p in PARTS), sets, outer, *(self.gradient[p] for p in PARTS))

@@ -2,7 +2,7 @@
 
     F(S) = c + Σ_{i∈S} b_i + Σ_{{i,j}⊂S} P_ij
 
-minimises  Σ_t loss(F(S_t), y_t) + λ Σ P_ij² + (λ/3) Σ b_i²  by L-BFGS, with the λ of ``PENALTIES`` that has the
+minimises  Σ_t w_t loss(F(S_t), y_t) + λ Σ P_ij² + (λ/3) Σ b_i²  by L-BFGS, with the λ of ``PENALTIES`` that has the
 smallest loss on a fifth of the sets. A pair that no set has keeps 0. It has fewer ways to err than attention, so few
 sets suffice for it; attention in turn learns what pairs cannot express.
 
@@ -18,6 +18,7 @@ there are items. ``SINK`` = M makes the relative error |S|·10^−12.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -60,9 +61,22 @@ class PairHeads(NamedTuple):
 
 
 def fit_pairs(
-    sets: Ints, target: Floats, n: int, link: str, loss: str, seed: int, *, additive: bool = False
+    sets: Ints,
+    target: Floats,
+    n: int,
+    link: str,
+    loss: str,
+    seed: int,
+    *,
+    additive: bool = False,
+    weight: Floats | None = None,
+    knee: float = math.inf,
 ) -> PairMember:
-    """Fit to rows of item numbers, −1 for an empty place; ``additive`` leaves out the pairs."""
+    """Fit to rows of item numbers, −1 for an empty place.
+
+    ``additive`` leaves out the pairs; ``weight`` says how much the loss of each set counts; ``knee`` is the link's.
+    """
+    counts = np.ones(len(sets)) if weight is None else weight
     columns = _Columns(sets[:, :1] if additive else sets, n)
     x = columns.features(sets)
     penalty = FEW
@@ -71,11 +85,12 @@ def fit_pairs(
         held, kept = np.sort(order[: len(sets) // HELD_OUT]), np.sort(order[len(sets) // HELD_OUT :])
         tried = {}
         for one in PENALTIES:
-            weight, constant = _minimised(x[kept], target[kept], n, link, loss, one)
-            tried[one] = float(losses(link, loss, x[held] @ weight + constant, target[held]).mean())
+            effect, constant = _minimised(x[kept], target[kept], counts[kept], n, (link, loss, knee), one)
+            each = losses(link, loss, x[held] @ effect + constant, target[held], knee)
+            tried[one] = float((counts[held] * each).mean())
         penalty = min(tried, key=lambda one: tried[one])
-    weight, constant = _minimised(x, target, n, link, loss, penalty)
-    return PairMember(weight[:n], columns.matrix(weight), constant, penalty)
+    effect, constant = _minimised(x, target, counts, n, (link, loss, knee), penalty)
+    return PairMember(effect[:n], columns.matrix(effect), constant, penalty)
 
 
 def pair_values(pair: Floats, sets: Ints) -> Floats:
@@ -131,19 +146,22 @@ class _Columns:
         return pair + pair.T
 
 
-def _minimised(x: Any, target: Floats, n: int, link: str, loss: str, penalty: float) -> tuple[Floats, float]:
-    """The weights and the constant of the smallest penalised loss."""
+def _minimised(
+    x: Any, target: Floats, counts: Floats, n: int, model: tuple[str, str, float], penalty: float
+) -> tuple[Floats, float]:
+    """The weights and the constant of the smallest penalised loss; ``model`` is link, loss and knee."""
+    link, loss, knee = model
     price = np.full(x.shape[1], penalty)
     price[:n] *= SINGLE
     turned = x.T.tocsr()
 
     def objective(point: Floats) -> tuple[float, Floats]:
         weight, f = point[:-1], x @ point[:-1] + point[-1]
-        slope = slopes(link, loss, f, target)
-        total = losses(link, loss, f, target).sum() + (price * weight**2).sum()
+        slope = counts * slopes(link, loss, f, target, knee)
+        total = (counts * losses(link, loss, f, target, knee)).sum() + (price * weight**2).sum()
         return float(total), np.append(turned @ slope + 2 * price * weight, slope.sum())
 
-    start = np.append(np.zeros(x.shape[1]), unlinked(link, float(target.mean())))
+    start = np.append(np.zeros(x.shape[1]), unlinked(link, float((counts * target).mean())))
     options = {"maxiter": ITERATIONS}
     found = _scipy().optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x[:-1]), float(found.x[-1])
