@@ -78,6 +78,7 @@ HEAVY = {
     "safetensors": {"storage/artifact.py"},
     "scipy": {
         "interop/sparse_rows.py",
+        "training/pair_table.py",
         "training/set_pairs.py",
         "preferences/likelihood.py",
         "training/base/ease.py",

@@ -123,7 +123,7 @@ def test_outcomes_follow_the_expected_probabilities() -> None:
 
 def test_slates_longer_than_the_world_are_refused() -> None:
     assert len(World.make(25).log(3, k=10)) == 3
-    with pytest.raises(InvalidInput, match="k must be at most 10, the songs beyond a history, got 11"):
+    with pytest.raises(InvalidInput, match="k must be at most 10, the items beyond a history, got 11"):
         World.make(25).log(3, k=11)
     for wrong in ({"n_slates": 0}, {"n_slates": 5, "k": 0}, {"n_slates": 5, "seed": -1}):
         with pytest.raises(InvalidInput, match="must be a whole number of at least"):

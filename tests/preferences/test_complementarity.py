@@ -11,7 +11,7 @@ from many_sets import all_sets, catalog_values, random_sets
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.preferences.attention_sum import AttentionSum, largest_sums, require_reachable
+from setwise.model.attention_sum import AttentionSum, largest_sums, require_reachable
 from setwise.preferences.complementarity import Complementarity
 
 MODELS = 200

@@ -79,7 +79,7 @@ def test_planted_effects_are_learned() -> None:
     slates, held = _rivals(1500, 0), _rivals(500, 1)
     model = SimpleTransformer.fit(slates, dim=4, heads=2, d_kq=2, d_v=2, epochs=6, batch=64, validation=held)
     losses = model.summary["log_loss"]
-    assert model.summary["kept"] == "interaction"
+    assert model.summary["kept"] == min(losses, key=losses.get) != "pointwise"
     assert losses["pointwise"] > 0.62  # rivals are as frequent for every item: alone, no item differs from another
     assert losses["interaction"] < 0.59
     gain = model.summary["gain_of_attention"]

@@ -1,6 +1,7 @@
-"""Sessions and slates: readers of public and tabular formats, splits, and a simulated world."""
+"""Sessions and slates: readers of public and tabular formats, splits, and two simulated worlds."""
 
 from setwise.datasets.dispatch import read
+from setwise.datasets.restaurant import Restaurant
 from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import HistorySplit, random_split
@@ -19,6 +20,7 @@ __all__ = [
     "HistorySplit",
     "Playlist",
     "Ragged",
+    "Restaurant",
     "Sessions",
     "Slates",
     "Track",

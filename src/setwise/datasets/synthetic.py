@@ -9,9 +9,6 @@ vector. Heads are of two kinds in turn, each with a sink, so that a slate of one
 The base term is liking, popularity and a constant. With the logistic reward, F(S) is the expected number of songs that
 the user likes. Everything is determined by the seed.
 
-``log`` is the data that a model may be trained on: histories, slates drawn by a policy that ignores interactions, and
-their outcomes. ``expected`` gives the true probabilities for any slate.
-
 The constants were chosen by trying some dozens of settings, first for a world in which top-k by score loses about a
 fifth of the value, as it does on trained models, then (six more settings) for one whose effects can be learned from a
 log of about 200,000 slates. The gain of a ranker in this world is therefore an illustration, not evidence. The quality
@@ -21,22 +18,15 @@ of a trained model in this world is evidence about the training, for data of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats, Rows
 from setwise._validation import real_number, whole_number
-from setwise.datasets.sessions import Slates
-from setwise.errors import InvalidInput
-from setwise.model.batch_objective import many_arguments
+from setwise.datasets.simulation import Simulation, sample, unit
 from setwise.model.catalog import Catalog, Sink
-from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
-from setwise.model.users import User
 
-_CHUNK = 2000  # users drawn at a time
 TASTE, MOOD, HISTORY = 8, 4, 15  # dimensions of taste and mood; songs in a history
 _LIKING, _POPULARITY, _OFFSET = 1.6, 0.3, -2.0  # the base term: base_i · u⁰ = liking + popularity + offset
 _COMPLEMENTARITY, _REDUNDANCY = 6.0, 8.0  # the largest gain by matching songs, and the largest loss by near-copies
@@ -73,7 +63,7 @@ _SURNAMES = _words(
 
 
 @dataclass(frozen=True, eq=False)
-class World:
+class World(Simulation):
     """n songs, users with histories, and the simple transformer that determines what users like."""
 
     catalog: Catalog
@@ -125,58 +115,18 @@ class World:
         )
         return cls(catalog, taste, mood, popularity, _histories(rng, taste, mood, popularity, n_users))
 
-    def user(self, history: ArrayLike) -> User:
-        """The user of the history (rows): the mean taste of its songs, at unit length; zero for an empty history."""
-        heads, base = self._users(self.catalog.items(history)[None])
-        return User(heads=heads[0], base=base[0])
-
     def _users(self, history: Rows) -> tuple[Floats, Floats]:
-        """The users of histories (B, T): heads (B, H, d_v) and base (B, d_0)."""
-        taste, one = _unit(self.taste[history].sum(axis=1)), np.ones((len(history), 1))
+        """The mean taste of a history's songs, at unit length (zero for an empty history), and constants."""
+        taste, one = unit(self.taste[history].sum(axis=1)), np.ones((len(history), 1))
         heads = np.repeat(np.hstack([taste, one])[:, None], self.catalog.heads, axis=1)
         return heads, np.hstack([taste, one, _OFFSET * one])
-
-    def log(self, n_slates: int, k: int = 10, greed: float = 12.0, seed: int = 0) -> Slates:
-        """Histories, slates of k songs and outcomes of ``n_slates`` new users: the training data.
-
-        The logging policy ignores interactions: a slate is drawn without replacement, song i with weight
-        exp(g · liking_i + popularity_i / 2), never from the history. g is uniform between 0 (pure exploration) and
-        ``greed``, drawn for each slate. Outcomes are drawn with the probabilities of ``expected``.
-        """
-        n_slates, k, greed = whole_number("n_slates", n_slates), whole_number("k", k), real_number("greed", greed)
-        if k > len(self.catalog) - HISTORY:
-            must = f"at most {max(0, len(self.catalog) - HISTORY)}, the songs beyond a history"
-            raise InvalidInput("k", must, k, "show fewer songs or make a larger world")
-        rng = np.random.default_rng([whole_number("seed", seed, least=0), n_slates, k])
-        parts = [self._logged(rng, min(_CHUNK, n_slates - done), k, greed) for done in range(0, n_slates, _CHUNK)]
-        history, shown, outcome = (np.concatenate(part) for part in zip(*parts, strict=True))
-        return Slates(
-            Ragged.cut(history.ravel(), np.full(n_slates, history.shape[1])),
-            Ragged.cut(shown.ravel(), np.full(n_slates, k)),
-            outcome.ravel().astype(np.float32),
-            list(self.catalog.ids[:]),
-            {name: list(column[:]) for name, column in self.catalog.attributes.items()},
-        )
 
     def new_histories(self, users: int, rng: np.random.Generator) -> Rows:
         """The histories of ``users`` new users (users, HISTORY)."""
         return _histories(rng, self.taste, self.mood, self.popularity, users)
 
-    def _logged(self, rng: np.random.Generator, users: int, k: int, greed: float) -> tuple[Rows, Rows, NDArray[Any]]:
-        history = self.new_histories(users, rng)
-        taste = _unit(self.taste[history].sum(axis=1))
-        pull = greed * rng.random((users, 1)) * (taste @ self.taste.T) + 0.5 * self.popularity
-        np.put_along_axis(pull, history, -np.inf, axis=1)
-        shown = _sample(rng, pull, k)
-        return history, shown, rng.random(shown.shape) < self.expected(history, shown)
-
-    def expected(self, history: Rows, shown: Rows) -> Floats:
-        """The true probability (B, k) that the user of ``history`` (B, T) likes each song of ``shown`` (B, k).
-
-        It equals ``item_rewards(world.catalog, world.user(history), shown)``, for many slates at once.
-        """
-        argument = many_arguments(self.catalog, *self._users(history), shown)
-        return np.asarray(self.catalog.rewards[0].value(argument))
+    def _liking(self, history: Rows) -> tuple[Floats, Floats]:
+        return unit(self.taste[history].sum(axis=1)) @ self.taste.T, 0.5 * self.popularity
 
 
 def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats, Floats]:
@@ -189,8 +139,8 @@ def _tastes(rng: np.random.Generator, n: int) -> tuple[Rows, Rows, Floats, Float
     genre = genre_of_artist[artist]
     centre = rng.normal(size=(genres, TASTE))
     of_artist = centre[genre_of_artist] + 0.6 * rng.normal(size=(artists, TASTE))
-    taste = _unit(of_artist[artist] + 0.5 * rng.normal(size=(n, TASTE)))
-    mood = _unit(rng.normal(size=(artists, MOOD))[artist] + 0.7 * rng.normal(size=(n, MOOD)))
+    taste = unit(of_artist[artist] + 0.5 * rng.normal(size=(n, TASTE)))
+    mood = unit(rng.normal(size=(artists, MOOD))[artist] + 0.7 * rng.normal(size=(n, MOOD)))
     return genre, artist, taste, mood
 
 
@@ -218,18 +168,7 @@ def _histories(rng: np.random.Generator, taste: Floats, mood: Floats, popularity
     """Histories near a point between two random songs, in the mood of the first; popular songs are more frequent."""
     first, second = rng.integers(len(taste), size=(2, users))
     pull = (0.7 * taste[first] + 0.3 * taste[second]) @ (_TASTE_PULL * taste.T) + _MOOD_PULL * mood[first] @ mood.T
-    return _sample(rng, pull + 0.5 * popularity, min(HISTORY, len(taste)))
-
-
-def _sample(rng: np.random.Generator, pull: Floats, k: int) -> Rows:
-    """Draw k of each row without replacement, with weights exp(pull): the k largest after Gumbel noise, in order."""
-    noisy = pull + rng.gumbel(size=pull.shape)
-    best = np.argpartition(-noisy, k - 1, axis=1)[:, :k]
-    return np.take_along_axis(best, np.argsort(-np.take_along_axis(noisy, best, axis=1), axis=1), axis=1)
-
-
-def _unit(vectors: Floats) -> Floats:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=-1, keepdims=True), 1e-9))
+    return sample(rng, pull + 0.5 * popularity, min(HISTORY, len(taste)))
 
 
 def _titles(n: int) -> list[str]:

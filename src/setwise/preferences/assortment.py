@@ -34,9 +34,9 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Floats, Rows
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
+from setwise.model.attention_sum import UNIT, largest_sums
 from setwise.model.ids import Ids
 from setwise.model.instance import Instance
-from setwise.preferences.attention_sum import UNIT, largest_sums
 from setwise.ranking import Ranking, rank
 
 TOLERANCE = 1e-9  # of the largest price: by how much a set would have to be better to disprove ``proven``

@@ -4,8 +4,8 @@
     value(S) = Σ_{i∈S} g(S, i)
 
 H_ij > 0: the presence of j makes i more useful (a complement); H_ij < 0: less (a substitute); H_ii = 0. H need not be
-symmetric. ``to_catalog`` returns the simple transformer that computes it: ``attention_sum.py`` constructs the sum over
-H, and the base term is v̂_i · û, the paper's third head.
+symmetric. ``to_catalog`` returns the simple transformer that computes it: ``model/attention_sum.py`` constructs the sum
+over H, and the base term is v̂_i · û, the paper's third head.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike
 
 from setwise._types import Floats, Rows
 from setwise._validation import index_array, real_array
+from setwise.model.attention_sum import AttentionSum, require_reachable
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Linear
 from setwise.model.users import User
-from setwise.preferences.attention_sum import AttentionSum, require_reachable
 from setwise.preferences.model_parts import draw, interaction_matrix, positive, set_size
 
 

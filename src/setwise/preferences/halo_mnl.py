@@ -6,9 +6,9 @@ H_ij is the halo that the presence of j casts on i (Maragheh et al. 2018); H = 0
 outside option (o = 1: the customer may buy nothing, at utility 0) expected sales are V/(1 + V), increasing in V;
 without one (o = 0) something is always sold, and only revenue can be optimised.
 
-V is the set value of a simple transformer whose reward is e^x: g is the paper's Model 2, which ``attention_sum.py``
-constructs. ``to_catalog`` builds it from queries and keys within a chosen error; ``instance`` is the dense problem for
-``rank``.
+V is the set value of a simple transformer whose reward is e^x: g is the paper's Model 2, which
+``model/attention_sum.py`` constructs. ``to_catalog`` builds it from queries and keys within a chosen error;
+``instance`` is the dense problem for ``rank``.
 """
 
 from __future__ import annotations
@@ -25,14 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Floats, Rows
 from setwise._validation import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
-from setwise.model.catalog import Catalog
-from setwise.model.ids import IdChoice, Ids
-from setwise.model.instance import Instance
-from setwise.model.rewards import Constant, Exp
-from setwise.model.users import User
-from setwise.preferences import frames
-from setwise.preferences.assortment import Assortment, best_assortment
-from setwise.preferences.attention_sum import (
+from setwise.model.attention_sum import (
     UNIT,
     AttentionSum,
     growth,
@@ -41,6 +34,13 @@ from setwise.preferences.attention_sum import (
     signed_parts,
     sum_scores,
 )
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice, Ids
+from setwise.model.instance import Instance
+from setwise.model.rewards import Constant, Exp
+from setwise.model.users import User
+from setwise.preferences import frames
+from setwise.preferences.assortment import Assortment, best_assortment
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.complementarity import Complementarity
 from setwise.preferences.likelihood import Likelihood, Score, maximise

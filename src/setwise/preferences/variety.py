@@ -40,11 +40,11 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Floats
 from setwise._validation import LARGEST, index_array, real_array, real_number
 from setwise.errors import InvalidInput
+from setwise.model.attention_sum import TINIEST, UNIT, growth, require_reachable
 from setwise.model.catalog import Catalog, Positions, Sink
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Exp
 from setwise.model.users import User
-from setwise.preferences.attention_sum import TINIEST, UNIT, growth, require_reachable
 from setwise.preferences.model_parts import draw, positive, require_items
 
 _HIGHEST = 700.0  # e^700 is still a double

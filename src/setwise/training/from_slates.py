@@ -5,10 +5,13 @@
 3. If these effects lower the log loss of validation slates beyond doubt, attention starts from them, and the
    interaction stage trains everything together. Otherwise the pointwise model is trained for the rest of the epochs.
 
-"Beyond doubt" is a gain of more than two standard errors over the slates. Attention must also have such a gain over the
-first pointwise model, or it is dropped. The summary states both gains. The reward is calibrated on the validation
-slates. With another loss than "item", or with ``base=False``, there is one stage: attention is always kept and nothing
-is calibrated.
+4. A small catalogue also gets a table of what each item does to each other (pair_table.py). It is kept instead if its
+   loss is smaller than attention's.
+
+"Beyond doubt" is a gain of more than two standard errors over the slates. Attention and the table must also have such a
+gain over the first pointwise model, or they are dropped. The summary states the gains. The reward is
+calibrated on the validation slates. With another loss than "item", or with ``base=False``, there is one stage:
+attention is always kept and nothing is calibrated.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.training.calibration import item_log_losses
 from setwise.training.pair_effects import PairEffects, initialise_heads
+from setwise.training.pair_table import MOST_ITEMS, fit_pair_table
 from setwise.training.slate_model import SlateModel
 from setwise.training.stages import Stages
 from setwise.training.trainer import Schedule
@@ -76,7 +80,9 @@ def fit_slates(
         network.pointwise = False
     stage = "continued" if network.pointwise else "interaction"
     last = stages.train_stage(network, slates, validation, loss, second, stage)
-    return _chosen(stages, pointwise, last, of_pairs, validation).calibrated(validation)
+    alone = last if network.pointwise else pointwise
+    table = fit_pair_table(alone, slates, validation) if len(stages.ids) <= MOST_ITEMS else None
+    return _chosen(stages, pointwise, last, table, of_pairs, validation).calibrated(validation)
 
 
 def _schedules(schedule: Schedule) -> tuple[Schedule, Schedule, Schedule]:
@@ -96,25 +102,32 @@ def _gain_of_pairs(effects: PairEffects, slates: Slates) -> Gain:
     return Gain.of(*losses)
 
 
-def _chosen(stages: Stages, pointwise: SlateModel, last: SlateModel, of_pairs: Gain, validation: Slates) -> SlateModel:
-    """The last model; the first pointwise model instead if attention does not pay beyond doubt, or training did not."""
-    before, after = (
-        _by_slate(item_log_losses(model.predict(validation), validation.outcome), validation)
-        for model in (pointwise, last)
-    )
-    gain, attention = Gain.of(before, after), of_pairs.beyond_doubt
-    better = gain.beyond_doubt if attention else gain.log_loss > 0
-    chosen = last if better else pointwise
-    summary = {
-        "log_loss": {
-            "pointwise": float(before.mean()),
-            "interaction" if attention else "continued": float(after.mean()),
-        },
-        "gain_of_pairs": asdict(of_pairs),
-        "gain_of_attention": asdict(gain) if attention else None,
-        "kept": "interaction" if attention and better else "pointwise",
+def _chosen(
+    stages: Stages,
+    pointwise: SlateModel,
+    last: SlateModel,
+    table: SlateModel | None,
+    of_pairs: Gain,
+    validation: Slates,
+) -> SlateModel:
+    """The model with the smallest loss of those that pay: attention and the table of pairs must do so beyond doubt."""
+    attention = "interaction" if of_pairs.beyond_doubt else "continued"
+    models = {"pointwise": pointwise, attention: last} | ({} if table is None else {"pair_table": table})
+    losses = {
+        name: _by_slate(item_log_losses(model.predict(validation), validation.outcome), validation)
+        for name, model in models.items()
     }
-    return SlateModel(chosen.catalog(), chosen.encoder, {**stages.summary(), **summary})
+    gains = {name: Gain.of(losses["pointwise"], loss) for name, loss in losses.items()}
+    paying = [name for name, gain in gains.items() if gain.beyond_doubt or name in ("pointwise", "continued")]
+    kept = min(paying, key=lambda name: float(losses[name].mean()))
+    summary = {
+        "log_loss": {name: float(loss.mean()) for name, loss in losses.items()},
+        "gain_of_pairs": asdict(of_pairs),
+        "gain_of_attention": asdict(gains["interaction"]) if "interaction" in gains else None,
+        "gain_of_pair_table": asdict(gains["pair_table"]) if table is not None else None,
+        "kept": "pointwise" if kept == "continued" else kept,
+    }
+    return SlateModel(models[kept].catalog(), models[kept].encoder, {**stages.summary(), **summary})
 
 
 def _by_slate(losses: Floats, slates: Slates) -> Floats:

@@ -85,6 +85,7 @@ class SlateModel:
             catalog.sink,
             catalog.ids,
             dict(catalog.attributes.items()),
+            dtype=catalog.query.dtype.type,
         )
         return type(self)(changed, self.encoder, {**self.summary, **(summary or {})})
 

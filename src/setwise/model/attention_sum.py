@@ -37,7 +37,7 @@ from setwise._types import Floats
 from setwise._validation import LARGEST
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog, Sink
-from setwise.model.ids import IdChoice
+from setwise.model.ids import IdChoice, Ids
 from setwise.model.rewards import Reward
 
 UNIT = 2.0**-52
@@ -64,7 +64,7 @@ class AttentionSum:
         rounding = 2 * (total + error) * UNIT * (3 * widest + sink + 6 * k + 16)
         return cls(interaction, sink, floor, max(rounding, 2 * total * (total / LARGEST)))
 
-    def catalog(self, base: Floats, reward: Reward, ids: IdChoice | None, attributes: Any) -> Catalog:
+    def catalog(self, base: Floats, reward: Reward, ids: IdChoice | Ids | None, attributes: Any) -> Catalog:
         """The transformer: f(base_i · u⁰ + Σ_{j∈S} H_ij) for users whose two heads are 1."""
         n = len(self.interaction)
         query, key = np.ones((n, 2, n + 1)), np.zeros((n, 2, n + 1))
