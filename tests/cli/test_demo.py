@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 import setwise
 from setwise import cli
 from setwise.cli.demo import METHODS
-from setwise.datasets import World
+from setwise.datasets import Restaurant
 from setwise.errors import InvalidInput
 from setwise.recommend.recommender import Recommender
 
@@ -22,7 +22,7 @@ def run(*arguments: str):
     return CliRunner().invoke(cli.app, arguments)
 
 
-SMALL = ("demo", "--items", "60", "--slates", "300", "--k", "3")
+SMALL = ("demo", "--items", "30", "--slates", "300", "--k", "3")
 
 
 def test_tables(tmp_path: Path) -> None:
@@ -30,10 +30,10 @@ def test_tables(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for method in METHODS.values():
         assert method in result.output
-    for words in ("search with the true model", "The slate of user 0", "liked by itself", "Saved in"):
+    for words in ("search with the true model", "The menu for guest 0", "liked by itself", "Saved in"):
         assert words in " ".join(result.output.split())
     kept = Recommender.load(tmp_path / "world")
-    assert len(kept.recommend(history=["song-1"], k=3)) == 3
+    assert len(kept.recommend(history=["dish-1"], k=3)) == 3
 
 
 def test_json_agrees_with_the_world() -> None:
@@ -42,12 +42,15 @@ def test_json_agrees_with_the_world() -> None:
     assert [row["method"] for row in report["methods"]] == list(METHODS.values())
     expected = {row["method"]: row["expected"] for row in report["methods"]}
     assert expected["swap search (setwise)"] >= expected["greedy"] - 1e-9
+    ours = next(row for row in report["methods"] if row["method"] == "swap search (setwise)")
+    for row in report["methods"]:
+        assert row["behind"] == pytest.approx(ours["true"] - row["true"])
     best = report["best_with_true_model"]
     assert all(0 < row["true"] <= best + 1e-9 for row in report["methods"])
-    world = World.make(60, n_users=20)
+    world = Restaurant.make(30, n_users=60)
     rows = world.catalog.rows_of(report["slate"]["items"])
     assert not set(rows) & set(world.histories[2])
-    assert len(set(world.catalog.attributes["artist"][rows])) == len(rows)
+    assert len(set(world.catalog.attributes["course"][rows])) == len(rows)
     assert report["slate"]["value"] <= report["slate"]["upper_bound"]
     assert report["slate"]["gap"] == pytest.approx(
         0 if report["slate"]["proven"] else 1 - report["slate"]["value"] / report["slate"]["upper_bound"]
@@ -65,7 +68,7 @@ def test_version_and_help() -> None:
     assert "demo" in run("--help").output
 
 
-@pytest.mark.parametrize("arguments", [("demo", "--k", "0"), ("demo", "--user", "20"), ("demo", "--wings"), ("fly",)])
+@pytest.mark.parametrize("arguments", [("demo", "--k", "0"), ("demo", "--user", "60"), ("demo", "--wings"), ("fly",)])
 def test_bad_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 

@@ -69,7 +69,8 @@ def fit_slates(
     network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
     if not stages.shape.base or loss != "item":
         return stages.train_stage(network, slates, validation, loss, stages.schedule, "interaction")
-    first, pairs, second = _schedules(stages.schedule)
+    small = len(stages.ids) <= MOST_ITEMS
+    first, pairs, second = _schedules(stages.schedule, small)
     network.pointwise = True
     pointwise = stages.train_stage(network, slates, validation, loss, first, "pointwise")
     effects = PairEffects(network)
@@ -81,16 +82,20 @@ def fit_slates(
     stage = "continued" if network.pointwise else "interaction"
     last = stages.train_stage(network, slates, validation, loss, second, stage)
     alone = last if network.pointwise else pointwise
-    table = fit_pair_table(alone, slates, validation) if len(stages.ids) <= MOST_ITEMS else None
+    table = fit_pair_table(alone, slates, validation) if small else None
     return _chosen(stages, pointwise, last, table, of_pairs, validation).calibrated(validation)
 
 
-def _schedules(schedule: Schedule) -> tuple[Schedule, Schedule, Schedule]:
-    """The schedules of the stages: pointwise, pairs, and the last."""
+def _schedules(schedule: Schedule, small: bool) -> tuple[Schedule, Schedule, Schedule]:
+    """The schedules of the stages: pointwise, pairs, and the last.
+
+    A small catalogue has a pointwise stage of all epochs beside the others, since its table starts from that model.
+    """
     epochs = max(1, round(POINTWISE_SHARE * schedule.epochs))
     rate = min(PAIR_RATE, schedule.learning_rate)
     pairs = replace(schedule, epochs=min(PAIR_EPOCHS, schedule.epochs), learning_rate=rate)
-    return replace(schedule, epochs=epochs), pairs, replace(schedule, epochs=max(1, schedule.epochs - epochs))
+    first = schedule if small else replace(schedule, epochs=epochs)
+    return first, pairs, replace(schedule, epochs=max(1, schedule.epochs - epochs))
 
 
 def _gain_of_pairs(effects: PairEffects, slates: Slates) -> Gain:

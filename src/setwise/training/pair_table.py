@@ -35,7 +35,7 @@ MOST_ITEMS = 256  # of a catalogue with such a table: its queries and keys have 
 PENALTIES = (30.0, 10.0, 3.0, 1.0)  # from the largest, each from the solution of the one before
 OWN = 1 / 3  # the penalty of c, relative to that of H
 THRESHOLDS, RELAXED = (2.0, 3.0), 0.3
-ITERATIONS, TOLERANCE = 100, 1e-7  # of the loss, relative
+ITERATIONS, COARSE, FINE = 100, 1e-6, 1e-9  # where the choice of the penalty and the last fits end: loss, relative
 SET, ERROR = 32, 1e-6  # the sums over H are right within ERROR for sets of at most so many items
 
 
@@ -46,13 +46,13 @@ def fit_pair_table(pointwise: SlateModel, slates: Slates, validation: Slates) ->
     every = np.arange(n + n * n)
     point, tried = np.zeros(1 + n + n * n), []
     for penalty in PENALTIES:
-        point = data.minimised(point, every, penalty, penalty)
+        point = data.minimised(point, every, penalty, penalty, COARSE)
         tried.append((held.loss(point), penalty, point))
     _, penalty, dense = min(tried, key=lambda one: one[0])
     for threshold in THRESHOLDS:
         kept = np.abs(dense[1:]) > threshold * data.errors(dense)
         kept[:n] = True
-        point = data.minimised(dense, np.flatnonzero(kept), penalty, RELAXED * penalty)
+        point = data.minimised(dense, np.flatnonzero(kept), penalty, RELAXED * penalty, FINE)
         tried.append((held.loss(point), penalty, point))
     return _as_model(pointwise, min(tried, key=lambda one: one[0])[2])
 
@@ -83,7 +83,7 @@ class _Outcomes:
         with np.errstate(divide="ignore"):
             return np.asarray((self.x.T @ (p * (1 - p))) ** -0.5)
 
-    def minimised(self, start: Floats, columns: Ints, penalty: float, of_pairs: float) -> Floats:
+    def minimised(self, start: Floats, columns: Ints, penalty: float, of_pairs: float, tolerance: float) -> Floats:
         """The point with the smallest penalised loss whose other columns are 0."""
         x = self.x if len(columns) == self.x.shape[1] else self.x[:, columns]
         price = np.append(0.0, np.where(columns < self.n, OWN * penalty, of_pairs))
@@ -95,7 +95,7 @@ class _Outcomes:
             total = _losses(argument, self.outcome).sum() + (price * point**2).sum()
             return float(total), np.append(slope @ self.alone, turned @ slope) + 2 * price * point
 
-        options = {"maxiter": ITERATIONS, "ftol": TOLERANCE}
+        options = {"maxiter": ITERATIONS, "ftol": tolerance}
         first = np.append(start[0], start[1:][columns])
         found = _scipy().optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
         point = np.zeros(len(start))
