@@ -141,8 +141,11 @@ def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
 def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) -> Rows:
     """The best item of each cell, then the items of best rank by total score or in some head."""
     total, score = _scores(query, rows)
-    ranks = [np.argsort(np.argsort(-measure, kind="stable")) for measure in (total, *score)]
-    rank_ = np.min(ranks, axis=0)
+    measures = [total, *(one for one in score if not np.array_equal(one, total))]  # one head alone is the total
+    ranks = np.empty((len(measures), len(rows)), np.intp)
+    for rank_of, measure in zip(ranks, measures, strict=True):
+        rank_of[np.argsort(-measure, kind="stable")] = np.arange(len(rows))
+    rank_ = ranks.min(axis=0)
     by_cell = np.lexsort((-total, cell_of[rows]))
     cell = cell_of[rows][by_cell]
     rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1

@@ -43,12 +43,12 @@ class Launch(NamedTuple):
     tiles: int = 1  # times ``rows``, one after another, the next being loaded meanwhile
     stages: int = 1
     users: int = 64
-    low: bool = False  # whether the low bytes are read too
+    low: bool = True  # whether the low bytes are read too: a tenth more time, and far fewer blocks that may matter
 
 
-OF_ONE = Launch(64, 2)
-OF_MANY = Launch(128, 4, 8, 3)
-GROUP_WARPS = {"blocks": 1, "items": 4, "chosen": 1, "exact": 4, "sorted": 1}
+OF_ONE = Launch(128, 2)
+OF_MANY = Launch(256, 4, 8, 3)
+_GROUP_WARPS = 2
 
 
 @triton.jit
@@ -359,7 +359,7 @@ def of_groups(
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Rows and scores of the best of every group, and whether a list was too short for each user."""
     count, cells, device, (_, width) = len(peak), layout.cells, layout.device, layout.codes.shape
-    groups, warps = count * cells, GROUP_WARPS
+    groups, warps = count * cells, {"num_warps": _GROUP_WARPS}
 
     def empty(*shape: int, dtype: torch.dtype = torch.int32) -> torch.Tensor:
         return torch.empty(shape, dtype=dtype, device=device)
@@ -367,19 +367,19 @@ def of_groups(
     long, listed, size = torch.zeros(count, dtype=torch.int32, device=device), empty(groups, room), empty(groups)
     parts = {"PARTS": max(_PARTS, _power(4 * k)), "BISECTIONS": _BISECTIONS}
     spread, place = (layout.error, layout.norm), (layout.block_start, listed, size, long, layout.blocks, cells, k)
-    _blocks[(groups,)](peak.contiguous(), *spread, margin, *place, ROOM=room, **parts, num_warps=warps["blocks"])
+    _blocks[(groups,)](peak.contiguous(), *spread, margin, *place, ROOM=room, **parts, **warps)
     approximate = empty(groups, room * BLOCK, dtype=torch.float32)
     bytes_ = layout.codes if mask is None else mask.view(torch.uint8)
     read = (layout.codes, layout.scale, layout.order, bytes_, users.high, users.low, users.step)
     fixed: dict[str, Any] = {"W": width, "K": _step(width), "MASKED": mask is not None, "M": 128, "BLOCK": BLOCK}
-    _items[(groups,)](*read, listed, size, approximate, cells, ROOM=room, **fixed, num_warps=warps["items"])
+    _items[(groups,)](*read, listed, size, approximate, cells, ROOM=room, **fixed, **warps)
     chosen, number = empty(groups, items), empty(groups)
     found = (users.margin, listed, size, chosen, number, long, cells, k)
     fixed = {"ROOM": room, "ITEMS": items, "BLOCK": BLOCK, **parts}
-    _chosen[(groups,)](approximate, *spread, *found, **fixed, num_warps=warps["chosen"])
+    _chosen[(groups,)](approximate, *spread, *found, **fixed, **warps)
     rows, scores = empty(count, cells, k), empty(count, cells, k, dtype=torch.float32)
     exact = empty(groups, items, dtype=torch.float32)
     asked = (layout.rows, users.vectors, chosen, number, exact, cells, layout.rows.shape[1])
-    _exact[(groups,)](*asked, ITEMS=items, M=min(items, 32), D=32, num_warps=warps["exact"])
-    _sorted[(groups,)](exact, layout.order, chosen, number, rows, scores, k, ITEMS=items, num_warps=warps["sorted"])
+    _exact[(groups,)](*asked, ITEMS=items, M=min(items, 32), D=32, **warps)
+    _sorted[(groups,)](exact, layout.order, chosen, number, rows, scores, k, ITEMS=items, **warps)
     return rows, scores, long
