@@ -117,7 +117,7 @@ def test_the_documentation_names_settings_that_exist() -> None:
     """The whole table is generated into the reference; the guide names some of its rows."""
     assert "<!-- generated: settings -->" in (ROOT / "docs" / "reference" / "http.md").read_text()
     text = (ROOT / "docs" / "how-to" / "operations.md").read_text()
-    known = {row.option for row in table()} | {"--host", "--allow-host", "--out"}
+    known = {row.option for row in table()} | {"--host", "--allow-host", "--out", "--log"}
     assert set(re.findall(r"(?<![-\w])--[a-z][a-z-]+", text)) <= known
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise._progress import Progress
-from setwise.cli import columns
+from setwise.cli import columns, log_options
+from setwise.cli.evaluate_log import evaluate_log
 from setwise.cli.other_slates import read_slates, row_of, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, quality
 from setwise.datasets import Sessions, Slates, read
@@ -34,8 +35,12 @@ BATCH = 16  # sessions per call, and per update of the progress bar
 
 
 def evaluate(
-    folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote for a model.")],
-    sessions: Annotated[Path, typer.Argument(help="Held-out sessions: any file that setwise.datasets reads.")],
+    folder: Annotated[Path | None, typer.Argument(help="The folder that setwise index wrote for a model.")] = None,
+    sessions: Annotated[
+        Path | None, typer.Argument(help="Held-out sessions: any file that setwise.datasets reads.")
+    ] = None,
+    log: log_options.Log = None,
+    wait: log_options.Wait = log_options.WAIT_H,
     session: columns.Session = None,
     item: columns.Item = None,
     when: columns.Time = None,
@@ -65,15 +70,18 @@ def evaluate(
     """Recommend a slate for the first items of every held-out session, and count hits among its other items.
 
     To compare another system, write the known items of every session with --histories, have it recommend for them,
-    and pass its slates with --slates.
+    and pass its slates with --slates. With --log in place of a folder and sessions: what slates that were served have
+    promised, and what they had, by week.
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
-    recommender = Recommender.load(folder)
+    if log is not None:
+        return evaluate_log(log, wait, as_json, folder)
+    recommender = Recommender.load(_given("FOLDER", folder))
     catalog = recommender.index.catalog
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
-    held_out, unknown = _read_sessions(sessions, named, catalog)
+    held_out, unknown = _read_sessions(_given("SESSIONS", sessions), named, catalog)
     split = _drawn(held_out, most, seed)
     if histories is not None:
         write_histories(histories, split, catalog)
@@ -81,18 +89,29 @@ def evaluate(
         return
     others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
     results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
-    report = {
+    report = _report(results, others, split, k, catalog) | {"unknown_entries": unknown}
+    if as_json:
+        print(json.dumps(report))
+    else:
+        _print(Console(), report)
+
+
+def _report(
+    results: Sequence[_Result], others: Mapping[str, Ragged], split: HistorySplit, k: int, catalog: Catalog
+) -> dict[str, Any]:
+    return {
         "sessions": len(split),
-        "unknown_entries": unknown,
         "k": k,
         "rankers": [one.row() | quality(one.shown, split, k, catalog) for one in results],
         "others": [{"name": name} | quality(shown, split, k, catalog) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }
-    if as_json:
-        print(json.dumps(report))
-    else:
-        _print(Console(), report)
+
+
+def _given(name: str, path: Path | None) -> Path:
+    if path is None:
+        raise InvalidInput(name, "given, or --log DIR in place of both arguments", "nothing", "name it")
+    return path
 
 
 def _drawn(sessions: Sessions, most: int, seed: int) -> HistorySplit:

@@ -18,10 +18,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from setwise.cli import columns
+from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
 from setwise.cli.query_options import split
 from setwise.cli.train_data import long_slates, prepared
+from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_sets import print_sets, train_sets
 from setwise.datasets import Sessions, Slates, random_split
@@ -48,7 +49,12 @@ EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TO
 
 
 def train(
-    file: options.File,
+    file: options.File = None,
+    *,
+    from_log: log_options.FromLog = None,
+    model: log_options.Model = None,
+    log_histories: log_options.LogHistories = None,
+    wait: log_options.Wait = log_options.WAIT_H,
     out: Annotated[Path, typer.Option(help="The folder to save the model in.")],
     session: columns.Session = None,
     item: columns.Item = None,
@@ -79,32 +85,49 @@ def train(
     r"""Train a model on a file, evaluate it on held-out data, and save it.
 
     The same command resumes a run that was interrupted. Needs pip install 'setwise\[train]'.
-
     With --set or --group the outcome belongs to whole sets: the fitness of a variant, the sales of a bundle.
-    With --user-columns the sessions are cases with features, and at least one item of a set must succeed.
+    With --user-columns sessions are cases with features, and at least one item of a set must succeed.
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
-    sizes = {"heads": heads, "dim": dim, "epochs": epochs, "device": device, "minutes": minutes}
-    given = {name: value for name, value in sizes.items() if value is not None}
+    given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
+    source = require_one_source(file, from_log, model)
     _require_free(out)
+    if from_log is not None:
+        return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json))
     if set_column is not None or group:
         named = {"set_column": set_column, "item": item, "delimiter": delimiter}
-        _finish(*train_sets(file, outcome, group or [], named, {**given, "link": link}, seed), out, as_json, print_sets)
-        return
+        sets = train_sets(source, outcome, group or [], named, {**given, "link": link}, seed)
+        return _finish(*sets, out, as_json, print_sets)
     if user_columns is not None:
         case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
-        trained = train_portfolio(file, case, split(user_columns), k, delimiter, seed)
-        _finish(*trained, out, as_json, print_portfolio)
-        return
-    table = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
-    table |= {"delimiter": delimiter, "on_error": on_error}
-    attributes = columns.attribute_columns(attribute)
-    named = columns.reader_options(session, no_time, baskets, **table, attributes=attributes)
-    folder = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    data, found = prepared(file, named, least_sessions, seed)
-    _run(data, found, k, seed, folder, given, out, as_json)
+        cases = train_portfolio(source, case, split(user_columns), k, delimiter, seed)
+        return _finish(*cases, out, as_json, print_portfolio)
+    table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
+    table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
+    named = columns.reader_options(session, no_time, baskets, **table)
+    _run(*prepared(source, named, least_sessions, seed), k, seed, checkpoint, given, out, as_json)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
+
+
+def _train_from_log(
+    log: Path,
+    wait_h: float,
+    histories: Path | None,
+    model: Path | None,
+    rest: tuple[int, int, Path | None, dict[str, Any], Path, bool],
+) -> None:
+    """Train on the log of a service; ``rest`` are the further arguments of ``_run``."""
+    served = None if model is None else SimpleTransformer.load(model)
+    data, found = log_data(log, wait_h, histories, served)
+    if served is None:
+        return _run(data, found, *rest)
+    _, seed, _, given, out, as_json = rest
+    return _finish(*retrain(served, data, found, seed, given), out, as_json, print_log)
 
 
 def _run(
@@ -112,12 +135,13 @@ def _run(
     found: dict[str, Any],
     k: int,
     seed: int,
-    checkpoint: Path,
+    checkpoint: Path | None,
     given: dict[str, Any],
     out: Path,
     as_json: bool,
 ) -> None:
     """Train on sessions or slates, evaluate, save and report."""
+    checkpoint = checkpoint or Path(f"{out.resolve()}.checkpoint")
     model, report = _train_and_evaluate(data, k, seed, checkpoint, given)
     model.save(out)
     report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}

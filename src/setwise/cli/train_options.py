@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
-File = Annotated[Path, typer.Argument(help="Sessions, slates or sets: a file or folder that setwise.datasets reads.")]
+File = Annotated[
+    Path | None, typer.Argument(help="Sessions, slates or sets: a file or folder that setwise.datasets reads.")
+]
 Slate = Annotated[str | None, typer.Option(help="Table: the column of the slate within a session.")]
 Outcome = Annotated[
     str | None, typer.Option(help="Table: the column of the outcome, of an item (0 to 1) or of a set (any number).")

@@ -1,0 +1,125 @@
+"""``setwise train --from-log``: the slates of a service with their outcomes, and the model that was served.
+
+Without --model a new model is trained on the slates, as on any file of slates. With --model the latest slates are held
+out, and three models predict them: the one that was served, the same with its reward fitted again (two numbers), and a
+new one that is trained on the earlier slates. The recalibrated one is saved unless the new one has a lower log loss
+beyond doubt, that is by more than two standard errors over the held-out slates.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from setwise.cli.log_options import settled_before
+from setwise.datasets.logged_slates import read_histories, read_log
+from setwise.datasets.sessions import Slates
+from setwise.errors import InvalidInput
+from setwise.training import SimpleTransformer
+from setwise.training.calibration import item_log_losses
+
+HELD_OUT, MOST_HELD, LEAST_HELD = 0.1, 2000, 20  # slates: a share of them, at most, and at least for an evaluation
+BEYOND_DOUBT = 2.0  # standard errors
+SERVED, RECALIBRATED, RETRAINED = "as it was served", "recalibrated", "trained on the log"
+
+
+def require_one_source(file: Path | None, from_log: Path | None, model: Path | None) -> Path:
+    """The file or the log, whichever was given; refuse both, neither, and a model without a log."""
+    source = file or from_log
+    if source is None or (file is not None and from_log is not None):
+        got = "neither" if source is None else f"both {file} and {from_log}"
+        raise InvalidInput("FILE or --from-log", "given, and not both", got, "name one of them")
+    if model is not None and from_log is None:
+        raise InvalidInput("--model", "given with --from-log only", str(model), "add --from-log DIR, or leave it out")
+    return source
+
+
+def log_data(
+    folder: Path, wait_h: float, histories: Path | None, model: SimpleTransformer | None
+) -> tuple[Slates, dict[str, Any]]:
+    """The settled slates of the log, and their counts for the report."""
+    by_key = None if histories is None else read_histories(histories)
+    known: dict[str, Any] = {}
+    if model is not None:
+        catalog = model.catalog()
+        known = {"ids": catalog.ids[np.arange(len(catalog))].tolist(), "attributes": dict(catalog.attributes.items())}
+    data = read_log(folder, settled_before(wait_h), by_key, **known)
+    found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
+    return data, {**found, "rare_items": 0, "skipped": {}}
+
+
+def retrain(
+    served: SimpleTransformer, data: Slates, found: dict[str, Any], seed: int, options: dict[str, Any]
+) -> tuple[SimpleTransformer, dict[str, Any]]:
+    """The model to serve next, and the report."""
+    held = min(int(HELD_OUT * len(data)), MOST_HELD)
+    report: dict[str, Any] = {"read": {**found, "held_out": held if held >= LEAST_HELD else 0}}
+    report |= {"quality": None, "kept": RECALIBRATED}
+    if held < LEAST_HELD:
+        return served.calibrated(data), report
+    training, held_out = (data.taken(rows) for rows in np.split(np.arange(len(data)), [len(data) - held]))
+    began = time.perf_counter()
+    models = {
+        SERVED: served,
+        RECALIBRATED: served.calibrated(training),
+        RETRAINED: SimpleTransformer.fit(training, seed=seed, **options),
+    }
+    losses = {name: _slate_losses(model, held_out) for name, model in models.items()}
+    gain = losses[RECALIBRATED] - losses[RETRAINED]
+    if gain.mean() > BEYOND_DOUBT * gain.std() / len(gain) ** 0.5:
+        report["kept"] = RETRAINED
+    rows = [_row(name, models[name], losses[name], losses[RECALIBRATED], held_out) for name in models]
+    report |= {"quality": {"rows": rows}, "seconds": time.perf_counter() - began}
+    return models[RETRAINED] if report["kept"] == RETRAINED else served.calibrated(data), report
+
+
+def _slate_losses(model: SimpleTransformer, slates: Slates) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The mean log loss of the items of each slate."""
+    losses = item_log_losses(model.predict(slates), slates.outcome)
+    return np.asarray(np.bincount(slates.shown.owner, losses, len(slates)) / slates.shown.lengths)
+
+
+def _row(name: str, model: SimpleTransformer, losses: Any, compared: Any, held_out: Slates) -> dict[str, Any]:
+    difference = losses - compared
+    return {
+        "model": name,
+        "log_loss": float(losses.mean()),
+        "more": float(difference.mean()),
+        "error": float(difference.std() / len(losses) ** 0.5),
+        "promised": float(model.predict(held_out).sum() / len(held_out)),
+        "had": float(held_out.outcome.sum() / len(held_out)),
+    }
+
+
+def print_log(console: Console, report: dict[str, Any]) -> None:
+    """The report as text and a table."""
+    read, quality = report["read"], report["quality"]
+    console.print(f"\nRead {read['slates']:,} logged slates of {read['entries']:,} items.", highlight=False)
+    if quality is None:
+        console.print(
+            f"There are too few to hold some out (fewer than {LEAST_HELD / HELD_OUT:.0f}): the model was recalibrated "
+            "on all of them, and not evaluated.",
+            highlight=False,
+        )
+    else:
+        table = Table(title=f"The latest {read['held_out']:,} slates, held out", title_justify="left")
+        for heading in ("", "log loss", "more than recalibrated", "±", "promised hits", "had"):
+            table.add_column(heading, justify="right" if heading else "left")
+        for row in quality["rows"]:
+            numbers = (f"{row['log_loss']:.4f}", f"{row['more']:+.4f}", f"{row['error']:.4f}")
+            table.add_row(row["model"], *numbers, f"{row['promised']:.3f}", f"{row['had']:.3f}")
+        console.print(table)
+    folder = shlex.quote(report["saved"])
+    console.print(
+        f"Kept: the model {report['kept']}. Saved in {escape(report['saved'])}. To serve it:\n\n"
+        f"    setwise index {escape(folder)} --out service/\n",
+        highlight=False,
+        soft_wrap=True,
+    )
