@@ -60,7 +60,7 @@ def test_promised_against_had_by_week(log: Path) -> None:
         assert abs(row["had"] - 0.6) < 5 * row["error"]
         assert 0 < row["with_outcome"] < row["slates"]
     text = said(run("evaluate", "--log", log))
-    for part in ("promised", "1.500", "v1, explored", "counts as a miss", *weeks):
+    for part in ("promised", "1.500", "explored", "answered", "counts as a miss", *weeks):
         assert part in text, part
 
 

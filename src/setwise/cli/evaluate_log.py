@@ -29,7 +29,7 @@ def evaluate_log(folder: Path, wait_h: float, as_json: bool, recommender: Path |
         print(json.dumps({"wait_h": wait_h, "rows": rows}))
         return
     table = Table(title=f"Hits per slate, of slates at least {wait_h:g} hours old", title_justify="left")
-    for heading in ("week", "version", "slates", "with an outcome", "promised", "had", "difference", "±"):
+    for heading in ("week", "version", "slates", "answered", "promised", "had", "less", "±"):
         table.add_column(heading, justify="left" if heading in ("week", "version") else "right")
     for row in rows:
         share, error = row["with_outcome"] / row["slates"], row["error"]
