@@ -24,7 +24,7 @@ def test_a_model(tmp_path: Path) -> None:
     assert "60 items in 4 cells" in said(result)
     assert "Users are given by histories" in said(result)
     rec = sw.Recommender.load(tmp_path / "songs")
-    assert (rec.ranker, rec.certify) == ("swap", True)
+    assert (rec.ranker, rec.certifies) == ("swap", True)
     np.testing.assert_array_equal(rec.recommend(history=["s1"], k=2).user.heads, model().user(["s1"]).heads)
 
 

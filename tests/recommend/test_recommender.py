@@ -233,7 +233,7 @@ def test_saved_and_loaded(tmp_path) -> None:
     rec = Recommender.from_model(trained(), cells=8, ranker="greedy", certify=False, candidates=60)
     rec.save(tmp_path / "rec")
     loaded = Recommender.load(tmp_path / "rec")
-    assert (loaded.ranker, loaded.certify) == ("greedy", False)
+    assert (loaded.ranker, loaded.certifies) == ("greedy", False)
     for history in HISTORIES:
         one, other = (which.recommend(history=history, k=5) for which in (rec, loaded))
         np.testing.assert_array_equal(one.indices, other.indices)

@@ -7,6 +7,7 @@ import functools
 import itertools
 import json
 import math
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -200,6 +201,17 @@ def test_a_proof_that_takes_too_long_says_so(tmp_path: Path) -> None:
     result = result_of(tmp_path / "s", catalog, best(catalog, user, constraints(3)), nodes=1)
     assert not result.ok
     assert "could not be proven within 1 nodes" in result.checks[-1].sentence
+    closed = [0]
+    for nodes in range(2, 10_000):
+        content = best(catalog, user, constraints(3))
+        sentence = result_of(tmp_path / "s", catalog, content, nodes=nodes).checks[-1].sentence
+        found = re.search(r"; (\d+) of (\d+) parts of the search were complete", sentence)
+        if found is None:
+            assert "proven again" in sentence
+            break
+        closed.append(int(found[1]))
+        assert closed[-2] <= closed[-1] < max(int(found[2]), 1)
+    assert max(closed) > 0
 
 
 def test_rewards_that_overflow(tmp_path: Path) -> None:

@@ -35,6 +35,7 @@ from setwise.recommend.retrieve import Candidates, Snapshot, retrieve, retrieve_
 from setwise.recommend.slate import Slate
 
 if TYPE_CHECKING:
+    from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
@@ -145,7 +146,7 @@ def _independent(query: Query, clock: Clock) -> Slate:
     clock.timings["retrieve"] = clock.timings["certify"] = 0.0
     with clock.phase("rank"):
         rows = best_independent(query)
-    return _valued(query, Best(rows, math.nan), -math.inf if query.certify else math.inf, clock)
+    return valued(query, Best(rows, math.nan), -math.inf if query.certify else math.inf, clock)
 
 
 def _answer_some(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Slate]:
@@ -184,9 +185,9 @@ def answer(
         with clock.phase("rank"):
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
-        return _valued(query, best, math.inf, clock)
+        return valued(query, best, math.inf, clock)
     bounded = _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
-    return _valued(query, bounded.best, bounded.upper_bound, clock)
+    return valued(query, bounded.best, bounded.upper_bound, clock)
 
 
 def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock) -> Slate:
@@ -198,7 +199,7 @@ def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: C
         from setwise.bounds.catalog.norm_bound import norm_bound
 
         bound = norm_bound(snapshot.cell_bounds, query.user, query.k)
-    return _valued(query, Best(candidates.rows, math.nan), bound, clock)
+    return valued(query, Best(candidates.rows, math.nan), bound, clock)
 
 
 # --- Phase Two and the bound ---
@@ -246,15 +247,14 @@ def _rank_and_bound(
         best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, before)
     with clock.phase("certify"):
         if candidates.complete:
-            return _bound_candidates(query, instance, best, clock)
+            return bound_candidates(query, instance, best, clock)
         from setwise.bounds.catalog.norm_bound import norm_bound
-        from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
         if not clock.has(MARGIN * before):
             return Bounded(best, norm_bound(cells, query.user, query.k), True)
-        search = WholeCatalogSearch(cells, query.user, query.k, best.value, eligible=query.eligible, scored=scored)
+        search = catalog_search(query, cells, best.value, scored)
         share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
-        bounded = _bound_catalog(query, search, best, clock.share(share, default))
+        bounded = bound_catalog(query, search, best, clock.share(share, default))
     if not in_turns or bounded.settled:
         return bounded
     with clock.phase("rank"):
@@ -266,11 +266,11 @@ def _rank_and_bound(
         if not clock.is_over():
             search.offer(bounded.best.value)
             budget_ms = clock.share(LAST_SHARE, (1 - FIRST_PROOF) * BOUND_MS)
-            bounded = _bound_catalog(query, search, bounded.best, budget_ms)
+            bounded = bound_catalog(query, search, bounded.best, budget_ms)
     return bounded
 
 
-def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
+def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
     """All eligible items are candidates: branch and bound on the instance, with pins and limits from above.
 
     It knows only upper limits on every value, so a set that it finds is used only if it keeps the others.
@@ -281,7 +281,14 @@ def _bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock
     return Bounded(best, exact.upper_bound, True)
 
 
-def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
+def catalog_search(query: Query, cells: CellBounds, value: float, scored: Scored | None = None) -> WholeCatalogSearch:
+    """The search for a bound over the whole catalogue, where a set of this value is known."""
+    from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+
+    return WholeCatalogSearch(cells, query.user, query.k, value, eligible=query.eligible, scored=scored)
+
+
+def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
     """Continue the search over the whole catalogue.
 
     The search ignores pins and limits, so a set that it finds is used only if it keeps them.
@@ -296,7 +303,7 @@ def _bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_
 # --- the answer ---
 
 
-def _valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
+def valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
     """The slate, ordered by reward, with its value recomputed by the reference objective."""
     rewards = objective.item_rewards(query.catalog, query.user, best.rows)
     order = np.lexsort((best.rows, -rewards))

@@ -17,6 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -37,6 +38,7 @@ from setwise.recommend.caller_scores import Given
 from setwise.recommend.explanation import Explanation, explained
 from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
+from setwise.recommend.proofs import Proofs, positive_seconds
 from setwise.recommend.query import NO_ROWS, Query
 from setwise.recommend.retrieve import Snapshot
 from setwise.recommend.slate import Slate
@@ -57,7 +59,8 @@ class Recommender:
     """Recommends sets from an index: thread-safe, and follows changes of the index.
 
     ``ranker`` chooses among at most ``candidates`` retrieved items (one of ``setwise.ranking.RANKERS``); ``certify``
-    says whether every slate comes with an upper bound. A single request may choose both otherwise. ``features`` turns
+    says whether every slate comes with an upper bound (the attribute ``certifies``). A single request may choose both
+    otherwise. ``features`` turns
     features into users, ``encoder`` histories; it knows the items that the index has now. Items added later can be
     recommended, and in a history they are excluded from the slate but not encoded.
     """
@@ -88,12 +91,12 @@ class Recommender:
             raise InvalidInput("index", "a setwise.Index", type(index).__name__, "use Index.build or Index.load")
         if encoder is not None and not isinstance(encoder, Encoder):
             raise InvalidInput("encoder", "an Encoder", type(encoder).__name__, "pass that of a trained model")
-        self.index, self.ranker, self.certify = index, ranker_named(ranker).name, certify
+        self.index, self.ranker, self.certifies = index, ranker_named(ranker).name, certify
         self._candidates = whole_number("candidates", candidates)
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
         self.features = None if features is None else features.fitted_to(index.catalog)
         self._encoder_ids: Ids = index.catalog.ids
-        self._change = threading.Lock()
+        self._change, self._proofs = threading.Lock(), Proofs()
         self._snapshot = self._take_snapshot(certify, cells)
         warm_up()
         keep_some()
@@ -128,14 +131,14 @@ class Recommender:
         if not self._is_current(self._snapshot, certify):
             with self._change:
                 if not self._is_current(self._snapshot, certify):
-                    self._snapshot = self._take_snapshot(certify or self.certify)
+                    self._snapshot = self._take_snapshot(certify or self.certifies)
         return self._snapshot
 
     def _is_current(self, snapshot: Snapshot, certify: bool) -> bool:
         return snapshot.index.is_like(self.index) and not (certify and snapshot.cell_bounds is None)
 
     def __repr__(self) -> str:
-        return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certify})"
+        return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certifies})"
 
     # --- requests ---
 
@@ -198,7 +201,7 @@ class Recommender:
             ranker=ranker,
             certify=certify,
         )
-        return pipeline.run(query, snapshot, began)
+        return replace(pipeline.run(query, snapshot, began), improver=self.certify)
 
     def recommend_many(
         self,
@@ -235,11 +238,12 @@ class Recommender:
                 self._query(snapshot, one, k=k, scores=scored, filtered=filtered, **options)
                 for one, scored in zip(seen, own, strict=True)
             ]
-            slates += pipeline.run_many(queries, snapshot, workers)
+            answers = pipeline.run_many(queries, snapshot, workers)
+            slates += [replace(slate, improver=self.certify) for slate in answers]
         return slates
 
     def _snapshot_for(self, certify: bool | None) -> Snapshot:
-        return self._current(self.certify if certify is None else certify)
+        return self._current(self.certifies if certify is None else certify)
 
     def _query(
         self, snapshot: Snapshot, pair: Seen, *, ranker: str | None = None, certify: bool | None = None, **stated: Any
@@ -249,7 +253,7 @@ class Recommender:
         if user is None and stated.get("scores") is not None:
             user = zero_user(snapshot.index.catalog)
         chosen = self.ranker if ranker is None else ranker
-        bounded = self.certify if certify is None else certify
+        bounded = self.certifies if certify is None else certify
         return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, ignored=ignored, **stated)
 
     def _featured(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
@@ -276,12 +280,26 @@ class Recommender:
 
     def explain(self, slate: Slate) -> Explanation:
         """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""
-        snapshot = self._current(False)
+        return explained(slate, self._snapshot_of(slate, False, "explain"))
+
+    def certify(self, slate: Slate, seconds: float = 1.0) -> Slate:
+        """The slate after ``seconds`` more of search for its upper bound, or fewer if it is proven optimal before.
+
+        The bound never rises; if the search finds a better feasible set, that is the slate. The next call for the same
+        query goes on from there, and a complete proof is not computed again (``recommend/proofs.py``).
+        """
+        limit = positive_seconds(seconds)
+        snapshot = self._snapshot_of(slate, True, "certify")
+        return replace(self._proofs.continued(slate, snapshot, limit), improver=self.certify)
+
+    def _snapshot_of(self, slate: Slate, certify: bool, then: str) -> Snapshot:
+        """The snapshot that the slate is about; refuse a slate of another index."""
+        snapshot = self._current(certify)
         same = isinstance(slate, Slate) and slate.catalog is snapshot.index.catalog
         if not same or not np.isin(snapshot.index.removed, slate.query.exclude).all():
             must = "a slate of this recommender, and its index unchanged since"
-            raise InvalidInput("slate", must, "another", "recommend again, then explain")
-        return explained(slate, snapshot)
+            raise InvalidInput("slate", must, "another", f"recommend again, then {then}")
+        return snapshot
 
     # --- files ---
 
@@ -300,14 +318,14 @@ class Recommender:
         parts |= {f"features.{name}": array for name, array in trees.items()}
         cells = self._cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
-        options = {"ranker": self.ranker, "certify": bool(self.certify), "candidates": self._candidates}
+        options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self._candidates}
         artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
 
     def _cells_of(self, index: Index) -> CellBounds | None:
         """The cells that bounds over this index need, where bounds are wanted."""
         from setwise.bounds.catalog.cells import CellBounds
 
-        if not self.certify:
+        if not self.certifies:
             return None
         snapshot = self._current(True)
         return snapshot.cell_bounds if snapshot.index.is_like(index) else CellBounds.build(index.catalog)

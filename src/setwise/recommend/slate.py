@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from importlib import import_module
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise.bounds.gap import relative_gap
-from setwise.errors import MissingDependency
+from setwise.errors import InvalidInput, MissingDependency
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
@@ -33,6 +33,7 @@ class Slate:
     upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
     proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
+    improver     what ``improve`` calls: ``Recommender.certify`` of the recommender that made the slate
     """
 
     query: Query = field(repr=False)
@@ -42,6 +43,7 @@ class Slate:
     upper_bound: float
     proven: bool
     timings: Mapping[str, float]
+    improver: Callable[[Slate, float], Slate] | None = field(default=None, repr=False)
 
     @property
     def catalog(self) -> Catalog:
@@ -80,6 +82,13 @@ class Slate:
         A gap of 0.1 says that the slate has at least 90 % of the value of the best feasible set.
         """
         return relative_gap(self.value, self.upper_bound, self.proven)
+
+    def improve(self, seconds: float = 1.0) -> Slate:
+        """The slate after more search: ``Recommender.certify(slate, seconds)``. A second call goes on from there."""
+        if self.improver is None:
+            todo = "call recommender.certify(slate)"
+            raise InvalidInput("slate", "one that a recommender returned", "another", todo)
+        return self.improver(self, seconds)
 
     def __repr__(self) -> str:
         bound = ""

@@ -53,12 +53,17 @@ _MAX_SINGLE = 4  # next members that are bounded one by one; more are first divi
 
 @dataclass(frozen=True)
 class ProofResult:
-    """The end of a proof: complete, or with a better set (its rows and value), or neither within the node limit."""
+    """The end of a proof: complete, or with a better set (its rows and value), or neither within the node limit.
+
+    In the last case ``closed`` of the ``parts`` into which the first node was divided were complete, at least.
+    """
 
     complete: bool
     nodes: int
     better: list[int] | None = None
     value: float = np.nan
+    parts: int = 0
+    closed: int = 0
 
 
 class _Node(NamedTuple):
@@ -99,7 +104,7 @@ class ReferenceProof:
         self.reward_class = catalog.reward_class[self.row]
         self.groups: Groups = [(label[self.row], most) for label, most in groups]
         self.groups += [(self.row, 1), (self.place, 1)] if self.ordered else []
-        self.nodes = self.most_nodes = 0
+        self.nodes = self.most_nodes = self.parts = self.closed = 0
         self.limit = np.inf
 
     def _vectors(self, name: str) -> Floats:
@@ -117,14 +122,14 @@ class ReferenceProof:
 
     def run(self, limit: float, nodes: int) -> ProofResult:
         """Divide nodes until none can contain a set that is worth more than ``limit``."""
-        self.limit, self.most_nodes, self.nodes = limit, nodes, 0
+        self.limit, self.most_nodes, self.nodes, self.parts, self.closed = limit, nodes, 0, 0, 0
         if self._is_empty():
             return ProofResult(True, 0)
         try:
             with np.errstate(all="ignore"):  # a bound that overflows is above the limit: its node is divided
                 better = self._search()
         except _NodeLimitError:
-            return ProofResult(False, nodes)
+            return ProofResult(False, nodes, parts=self.parts, closed=self.closed)
         if better is None:
             return ProofResult(True, self.nodes)
         return ProofResult(False, self.nodes, self.row[better].tolist(), self._value(better))
@@ -134,11 +139,14 @@ class ReferenceProof:
         root = self._root()
         stack: list[Callable[[], _Node]] = [lambda: root]
         while stack:
+            if self.parts:  # the parts that were not begun are at the bottom of the stack
+                self.closed = max(self.closed, self.parts - min(self.parts, len(stack)))
             node = stack.pop()()
             self._count()
             if self._is_feasible(node.members) and self._value(node.members) > self.limit:
                 return node.members
             stack += self._children(node)
+            self.parts = self.parts or len(stack)
         return None
 
     def _is_empty(self) -> bool:

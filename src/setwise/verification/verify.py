@@ -300,7 +300,8 @@ class _Claim:
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
         if not end.complete:
-            return False, f"the bound {bound:.9g} could not be proven within {self.nodes:,} nodes"
+            came = f"{end.closed:,} of {end.parts:,} parts of the search were complete"
+            return False, f"the bound {bound:.9g} could not be proven within {self.nodes:,} nodes; {came}"
         return True, f"no feasible set exceeds {bound:.9g}, proven again with {end.nodes:,} nodes"
 
 
