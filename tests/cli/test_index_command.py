@@ -28,13 +28,24 @@ def test_a_model(tmp_path: Path) -> None:
     np.testing.assert_array_equal(rec.recommend(history=["s1"], k=2).user.heads, model().user(["s1"]).heads)
 
 
+def test_a_backend(tmp_path: Path) -> None:
+    model().catalog().save(tmp_path / "catalog")
+    result = run("index", tmp_path / "catalog", "--out", tmp_path / "songs", "--backend", "gpu", "--json")
+    assert json.loads(result.stdout)["backend"] == "gpu"
+    assert sw.Recommender.load(tmp_path / "songs").index.statistics.backend == "gpu"
+    result = run("index", tmp_path / "catalog", "--out", tmp_path / "other", "--backend", "annoy")
+    assert isinstance(result.exception, InvalidInput)
+    assert "backend must be 'auto' or one of numpy, scan" in str(result.exception)
+    assert not (tmp_path / "other").exists()
+
+
 def test_a_catalogue_as_json(tmp_path: Path) -> None:
     model().catalog().save(tmp_path / "catalog")
     result = run("index", tmp_path / "catalog", "--out", tmp_path / "songs", "--json")
     report = json.loads(result.stdout)
     assert report.pop("seconds") > 0
     assert report == {
-        "items": N, "heads": 2, "cells": 3, "understands_history": False, "features": [], "attributes": ["title", "artist", "price", "year"],
+        "items": N, "heads": 2, "cells": 3, "backend": "scan", "understands_history": False, "features": [], "attributes": ["title", "artist", "price", "year"],
         "saved": str(tmp_path / "songs"),
     }  # fmt: skip
     assert sw.Recommender.load(tmp_path / "songs").encoder is None
