@@ -65,6 +65,8 @@ def made(n: int, cells: int) -> tuple[sw.Catalog, Partition, np.ndarray]:
     one, of_cells = np.ones(1, np.float32), [(centre @ to)[:, None].cpu().numpy() for to in (to_query, to_key)]
     radii = [each[:, None].cpu().numpy() for each in radius]
     partition = Partition(cell_of, np.zeros(cells, np.int32), *of_cells, *radii, one, one)
+    for array in (query, key, value):
+        array.flags.writeable = False  # a catalogue would copy arrays that can change
     return sw.Catalog(query, key, value), partition, users
 
 
