@@ -3,10 +3,10 @@
 * ``playlists_one_head`` and ``playlists_four_heads``: ready-made (``shared/data/catalogs``), trained on playlists with
   a logistic loss item by item and negatives from the model's own top. One head is the paper's model; its set effects
   are strong. Four heads have a base term, are nearly calibrated, and their set effects are mild.
-* ``playlists`` and ``trivago``: trained here by one recipe, the paper's model of one head. The Trivago sample is small
-  (0.1 % of the challenge) and has no history of looks, so its lists of hotels stand for sessions: the first fifteen
-  hotels of a list are the user, the next five what belongs there. What can be learned from that is which hotels
-  are listed together, not which are booked.
+* ``playlists`` and ``trivago``: trained here by one recipe, the paper's model of one head. A Trivago session has
+  two clicks on average, too few to learn hotels from, so its distinct lists of hotels stand for sessions: the first
+  fifteen hotels of a list are the user, the next five what belongs there. What can be learned from that is which
+  hotels are listed together, not which are booked.
 
 **The recipe.** Vectors by word2vec from the training sessions, whose lengths express popularity. Slates of five true
 continuations and ten others, three quarters of these from the model's own top items and the rest from sessions that
@@ -44,11 +44,7 @@ Rows = NDArray[np.int64]
 READY_MADE = ("playlists_one_head", "playlists_four_heads")
 LEARNED = {
     "playlists": ("playlists/mpd_followed_playlists.jsonl.gz",),
-    "trivago": (
-        "trivago/trivago_session_impressions.csv.gz",
-        "trivago/trivago_train_random_rows.csv.gz",
-        "trivago/trivago_train_head.csv.gz",
-    ),
+    "trivago": ("sets/trivago_100k/sessions.csv.gz",),
 }
 NAMES = (*READY_MADE, *LEARNED)
 HISTORY, SIZE = 15, 5  # the paper's cut
@@ -158,15 +154,18 @@ def sessions(name: str, data: Path) -> Sessions:
     """Playlists, or lists of hotels, each as a session."""
     paths = [data / path for path in LEARNED[name]]
     if name == "trivago":
-        return Sessions.of([hotels for path in paths for hotels in _lists(path)])
+        return Sessions.of(_lists(paths[0]))
     from representation import read_playlists
 
     return read_playlists(paths[0])
 
 
 def _lists(path: Path) -> list[list[str]]:
+    """The lists shown, each once however often it was reloaded: a held-out list was not learned from."""
     with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
-        return [row["impressions"].split("|") for row in csv.DictReader(file) if row["impressions"]]
+        shown = {row["impressions"] for row in csv.DictReader(file) if row["impressions"]}
+    by_hotels = {frozenset(text.split("|")): text for text in sorted(shown)}
+    return [text.split("|") for text in by_hotels.values()]
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:

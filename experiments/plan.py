@@ -13,8 +13,7 @@ from pathlib import Path
 
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
 TITLES = ("playlists/mpd_followed_tracks.csv.gz", "embeddings/glove100_words_0-59999.npz")
-CLICKS = "trivago/trivago_train_random_rows.csv.gz"
-LISTS = ("trivago/trivago_session_impressions.csv.gz", CLICKS, "trivago/trivago_train_head.csv.gz")
+HOTELS = "sets/trivago_100k/sessions.csv.gz"
 ONE_HEAD, FOUR_HEADS = "catalogs/playlists_one_head.npz", "catalogs/playlists_four_heads.npz"
 BASKETS = ("sequences/ta_feng.csv.gz", "sequences/online_retail.csv.gz")
 PROTEINS = "sets/gb1_fourfold/gb1_variants.csv.gz"
@@ -24,7 +23,7 @@ SOLVERS = tuple(
 )
 SHOP = ("sets/rl4rs_bigdatacup/slates.csv.gz", "sets/rl4rs_bigdatacup/items.csv.gz")
 NEWS = ("sets/ebnerd_demo/impressions.csv.gz", "sets/ebnerd_demo/history_train.npz")
-MORE_HOTELS, MATCHES = "sets/trivago_100k/sessions.csv.gz", "sets/dota2_uci/dota2_matches.npz"
+MATCHES = "sets/dota2_uci/dota2_matches.npz"
 FASTER = "--rankers paper lp_search swap beam --users 60"
 LESS = "--epochs 12 --draws 2"
 
@@ -84,19 +83,19 @@ PLAN = (
         "table_1_cooccurrence", "table_1_accuracy", "--tasks playlists --vectors cooccurrence", LESS, 3.3, PLAYLISTS
     ),
     _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.3, PLAYLISTS, *TITLES),
-    _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 25", 1.5, CLICKS),
+    _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 8 --folds 3", 6.0, HOTELS),
     _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 6 --draws 2", 4.0, PLAYLISTS),
-    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 15 --folds 3", 5.0, CLICKS),
+    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 4 --folds 3", 8.0, HOTELS),
     _figure_3("figure_3_one_head", "playlists_one_head", "--ks 5", 7.5, ONE_HEAD),
     _figure_3("figure_3_few", "playlists_one_head", f"--ks 5 10 --candidates 160 {FASTER}", 6.0, ONE_HEAD),
-    _figure_3("figure_3_trivago", "trivago", "--ks 5", 5.0, *LISTS),
+    _figure_3("figure_3_trivago", "trivago", "--ks 5", 5.0, HOTELS),
     Step(
         "figure_4",
         "experiments/figure_4_scatter.py",
         "--catalogues playlists_one_head trivago",
         "--catalogues playlists_one_head trivago --quick",
         3.5,
-        (ONE_HEAD, *LISTS),
+        (ONE_HEAD, HOTELS),
         caches=True,
         after="figure_3_trivago",
     ),
@@ -132,7 +131,7 @@ PLAN = (
     Step("portfolios", "experiments/portfolios.py", "", "--scenarios SAT11-HAND --splits random", 15.0, SOLVERS),
     Step("shop_slates", "experiments/shop_slates.py", "", "--quick", 4.0, SHOP),
     Step("news_lists", "experiments/news_lists.py", "", "--quick --lengths 5-6", 12.0, NEWS),
-    Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 6.0, (MORE_HOTELS,)),
+    Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 6.0, (HOTELS,)),
     Step("line_ups", "experiments/line_ups.py", "", "--quick", 20.0, (MATCHES,)),
     Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 1.5, BASKETS),
 )

@@ -40,7 +40,7 @@ LEAST = 3
 torch.set_num_threads(1)  # in matrices this small, several threads wait for one another
 SHAPE = Shape(dim=64, heads=4, d_kq=16, d_v=16)
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
-HOTELS = "trivago/trivago_train_random_rows.csv.gz"
+HOTELS = "sets/trivago_100k/sessions.csv.gz"
 ATTENTION = ("simple transformer", "general transformer")
 FIELDS = ("task", "negatives", "group", "model", "features", "seed", "slates", "accuracy", "seconds")
 

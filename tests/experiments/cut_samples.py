@@ -12,9 +12,9 @@ import numpy as np
 
 ITEMS, USERS = 2000, 100  # of a trained catalogue
 PLAYLISTS, BASKET_LINES, WORDS = 900, 20_000, 5000
-CLICKS, LISTS = 5000, 4000  # lines of trivago
+STEPS = 20_000  # lines of trivago
 PROBLEMS, SOLVERS, FEATURES = 60, 6, 20
-SLATES = ("rl4rs_bigdatacup", "ebnerd_demo", "trivago_100k", "dota2_uci")
+SLATES = ("rl4rs_bigdatacup", "ebnerd_demo", "dota2_uci")
 
 
 def cut_samples(data: Path, folder: Path) -> Path:
@@ -25,12 +25,10 @@ def cut_samples(data: Path, folder: Path) -> Path:
     for name in ("ta_feng", "online_retail"):
         cut_lines(data / "sequences" / f"{name}.csv.gz", folder / "sequences" / f"{name}.csv.gz", BASKET_LINES)
     cut_words(data / "embeddings", folder / "embeddings")
-    for name in ("trivago", "sets/gb1_fourfold", *(f"sets/{one}" for one in SLATES)):
+    for name in ("sets/gb1_fourfold", *(f"sets/{one}" for one in SLATES)):
         shutil.copytree(data / name, folder / name)
-    for name, count in (("train_random_rows", CLICKS), ("session_impressions", LISTS)):
-        path = f"trivago/trivago_{name}.csv.gz"
-        (folder / path).unlink()
-        cut_lines(data / path, folder / path, count)
+    hotels = "sets/trivago_100k/sessions.csv.gz"
+    cut_lines(data / hotels, folder / hotels, STEPS)
     for path in (data / "sets" / "aslib_portfolios").glob("*.npz"):
         cut_portfolios(path, folder / "sets" / "aslib_portfolios" / path.name)
     return folder

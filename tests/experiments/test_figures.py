@@ -30,7 +30,7 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Arrays as those of shared/data/catalogs, and lists of hotels of five towns."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     (folder / "catalogs").mkdir()
-    (folder / "trivago").mkdir()
+    (folder / "sets" / "trivago_100k").mkdir(parents=True)
     for name, heads, d_v in (("playlists_one_head", 1, 6), ("playlists_four_heads", 4, 3)):
         n = 300
         arrays = {
@@ -45,14 +45,14 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
         np.savez(
             folder / "catalogs" / f"{name}.npz", **single, scale=1.0, bias=-1.0, history=rng.integers(n, size=(5, 15))
         )
-    for file in ("session_impressions", "train_random_rows", "train_head"):
-        with gzip.open(folder / "trivago" / f"trivago_{file}.csv.gz", "wt", newline="") as lines:
-            writer = csv.DictWriter(lines, HEADER)
-            writer.writeheader()
-            for number in range(40):
-                hotels = 100 * (number % 5) + rng.choice(60, 25, replace=False)
-                writer.writerow({"session_id": number, "impressions": "|".join(map(str, hotels)), "prices": ""})
-            writer.writerow({"session_id": "none", "impressions": ""})
+    with gzip.open(folder / "sets" / "trivago_100k" / "sessions.csv.gz", "wt", newline="") as lines:
+        writer = csv.DictWriter(lines, HEADER)
+        writer.writeheader()
+        for number in range(120):
+            hotels = 100 * (number % 5) + rng.choice(60, 25, replace=False)
+            for session in (number, f"{number} again"):
+                writer.writerow({"session_id": session, "impressions": "|".join(map(str, hotels)), "prices": ""})
+        writer.writerow({"session_id": "none", "impressions": ""})
     return folder
 
 

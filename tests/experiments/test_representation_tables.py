@@ -15,7 +15,7 @@ from setwise.model.ragged import Ragged
 
 ROOT = Path(__file__).parents[2]
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
-HOTELS = "trivago/trivago_train_random_rows.csv.gz"
+HOTELS = "sets/trivago_100k/sessions.csv.gz"
 HEADER = (
     "user_id,session_id,timestamp,step,action_type,reference,platform,city,device,current_filters,impressions,prices"
 )
@@ -31,7 +31,7 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Playlists of four genres that never mix, and lists of hotels whose first or cheapest is clicked."""
     folder, rng = tmp_path_factory.mktemp("data"), np.random.default_rng(0)
     (folder / "playlists").mkdir()
-    (folder / "trivago").mkdir()
+    (folder / HOTELS).parent.mkdir(parents=True)
     (folder / "embeddings").mkdir()
     words = "\n".join(["rock", "jazz", "folk", "soul", "song"]).encode()
     vectors = rng.normal(size=(5, 100)).astype(np.float16)
@@ -52,6 +52,8 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
             hotels, prices = rng.choice(10_000, 25, replace=False), rng.permutation(25) + 40
             clicked = hotels[rng.choice([0, prices.argmin(), rng.integers(25)])]
             lists = "|".join(map(str, hotels)), "|".join(map(str, prices))
+            if number % 2:
+                file.write(f"u{number},s{number},{number},0,interaction item image,{hotels[3]},DE,,mobile,,,\n")
             file.write(f"u{number},s{number},{number},1,clickout item,{clicked},DE,,mobile,,{lists[0]},{lists[1]}\n")
     return folder
 
@@ -109,11 +111,14 @@ def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch)
     hotels = loaded(monkeypatch, "hotels")
     lists = hotels.read_lists(miniature / HOTELS)
     assert len(lists) == 120
-    place, decile = np.divmod(lists.shown.values.reshape(120, 25), hotels.DECILES)
+    cell, looked = np.divmod(lists.shown.values.reshape(120, 25), 2)
+    place, decile = np.divmod(cell, hotels.DECILES)
+    np.testing.assert_array_equal(looked.sum(axis=1), np.arange(120) % 2)  # hotel 3 of every other session
+    assert len(hotels.read_lists(miniature / HOTELS, most=7)) == 7
     np.testing.assert_array_equal(place, np.tile(np.arange(25), (120, 1)))
     assert (np.sort(decile, axis=1) == np.arange(25) * 10 // 25).all()
     with gzip.open(miniature / HOTELS, "rt") as file:
-        prices = np.array([line.strip().split(",")[-1].split("|") for line in file][1:], int)
+        prices = np.array([line.strip().split(",")[-1].split("|") for line in file if "clickout" in line], int)
     assert (decile.ravel()[prices.ravel() == 40] == 0).all()  # the cheapest of each list
     slates = hotels.fives(lists, 0)
     assert len(slates) == 120
@@ -127,4 +132,4 @@ def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch)
     clicked = lists.outcome.reshape(120, 25)[:, 15:20].any(1)
     assert len(literal) == clicked.sum() > 0
     for seen, shown in zip(literal.history, literal.shown, strict=True):
-        assert [*seen // 10, *shown // 10] == list(range(20))
+        assert [*seen // 20, *shown // 20] == list(range(20))
