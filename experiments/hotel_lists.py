@@ -10,15 +10,14 @@ company, placebo (slate_interaction.py). Lists without a click are not in the da
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
-from interaction_report import ALONE, FIELDS, INTERACTION, PLACEBO, print_rows
-from kept_rows import KeptRows
+from interaction_report import ALONE, INTERACTION, PLACEBO, run_parts
+from kept_rows import Row
 from slate_interaction import Setting, SlateTable, held_out_arguments, interaction_rows
 
 from setwise.datasets.trivago import CLICKOUT
@@ -78,21 +77,17 @@ def _features(hotels: list[str], price: np.ndarray, seen: Counter[str], last: st
     return table
 
 
+def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+    """All folds."""
+    table = read(data, 4000 if quick else None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
+    found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
+    return interaction_rows(part, table, found, setting.loss, seed)
+
+
 def main() -> None:
     """Run all folds."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
-    arguments = parser.parse_args()
-    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "quick": arguments.quick})
-    for unit in kept.missing([f"Trivago/{arguments.seed}"], "hotel lists"):
-        table = read(arguments.data, 4000 if arguments.quick else None)
-        setting, most = (Setting("choice", 4, 1, epochs=2), 1) if arguments.quick else (SETTING, None)
-        found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, arguments.seed, most)
-        kept.add(unit, interaction_rows("Trivago", table, found, setting.loss, arguments.seed))
-    print_rows("Hotel lists", kept.rows)
+    run_parts("Hotel lists", ["Trivago"], rows_of)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,13 @@
-"""The rows of prediction with and without company (slate_interaction.py): names, clustered errors, and a table."""
+"""Prediction with and without company (slate_interaction.py): names, clustered errors, a table, the command line."""
 
 from __future__ import annotations
 
+import argparse
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
 import numpy as np
-from kept_rows import Row
+from kept_rows import KeptRows, Row
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
@@ -33,3 +37,18 @@ def print_rows(title: str, rows: list[Row]) -> None:
         gained = f"{row['gain']:+.4f} ± {row['error']:.4f}"
         table.add_row(row["data"], row["model"], f"{row['slates']:,}", f"{row['loss']:.4f}", gained, order)
     Console(width=120).print(table)
+
+
+def run_parts(title: str, parts: Sequence[str], rows_of: Callable[[str, Path, int, bool], list[Row]]) -> None:
+    """The command of an experiment: ``rows_of`` a part, the data folder, the seed and whether to be quick."""
+    parser = argparse.ArgumentParser(description=f"{title}: prediction with and without company.")
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
+    parser.add_argument("--quick", action="store_true", help="small sizes: the figures are not meaningful")
+    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
+    given = parser.parse_args()
+    kept = KeptRows(given.out, FIELDS, {"seed": given.seed, "quick": given.quick})
+    for unit in kept.missing([f"{part}/{given.seed}" for part in given.parts], title.lower()):
+        kept.add(unit, rows_of(unit.split("/")[0], given.data, given.seed, given.quick))
+    print_rows(title, kept.rows)

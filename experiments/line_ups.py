@@ -11,12 +11,11 @@ the same outcome: the heroes keep their own worth, but opponents did not meet.
 
 from __future__ import annotations
 
-import argparse
 from pathlib import Path
 
 import numpy as np
-from interaction_report import ALONE, FIELDS, INTERACTION, PLACEBO, gain, print_rows
-from kept_rows import KeptRows, Row
+from interaction_report import ALONE, INTERACTION, PLACEBO, gain, run_parts
+from kept_rows import Row
 
 from setwise.datasets.outcome_sets import OutcomeSets
 from setwise.training.outcome_links import losses
@@ -46,7 +45,7 @@ def with_other_opponents(data: OutcomeSets, seed: int) -> OutcomeSets:
     return OutcomeSets(sets, data.outcome, data.ids)
 
 
-def run(training: OutcomeSets, test: OutcomeSets, epochs: int, seed: int) -> list[Row]:
+def run(name: str, training: OutcomeSets, test: OutcomeSets, epochs: int, seed: int) -> list[Row]:
     """All models on the test matches."""
     known = (training.n_items, "logistic", "logistic", seed)
     fitted = {"link": "logistic", "epochs": epochs, "seed": seed}
@@ -60,33 +59,29 @@ def run(training: OutcomeSets, test: OutcomeSets, epochs: int, seed: int) -> lis
     each = {name: losses("logistic", "logistic", f, test.outcome) for name, f in values.items()}
     matches, unit = np.arange(len(test)), np.ones(len(test))
     rows = []
-    for name, loss in each.items():
+    for model, loss in each.items():
         better, error = gain(each[ALONE], loss, matches, unit)
         rows.append(
             {
-                "data": "Dota 2", "seed": seed, "model": name, "slates": len(test), "items": len(test),
+                "data": name, "seed": seed, "model": model, "slates": len(test), "items": len(test),
                 "loss": loss.mean(), "gain": better, "error": error, "order": None,
             }
         )  # fmt: skip
     return rows
 
 
+def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+    """The official split."""
+    matches, official = read(data)
+    train, test = np.flatnonzero(~official), np.flatnonzero(official)
+    if quick:
+        train, test = train[:1000], test[:300]
+    return run(part, matches.taken(train), matches.taken(test), 2 if quick else 6, seed)
+
+
 def main() -> None:
     """Run once, on the official split."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
-    arguments = parser.parse_args()
-    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "quick": arguments.quick})
-    for unit in kept.missing([f"Dota 2/{arguments.seed}"], "line-ups"):
-        data, official = read(arguments.data)
-        train, test = np.flatnonzero(~official), np.flatnonzero(official)
-        if arguments.quick:
-            train, test = train[:1000], test[:300]
-        kept.add(unit, run(data.taken(train), data.taken(test), 2 if arguments.quick else 6, arguments.seed))
-    print_rows("Line-ups", kept.rows)
+    run_parts("Line-ups", ["Dota 2"], rows_of)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ Only lists that got a click are in the data. Settings were chosen with the folds
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 from collections import defaultdict
@@ -24,8 +23,8 @@ from datetime import datetime
 from pathlib import Path
 
 import numpy as np
-from interaction_report import ALONE, FIELDS, INTERACTION, PLACEBO, print_rows
-from kept_rows import KeptRows, Row
+from interaction_report import ALONE, INTERACTION, PLACEBO, run_parts
+from kept_rows import Row
 from slate_interaction import Setting, SlateTable, held_out_arguments, interaction_rows
 
 FOLDER = "sets/ebnerd_demo"
@@ -159,24 +158,17 @@ def _padded(
     return SlateTable(x.astype(np.float32), ids, filled, around, y, np.array(cluster))
 
 
+def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+    """All folds of the lists of some lengths."""
+    table = read(data, LENGTHS[part], 3000 if quick else None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
+    found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
+    return interaction_rows(f"EB-NeRD, lists of {part}", table, found, setting.loss, seed)
+
+
 def main() -> None:
     """Run all lengths."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--lengths", nargs="+", choices=LENGTHS, default=list(LENGTHS))
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
-    arguments = parser.parse_args()
-    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "quick": arguments.quick})
-    for unit in kept.missing([f"{name}/{arguments.seed}" for name in arguments.lengths], "news lists"):
-        name = unit.split("/")[0]
-        table = read(arguments.data, LENGTHS[name], 3000 if arguments.quick else None)
-        setting, most = (Setting("choice", 4, 1, epochs=2), 1) if arguments.quick else (SETTING, None)
-        found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, arguments.seed, most)
-        rows: list[Row] = interaction_rows(f"EB-NeRD, lists of {name}", table, found, setting.loss, arguments.seed)
-        kept.add(unit, rows)
-    print_rows("News lists", kept.rows)
+    run_parts("News lists", list(LENGTHS), rows_of)
 
 
 if __name__ == "__main__":

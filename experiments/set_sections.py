@@ -41,22 +41,44 @@ def proteins(section: Section, rows: list[Row]) -> None:
     if gaps:
         found = sum(gap < 1e-6 for gap in gaps)
         section.blocks.append(
-            "Measured fitness, with standard errors over draws; the wild type has 1. *Log* is log(fitness + 0.01), "
+            "Measured fitness, with standard errors over draws; the wild type has 1. *Log* is "
+            f"log(fitness + {gb1.FLOOR}), "
             "*plain* the fitness itself; all models of a scale learn from the same numbers. *Skipped* counts "
             "unmeasured variants that a model preferred. The set that `rank(exactly={'site': 1})` finds has the "
             f"largest value of all sets in {found} of {len(gaps)} models: what is missing is the model's error, not "
             "the search's."
         )
+    _paired(section, unseen)
     _design(section, chosen(rows, part="design"))
+
+
+def _paired(section: Section, rows: list[Row]) -> None:
+    """What setwise gains over each rival on the same draws."""
+    lines = []
+    for n, scale in dict.fromkeys((row["n"], row["scale"]) for row in rows):
+        of = {
+            method: np.array([row["best"] for row in sorted(mine, key=lambda row: row["draw"])])
+            for method in gb1.METHODS
+            if (mine := chosen(rows, n=n, scale=scale, method=method))
+        }
+        ours = of.pop("setwise")
+        lines += [
+            [f"{n:,}", scale, method, f"{ours.mean() / other.mean():.2f}", _mean(list(ours - other))]
+            for method, other in of.items()
+        ]
+    headings = ("training sets", "scale", "rival", "setwise / rival", "setwise − rival, same draws")
+    section.blocks.append(Grid(headings, lines))
 
 
 def _design(section: Section, rows: list[Row]) -> None:
     if not rows:
         return
     plates, lines, points = sorted({row["n"] for row in rows}), [], []
+    curves: dict[tuple[str, str], np.ndarray] = {}
     for method, scale in dict.fromkeys((row["method"], row["scale"]) for row in rows):
         name = method if method == "random" else f"{method}, {scale}"
         curve = [[row["best"] for row in chosen(rows, method=method, scale=scale, n=n)] for n in plates]
+        curves[method, scale] = np.array(curve)
         lines.append([name, *(f"{np.median(one):.2f}" for one in curve), _mean(curve[-1])])
         points += [
             {"measured": n, "best so far": round(float(np.mean(one)), 3), "model": name}
@@ -65,10 +87,19 @@ def _design(section: Section, rows: list[Row]) -> None:
     section.blocks.append(Grid(("design by", *(f"median after {n}" for n in plates), "mean at the end"), lines))
     section.blocks.append(
         f"Sequential design: {gb1.PLATE} random variants, then the {gb1.PLATE} best unseen ones of the model, in "
-        f"{gb1.ROUNDS} rounds; the best fitness measured so far. All models start from the same variants."
+        f"{gb1.ROUNDS} rounds; the best fitness measured so far. All models start from the same variants. Mean of the "
+        "curve after the first plate, setwise − pairwise, same runs: "
+        + "; ".join(f"{scale} {_ahead(curves, scale)}" for scale in gb1.SCALES)
+        + "."
     )
     chart = charts.lines(points, "measured", "best so far", "model")
     section.blocks.append(Chart("sequential_design", "Best measured fitness, mean over runs.", chart))
+
+
+def _ahead(curves: dict[tuple[str, str], np.ndarray], scale: str) -> str:
+    """The area between the curves of setwise and of pairwise, a round, over runs."""
+    between = (curves["setwise", scale] - curves["pairwise", scale])[1:]
+    return _mean(list(between.mean(axis=0)))
 
 
 def portfolios(section: Section, rows: list[Row]) -> None:

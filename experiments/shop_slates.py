@@ -17,14 +17,13 @@ slate is claimed. Settings were chosen with the folds of seed 0; the report has 
 
 from __future__ import annotations
 
-import argparse
 import csv
 import gzip
 from pathlib import Path
 
 import numpy as np
-from interaction_report import ALONE, FIELDS, INTERACTION, PLACEBO, Floats, print_rows
-from kept_rows import KeptRows, Row
+from interaction_report import ALONE, INTERACTION, PLACEBO, Floats, run_parts
+from kept_rows import Row
 from slate_interaction import Setting, SlateTable, fold_of, held_out_arguments, interaction_rows
 
 from setwise.training.calibration import fit_logistic
@@ -92,29 +91,25 @@ def chained(argument: Floats, table: SlateTable, seed: int) -> Floats:
     return np.log(probability / (1 - probability)).reshape(len(table), -1)
 
 
-def run(table: SlateTable, setting: Setting, seed: int, most: int | None) -> list[Row]:
+def run(name: str, table: SlateTable, setting: Setting, seed: int, most: int | None) -> list[Row]:
     """All models: losses, gains over own features, and the order of slates by sales."""
     arguments = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
     alone = held_out_arguments(unlocked(table), setting, (ALONE,), FOLDS, seed, most)[ALONE]
     arguments[CHAIN] = chained(alone, table, seed)
-    return interaction_rows("RL4RS", table, arguments, setting.loss, seed)
+    return interaction_rows(name, table, arguments, setting.loss, seed)
+
+
+def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+    """All folds."""
+    table, setting, most = read(data), SETTING, None
+    if quick:
+        table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2), 1
+    return run(part, table, setting, seed, most)
 
 
 def main() -> None:
     """Run all folds."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--quick", action="store_true")
-    parser.add_argument("--out", type=Path, help="a CSV file for the raw rows")
-    arguments = parser.parse_args()
-    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "quick": arguments.quick})
-    for unit in kept.missing([f"RL4RS/{arguments.seed}"], "shop slates"):
-        table, setting, most = read(arguments.data), SETTING, None
-        if arguments.quick:
-            table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2), 1
-        kept.add(unit, run(table, setting, arguments.seed, most))
-    print_rows("Shop slates", kept.rows)
+    run_parts("Shop slates", ["RL4RS"], rows_of)
 
 
 if __name__ == "__main__":

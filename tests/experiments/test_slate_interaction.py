@@ -130,7 +130,7 @@ def test_hotels_and_line_ups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     shuffled = matches.with_other_opponents(data, 0)
     np.testing.assert_array_equal(shuffled.sets[:, :5], data.sets[:, :5])
     assert (shuffled.sets[:, 5:] != data.sets[:, 5:]).any()
-    rows = matches.run(data.taken(np.flatnonzero(~official)), data.taken(np.flatnonzero(official)), 2, 0)
+    rows = matches.run("Dota 2", data.taken(np.flatnonzero(~official)), data.taken(np.flatnonzero(official)), 2, 0)
     assert rows[0]["loss"] < 0.4, "one hero decides, so items alone explain it"
     assert {row["model"] for row in rows} == {"own features", "with company", "placebo", "pairwise"}
 
