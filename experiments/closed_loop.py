@@ -1,6 +1,6 @@
 """The closed loop: learn from the log of a simulated world, recommend, and measure the true value of the slates.
 
-    python experiments/closed_loop.py --out rows.csv        (about ten minutes a world and seed on one core)
+    python experiments/closed_loop.py --out rows.csv        (about a quarter of an hour a world and seed on one core)
 
 In each world a logging policy shows slates of ten to new users; a learner sees histories, slates and outcomes, no
 features of items. It is trained on nine tenths of the slates; then its own slates are shown, it is trained again on all
@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("--slates", type=int, default=200_000)
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--users", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=10)
+    parser.add_argument("--epochs", type=int, default=16)
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     sizes = {name: getattr(arguments, name) for name in ("slates", "items", "users", "epochs")}

@@ -100,8 +100,8 @@ PLAN = (
         after="figure_3_trivago",
     ),
     Step("reach", "experiments/reach.py", "", "--quick", 6.0, (ONE_HEAD,)),
-    _closed_loop("closed_loop_with", "'set effects'", 8.0),
-    _closed_loop("closed_loop_without", "'no set effects'", 8.0),
+    _closed_loop("closed_loop_with", "'set effects'", 12.0),
+    _closed_loop("closed_loop_without", "'no set effects'", 12.0),
     Step(
         "held_out_hits",
         "experiments/held_out_hits.py",
