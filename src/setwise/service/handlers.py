@@ -14,9 +14,11 @@ import numpy as np
 
 from setwise.errors import SetwiseError
 from setwise.model.users import User
+from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.exploration import explore
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
+from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
 from setwise.service.item_search import ItemSearch
 from setwise.service.schemas import (
@@ -49,6 +51,7 @@ class TaskMessage(msgspec.Struct):
     arrived: float
     deadline: float
     logged: bool = False  # whether its slates get ids and are logged
+    level: int = FULL  # what its slates lose under load
 
     def left_ms(self) -> float:
         """Milliseconds until the deadline."""
@@ -142,17 +145,17 @@ class Handlers:
         decoder = HANDLERS["recommend"][1]
         requests = [decoder.decode(task.request) for task in tasks]
         queued = [task.elapsed_ms() for task in tasks]
-        slates = self._slates(requests, min(task.left_ms() for task in tasks))
+        slates = self._slates(requests, min(task.left_ms() for task in tasks), tasks[0].level)
         for task, request, slate, queue_ms in zip(tasks, requests, slates, queued, strict=True):
-            yield self._encoded(slate, queue_ms, task, request.key)
+            yield self._encoded(slate, queue_ms, task, request)
 
     # --- one method for each kind of task ---
 
     def recommend(self, request: RecommendRequest, task: TaskMessage) -> Outcome:
         """One slate."""
         queued = task.elapsed_ms()
-        slate = self._slate(request, task.left_ms())
-        return self._encoded(slate, queued, task, request.key)
+        slate = self._slate(request, task.left_ms(), task.level)
+        return self._encoded(slate, queued, task, request)
 
     def batch(self, batch: BatchRequest, task: TaskMessage) -> Outcome:
         """Many slates: those of one group in one pass each; an error where the deadline leaves no time."""
@@ -164,20 +167,20 @@ class Handlers:
         undone = len(requests)
         for numbers in groups.values():
             for part in _parts(numbers, self._settings.micro_batch):
-                left = task.left_ms()
-                slates = self._slates_in_time([requests[number] for number in part], left, len(part) / undone)
+                some, share = [requests[number] for number in part], len(part) / undone
+                slates = self._slates_in_time(some, task.left_ms(), share, task.level)
                 for number, slate in zip(part, slates, strict=True):
                     if isinstance(slate, HttpError):
                         answers[number] = slate.as_dict()
                     else:
-                        answers[number] = self._response(slate, queued, task, requests[number].key)
+                        answers[number] = self._response(slate, queued, task, requests[number])
                 undone -= len(part)
         return msgspec.json.encode({"answers": answers, "version": self._artifact.version})
 
     def explain(self, request: RecommendRequest, task: TaskMessage) -> Outcome:
         """One slate and its explanation."""
         queued = task.elapsed_ms()
-        slate = self._slate(request, task.left_ms())
+        slate = self._slate(request, task.left_ms(), task.level)
         explanation = self._artifact.recommender.explain(slate)
         rivals = [
             RivalResponse(
@@ -187,7 +190,7 @@ class Handlers:
         ]
         return msgspec.json.encode(
             ExplainResponse(
-                slate=self._response(slate, queued, task),
+                slate=self._response(slate, queued, task, request),
                 attention=explanation.attention.tolist(),
                 sink=None if explanation.sink is None else explanation.sink.tolist(),
                 rewards=explanation.rewards.tolist(),
@@ -211,53 +214,72 @@ class Handlers:
 
     # --- slates ---
 
-    def _slate(self, request: RecommendRequest, left_ms: float) -> Slate:
-        arguments = request.arguments() | {"budget_ms": self._budget(request, left_ms)}
-        return self._artifact.recommender.recommend(**arguments)
+    def _slate(self, request: RecommendRequest, left_ms: float, level: int) -> Slate:
+        return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
 
-    def _slates(self, requests: Sequence[RecommendRequest], left_ms: float) -> list[Slate | HttpError]:
+    def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
         share = left_ms / len(requests)
         try:
             each = [request.arguments() for request in requests]
-            arguments = each[0] | {"budget_ms": self._budget(requests[0], share)}
+            arguments = each[0] | self._limits(requests[0], share, level)
             for one, many in SHARED:
                 if arguments.pop(one, None) is not None:
                     arguments[many] = [given[one] for given in each]
             return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
         except SetwiseError:
-            return [self._slate_or_error(request, share) for request in requests]
+            return [self._slate_or_error(request, share, level) for request in requests]
 
-    def _slate_or_error(self, request: RecommendRequest, left_ms: float) -> Slate | HttpError:
+    def _slate_or_error(self, request: RecommendRequest, left_ms: float, level: int) -> Slate | HttpError:
         try:
-            return self._slate(request, left_ms)
+            return self._slate(request, left_ms, level)
         except SetwiseError as error:
             return from_error(error)
 
     def _slates_in_time(
-        self, requests: Sequence[RecommendRequest], left_ms: float, share: float
+        self, requests: Sequence[RecommendRequest], left_ms: float, share: float, level: int
     ) -> Sequence[Slate | HttpError]:
         """The slates of a group in its share of the time that is left, if any."""
         if left_ms <= 0:
             return [deadline_exceeded(self._settings.deadline_ms)] * len(requests)
-        return self._slates(requests, left_ms * share)
+        return self._slates(requests, left_ms * share, level)
 
-    def _budget(self, request: RecommendRequest, left_ms: float) -> float:
-        """The budget of the request, or else of the service, within the time that is left."""
+    def _limits(self, request: RecommendRequest, left_ms: float, level: int) -> dict[str, Any]:
+        """The budget of the request, or else of the service, within the time that is left; and what it loses."""
         wanted = self._settings.budget_ms if request.budget_ms is None else request.budget_ms
-        return max(LEAST_MS, min(wanted, left_ms))
+        lost = self._left_out(request, level)
+        share = BUDGET_SHARES[level] if lost else 1.0
+        limits: dict[str, Any] = {"budget_ms": max(LEAST_MS, min(share * wanted, left_ms))}
+        if CERTIFICATE in lost:
+            limits["certify"] = False
+        if SEARCH in lost:
+            limits["ranker"] = DEFAULT.name
+        return limits
+
+    def _left_out(self, request: RecommendRequest, level: int) -> list[str]:
+        """What a request loses at this level, of what it would have; nothing where the answer takes no search."""
+        recommender = self._artifact.recommender
+        if level == FULL or not recommender.index.catalog.attends:
+            return []
+        ranker = RANKERS[recommender.ranker if request.ranker is None else request.ranker]
+        certified = recommender.certify if request.certify is None else request.certify
+        lost = [CERTIFICATE] if certified else []
+        searches = ranker.takes_budget or ranker.slow_growth
+        return [*lost, SEARCH] if level == GREEDY and searches else lost
 
     # --- responses ---
 
-    def _encoded(self, slate: Slate | HttpError, queue_ms: float, task: TaskMessage, key: str | None) -> Outcome:
+    def _encoded(
+        self, slate: Slate | HttpError, queue_ms: float, task: TaskMessage, request: RecommendRequest
+    ) -> Outcome:
         if isinstance(slate, HttpError):
             return slate
-        return msgspec.json.encode(self._response(slate, queue_ms, task, key))
+        return msgspec.json.encode(self._response(slate, queue_ms, task, request))
 
-    def _response(self, slate: Slate, queue_ms: float, task: TaskMessage, key: str | None = None) -> SlateResponse:
+    def _response(self, slate: Slate, queue_ms: float, task: TaskMessage, request: RecommendRequest) -> SlateResponse:
         id_ = None
         if task.logged:
-            slate, shown = self._logged(slate, key)
+            slate, shown = self._logged(slate, request.key)
             self._shown.append(shown)
             id_ = shown.id
         timings = {"queue": queue_ms, **slate.timings, "total": task.elapsed_ms()}
@@ -274,6 +296,7 @@ class Handlers:
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
             slate=id_,
+            left_out=self._left_out(request, task.level),
         )
         self._made.append(response)
         return response

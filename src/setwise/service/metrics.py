@@ -28,6 +28,7 @@ class Metrics:
         phases = Histogram("setwise_phase_seconds", "Seconds by phase of a request.", ["phase"], buckets=_SECONDS, **to)
         self._gaps = Histogram("setwise_gap", "The certified gap of the slates.", buckets=_SHARES, **to)
         self._sheds = Counter("setwise_sheds", "Requests that were shed, by reason.", ["why"], **to)
+        self._degraded = Counter("setwise_degraded", "Degraded requests, by the last that they lost.", ["lost"], **to)
         self._groups = Histogram("setwise_micro_batch", "Requests computed together.", buckets=_SIZES, **to)
         self._reloads = Counter("setwise_reloads", "Reloads by outcome.", ["outcome"], **to)
         self._lost = Counter("setwise_workers_lost", "Workers that ended or were replaced, by reason.", ["why"], **to)
@@ -64,6 +65,10 @@ class Metrics:
     def count_shed(self, why: str) -> None:
         """Count a request that was shed."""
         self._sheds.labels(why).inc()
+
+    def count_degraded(self, lost: str, requests: int) -> None:
+        """Count requests that were degraded under load."""
+        self._degraded.labels(lost).inc(requests)
 
     def observe_group(self, size: int) -> None:
         """Observe how many requests one worker computes together."""

@@ -1,4 +1,4 @@
-"""The queue: bounded, between the HTTP routes and the worker pool.
+"""The queue: bounded, between the HTTP routes and the worker pool. Under load it degrades requests (degradation.py).
 
 A free worker gets the oldest task and, with it, its share of the queued tasks that differ only in the user: one pass
 over the catalogue serves them all. No task waits for others to join it. A task is *shed*, that is dropped without being
@@ -16,12 +16,14 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from setwise.service.degradation import CERTIFICATE, GREEDY, SEARCH, Pace
 from setwise.service.http_errors import busy, client_gone, deadline_exceeded, shutting_down, worker_lost
 from setwise.service.metrics import Metrics
 from setwise.service.schemas import HttpRequest
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import Task, Worker, WorkerPool
 
+SLATE_HANDLERS = ("recommend", "batch", "explain")
 _ATTEMPTS = 2
 _LATEST = 0.1  # weight of the latest task in the mean time of a task
 
@@ -37,6 +39,8 @@ class TaskQueue:
         self._waiting: deque[Task] = deque()  # by deadline, earliest first
         self._old: set[Worker] = set()  # of former pools, until their processes have ended
         self._mean_s = 0.0  # seconds of a worker for one task
+        self._pace = Pace(settings)
+        self._levels: dict[Worker, int] = {}  # of the slates that a worker computes
         self._alarm: asyncio.TimerHandle | None = None  # at the deadline of the first task
         self._use(pool)
 
@@ -44,8 +48,8 @@ class TaskQueue:
         return len(self._waiting)
 
     def shed_when_full(self) -> None:
-        """Raise 503 when the queue is full, before any work on the request."""
-        if len(self._waiting) >= self._settings.queue:
+        """Raise 503 when the queue is full, or its tasks take too long, before any work on the request."""
+        if len(self._waiting) >= self._settings.queue or self._pace.refuses(len(self._waiting)):
             self._metrics.count_shed("queue")
             seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.worker_count)
             raise busy(max(1, seconds))
@@ -104,10 +108,22 @@ class TaskQueue:
         """Give queued tasks to idle workers, the most recently used first: the catalogue is still in its CPU cache."""
         while self._waiting and self._idle:
             worker, tasks = self._idle.pop(), self._group()
+            if tasks[0].handler in SLATE_HANDLERS:
+                self._degrade(worker, tasks)
             worker.compute(tasks)
             self._metrics.observe_group(len(tasks))
         if (self._alarm is None) == bool(self._waiting):
             self._set_alarm()
+
+    def _degrade(self, worker: Worker, tasks: list[Task]) -> None:
+        """Set how much the slates of these tasks lose."""
+        level = self._pace.level(len(self._waiting))
+        for task in tasks:
+            task.level = level
+        if level:
+            self._metrics.count_degraded(SEARCH if level == GREEDY else CERTIFICATE, len(tasks))
+        if tasks[0].handler == "recommend":  # others take another time
+            self._levels[worker] = level
 
     def _group(self) -> list[Task]:
         """The oldest task and its share of those with its group key."""
@@ -122,6 +138,9 @@ class TaskQueue:
     def _free(self, worker: Worker, seconds: float) -> None:
         """A worker has finished its tasks, with so many seconds for each."""
         self._mean_s += _LATEST * (seconds - self._mean_s)
+        level = self._levels.pop(worker, None)
+        if level is not None:
+            self._pace.observe(level, seconds)
         if worker in self.pool.workers:
             self._idle.append(worker)
             self._dispatch()
@@ -131,6 +150,7 @@ class TaskQueue:
     def _lose(self, worker: Worker, unfinished: list[Task], reason: str) -> None:
         """A worker has ended or was killed: retry its tasks where possible."""
         self._metrics.count_lost_worker(reason)
+        self._levels.pop(worker, None)
         if worker in self._idle:
             self._idle.remove(worker)
         if worker in self.pool.workers:

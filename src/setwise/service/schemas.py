@@ -142,7 +142,8 @@ class SlateItem(msgspec.Struct):
 class SlateResponse(msgspec.Struct):
     """A slate, best item first; upper_bound and gap are null without a certificate, slate without a log.
 
-    slate is the id under which outcomes are sent.
+    slate is the id under which outcomes are sent. left_out lists what the answer lacks because the service is busy:
+    "certificate" (no upper bound was computed) and "search" (the set was grown greedily in a tenth of the budget).
     """
 
     items: list[SlateItem]
@@ -154,6 +155,7 @@ class SlateResponse(msgspec.Struct):
     timings: dict[str, float]
     version: str
     slate: str | None = None
+    left_out: list[str] = []
 
 
 class ErrorDetail(msgspec.Struct):

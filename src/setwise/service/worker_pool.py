@@ -33,6 +33,7 @@ import msgspec
 
 from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.service.artifact_copy import copy_artifact
+from setwise.service.degradation import FULL
 from setwise.service.handlers import Outcome, Reply, TaskMessage
 from setwise.service.http_errors import HttpError
 from setwise.service.logs import log
@@ -63,6 +64,7 @@ class Task:
     ) -> None:
         self.handler, self.request, self._logged = handler, request, logged
         self.arrived, self.deadline, self.attempts = arrived, deadline, 0
+        self.level = FULL  # what it loses under load
         self.shown: list[ShownSlate] = []  # its slates, if they are logged
         self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
 
@@ -95,7 +97,7 @@ class Task:
     def message(self) -> TaskMessage:
         """What the worker receives."""
         request = msgspec.Raw(msgspec.json.encode(self.request))
-        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged)
+        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged, self.level)
 
 
 class Worker(asyncio.Protocol):
