@@ -100,7 +100,7 @@ def serving_table() -> str:
 
 def overload_table() -> str:
     """Statuses and latencies while five times the capacity is offered."""
-    rows = [row for row in read_rows("overload.csv.gz") if row["phase"] == "overload"]
+    rows = [row for row in read_rows("overload.csv.gz") if row["phase"] in ("overload", "overload 5")]
     requests = [row for row in rows if row["what"] == "recommend"]
     rejected = [float(row["ms"]) for row in requests if row["status"] == "503"]
     probes = [row for row in rows if row["what"] != "recommend"]

@@ -6,6 +6,7 @@ import inspect
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class Ranker:
     @property
     def options(self) -> tuple[str, ...]:
         """The keyword options of the search."""
-        return tuple(inspect.signature(self.search).parameters)[2:]
+        return _options(self.search)
 
     @property
     def takes_budget(self) -> bool:
@@ -73,3 +74,9 @@ class Ranker:
     def takes_evaluations(self) -> bool:
         """Whether the search stops after ``evaluations`` sets; a larger number never gives a smaller value."""
         return self.default_evaluations is not None
+
+
+@cache
+def _options(search: Callable[..., Ranking]) -> tuple[str, ...]:
+    """Read once: every request asks for them, and a signature takes 0.2 ms."""
+    return tuple(inspect.signature(search).parameters)[2:]
