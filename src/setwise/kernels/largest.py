@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from numba import njit
 
 from setwise._types import Array, Floats
@@ -30,12 +31,26 @@ def keep_largest_repeated(best: Floats, value: float, times: int) -> None:
 
 
 @njit(**INNER)
-def keep_largest_item(best: Floats, items: Array, value: float, item: int) -> None:
-    """Insert ``value`` into ``best``, and ``item`` at the same place of ``items``."""
+def keep_largest_labelled(
+    best: Floats, items: Array, labels: Array, value: float, item: int, label: int, room: int
+) -> None:
+    """Insert ``value`` into ``best``, and ``item`` and ``label`` at the same place; at most ``room`` have a label ≥ 0.
+
+    Sets with so many items of each label are the independent sets of a matroid: dropping the least item of the label
+    that is full, or of all, keeps the largest sum. Places that are not used yet hold −∞.
+    """
     at = len(best) - 1
-    if value <= best[at]:
+    if value <= best[at] or room <= 0:
         return
+    taken, least = 0, at
+    for place in range(len(best) if label >= 0 else 0):
+        if best[place] > -np.inf and labels[place] == label:
+            taken, least = taken + 1, place
+    if label >= 0 and taken >= room:
+        if value <= best[least]:
+            return
+        at = least
     while at > 0 and best[at - 1] < value:
-        best[at], items[at] = best[at - 1], items[at - 1]
+        best[at], items[at], labels[at] = best[at - 1], items[at - 1], labels[at - 1]
         at -= 1
-    best[at], items[at] = value, item
+    best[at], items[at], labels[at] = value, item, label

@@ -7,8 +7,8 @@ eligible item has. Each is a list of *requirements*: a group of eligible rows, o
 items by score of every required group are added. Every value that eligible items have is then among the candidates, so
 ``exactly`` means the same to ``rank``, which sees the candidates alone.
 
-**Bounds.** A lower limit only removes feasible sets: a bound that ignores it holds for the sets that remain.
-``exactly`` is an upper limit too, and as such it tightens bounds (``Query.upper_limits``).
+**Bounds.** A lower limit only removes feasible sets: a bound that ignores it holds for the sets that remain. As an
+upper limit on the items outside of its group it tightens them (``bounded_limits.py``); ``exactly`` is one itself.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ A catalogue without attention is a special case that needs none of this (indepen
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
 bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
 quarter of its time. Unless that proves the set optimal, both continue. If the search for the bound finds a better
-feasible set, that set is the answer. Pinned items and limits only remove feasible sets, so the bound holds for them
-too.
+feasible set, that set is the answer. The bound counts pinned items and the tightest limit; other limits only remove
+feasible sets, so it holds for them too.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from setwise.model import objective
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
+from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
@@ -285,13 +286,22 @@ def catalog_search(query: Query, cells: CellBounds, value: float, scored: Scored
     """The search for a bound over the whole catalogue, where a set of this value is known."""
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
-    return WholeCatalogSearch(cells, query.user, query.k, value, eligible=query.eligible, scored=scored)
+    return WholeCatalogSearch(
+        cells,
+        query.user,
+        query.k,
+        value,
+        eligible=query.eligible,
+        scored=scored,
+        pinned=query.include,
+        limit=tightest_limit(query),
+    )
 
 
 def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
     """Continue the search over the whole catalogue.
 
-    The search ignores pins and limits, so a set that it finds is used only if it keeps them.
+    The search may ignore pins and limits, so a set that it finds is used only if it keeps them.
     """
     search.run(budget_ms)
     found = search.found()

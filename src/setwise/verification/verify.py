@@ -224,6 +224,13 @@ class _Claim:
             wanted = value if hasattr(column, "codes") else _as_number(limit.name, name, value)
             yield value, n, np.where(_meets(name, column, wanted), 0, -1)
 
+    def _outside(self, shown: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], int]]:
+        """For each value of which a set has n items or more: the items without it, of which it has at most k − n."""
+        for limit, name, numbers in self._limits():
+            for value, n, labels in self._counted(limit, name, numbers) if limit.lower else ():
+                for label in np.unique(labels[shown & (labels >= 0)]) if value is None else [0]:
+                    yield labels != label, self.query["k"] - n
+
     def _shown(self) -> NDArray[np.bool_]:
         """Which items may be shown."""
         return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored()
@@ -284,13 +291,18 @@ class _Claim:
         return self._proof(bound, limit)
 
     def _proof(self, bound: float, limit: float) -> Outcome:
-        query, eligible = self.query, np.flatnonzero(self._shown())
+        query, shown = self.query, self._shown()
         groups = [
             (labels, min(n, len(self.catalog)))
             for limit, name, numbers in self._limits()
             if limit.upper
             for _, n, labels in self._counted(limit, name, numbers)
         ]
+        for outside, most in self._outside(shown):
+            if most <= 0:
+                shown &= ~outside
+            groups.append((np.where(outside, 0, -1), most))
+        eligible, groups = np.flatnonzero(shown), [(labels, most) for labels, most in groups if most > 0]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
         proof = ReferenceProof(self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)

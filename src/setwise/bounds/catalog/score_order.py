@@ -150,6 +150,20 @@ def place_of(edge: Array, step: float, places: int, total: float) -> int:
     return low
 
 
+@njit(**INNER)
+def comes_after(rank: Array, total: Array, i: int, last: int) -> bool:
+    """Whether item i is eligible and follows ``last`` in the order: listed items by rank, then the others by σ."""
+    if total[i] == -np.inf:
+        return False
+    if last < 0:
+        return True
+    if rank[last] >= 0:
+        return bool(rank[i] < 0 or rank[i] > rank[last])
+    if rank[i] >= 0 or total[i] > total[last]:
+        return False
+    return bool(total[i] < total[last] or i > last)
+
+
 @njit(**OUTER)
 def fill_caps(items: Scored, order: Order) -> None:
     """Fill ``cap``: the largest score at each place of the order, then from that place on."""

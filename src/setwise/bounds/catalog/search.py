@@ -46,9 +46,9 @@ from setwise.bounds.catalog.group_bounds import (
     reward_groups,
     reward_member,
 )
-from setwise.bounds.catalog.score_order import Order, Scored, caps_after, place_of
+from setwise.bounds.catalog.score_order import Order, Scored, caps_after, comes_after, place_of
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.largest import keep_largest_item, keep_largest_repeated
+from setwise.kernels.largest import keep_largest_labelled, keep_largest_repeated
 from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
 from setwise.kernels.softmax import add_weight
 
@@ -66,6 +66,8 @@ class CatalogArrays(NamedTuple):
     scored_items: Scored
     size: Array  # (C,) the number of eligible items of the cell
     order: Order
+    label: Array  # (n,) of a group of which a set has at most ``most`` items, −1: none; (0,) without such a limit
+    most: Array  # (1,)
 
 
 class Workspace(NamedTuple):
@@ -79,22 +81,20 @@ class Workspace(NamedTuple):
     child: Array  # (n,)
     child_key: Array  # (n,)
     best: Array  # (k,)
-    chosen: Array  # (k,) the items of largest ``worth``
+    chosen: Array  # (k,) the items of largest ``worth``, and
+    chosen_label: Array  # (k,) their labels
     opened: Array  # (C,)
 
 
 @njit(**INNER)
-def comes_after(rank: Array, total: Array, i: int, last: int) -> bool:
-    """Whether item i is eligible and follows ``last`` in the order: listed items by rank, then the others by σ."""
-    if total[i] == -np.inf:
-        return False
-    if last < 0:
-        return True
-    if rank[last] >= 0:
-        return bool(rank[i] < 0 or rank[i] > rank[last])
-    if rank[i] >= 0 or total[i] > total[last]:
-        return False
-    return bool(total[i] < total[last] or i > last)
+def room_for(data: CatalogArrays, members: Members, m: int, i: int) -> int:
+    """How many more items of item i's label may be added to the first m members."""
+    if not len(data.label) or data.label[i] < 0:
+        return len(data.order.rank)
+    room = data.most[0]
+    for a in range(m):
+        room -= 1 if data.label[members.item[a]] == data.label[i] else 0
+    return int(room)
 
 
 @njit(**INNER)
@@ -175,10 +175,12 @@ def expand_cell(
     caps_after(scored, order, YES, work.rest, start, start + size, found.head[AFTER])
     bound_groups(data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1, start, size, found)
     for g in range(size):
-        if not comes_after(order.rank, scored.total, start + g, last):
+        room = room_for(data, members, m, start + g) if comes_after(order.rank, scored.total, start + g, last) else 0
+        if room <= 0:
             continue
         reward, left = max(reward, found.row[REWARD, g]), max(left, found.row[LEFT, g])
-        keep_largest_item(best, work.chosen, found.row[REWARD, g] + found.row[LEFT, g] / q, start + g)
+        worth, label = found.row[REWARD, g] + found.row[LEFT, g] / q, data.label[start + g] if len(data.label) else -1
+        keep_largest_labelled(best, work.chosen, work.chosen_label, worth, start + g, label, room)
         if q == 1:
             members.item[m] = start + g
             record_set(frontier, members, m + 1, found.row[BOTH, g])
@@ -357,7 +359,7 @@ def search_prefixes(
             set_member(data, members, a, frontier.item[at])
             at = frontier.parent[at]
         value = value_of(data, members, m)
-        if group >= 0:
+        if m:
             record_set(frontier, members, m, value)
         if m == k:
             continue

@@ -1,7 +1,9 @@
 """Whole-catalogue bounds: an upper bound on F(S) over all sets S of at most k eligible items of the catalogue.
 
-Pins and group limits are ignored. They only remove sets, so the bound also holds for the sets that satisfy them; the
-set that the search finds (``better``) may violate them.
+**Constraints.** They only remove sets, so a bound that ignores some of them holds. Pinned items are made the first of
+the order: the sets that contain them are those whose prefix they are. One limit, "at most so many items of each label",
+enters every sum of largest brackets, and labels that are full leave the tree. Other limits are ignored, and the search
+for several heads ignores pins: the set that the search finds (``better``) may violate those.
 
 **Order and prefixes.** Order the items by some σ, largest first: by the score s_i if there is one head; if there are
 several, by the largest of the item's standardised scores, max_h (s_i^h − mean_h) / deviation_h, so that items late in
@@ -46,14 +48,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Rows
 from setwise._validation import real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
-from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPENED, ROOT, SIZE, Frontier
+from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPENED, ROOT, SHIFT, SIZE, Frontier
 from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
 from setwise.bounds.catalog.score_order import (
     Order,
@@ -135,12 +138,20 @@ def compile_search(cells: CellBounds, user: User) -> None:
         search._lifts.run_stages()
 
 
+class GroupLimit(NamedTuple):
+    """A set has at most ``most`` items of each label."""
+
+    labels: NDArray[np.int64]  # (n,) by row of the catalogue; −1 for items that are not counted
+    most: int
+
+
 class WholeCatalogSearch:
     """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
     ``finished`` is whether no open entry can be better than the best set known. Entries that were dropped for lack of
     memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
-    ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items.
+    ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items. Every set contains the
+    ``pinned`` rows, which are eligible, and keeps the ``limit``.
     """
 
     def __init__(
@@ -152,13 +163,17 @@ class WholeCatalogSearch:
         *,
         eligible: Eligibility | None = None,
         scored: Scored | None = None,
+        pinned: Rows | None = None,
+        limit: GroupLimit | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
         self._cells, self._user = cells, cells.catalog.user(user)
-        self._frontier = _frontier(k, _known(value), cells.catalog.heads)
         items = scores(cells, [self._user], [eligible])[0] if scored is None else scored
-        data = _catalog_arrays(cells, items)
+        pins = np.empty(0, np.int64) if pinned is None or len(pinned) > _LISTED else np.sort(cells.place[pinned])
+        data = _catalog_arrays(cells, pinned_first(items, pins), limit)
+        self._frontier = _frontier(k, _known(value), cells.catalog.heads, pins)
+        self._root = len(pins)
         members = _members(cells, self._user, k)
         self._parts = data, self._frontier, members, _workspace(cells, k), k
         self._lifts = LiftSearch.of(data, members, k, float(value))
@@ -176,13 +191,15 @@ class WholeCatalogSearch:
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
         began = now = time.perf_counter()
+        lifts = self._lifts
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
             self.finished = bool(search_prefixes(*self._parts, 1 if self._longest == 0 else _STEPS))
             before, now = now, time.perf_counter()
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
-            if self._lifts is not None and not self.finished:
-                self._run_lifts(self._lifts, began + budget_ms / 1000)
-                now = time.perf_counter()
+            if lifts is not None and not self.finished:
+                # With pins, which lifts ignore, they get half of the time.
+                self._run_lifts(lifts, began + budget_ms / 1000 / (2 if self._root else 1))
+                lifts, now = None if self._root else lifts, time.perf_counter()
         self.ms += 1000 * (now - began)
 
     def _run_lifts(self, lifts: LiftSearch, until: float) -> None:
@@ -192,6 +209,8 @@ class WholeCatalogSearch:
         frontier = self._frontier
         lifts.offer(float(frontier.value[BEST]))
         lifts.run(until)
+        if self._root:
+            return
         value, items = lifts.best
         if value > frontier.value[BEST]:
             frontier.value[BEST], frontier.tally[SIZE] = value, len(items)
@@ -211,7 +230,7 @@ class WholeCatalogSearch:
         if better is not None:
             found = objective.set_value(self._cells.catalog, self._user, better)
             better, value = (better, found) if found > value else (None, value)
-        upper = max(value, bound + WEIGHTS * (abs(bound) + abs(float(frontier.others[0, 0]))))
+        upper = max(value, bound + WEIGHTS * (abs(bound) + abs(float(frontier.others[self._root, 0]))))
         return WholeBound(
             upper_bound=np.inf if upper >= HUGE else upper,
             value=value,
@@ -232,7 +251,16 @@ def _known(value: float) -> float:
 # --- arrays of the compiled search ------------------------------------------------------------------------
 
 
-def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
+def pinned_first(items: Scored, pins: NDArray[np.int64]) -> Scored:
+    """The same scores, with the pinned items first in the order."""
+    if not len(pins):
+        return items
+    total = items.total.copy()
+    total[pins] = total.max() + max(1.0, abs(float(total.max())))
+    return items._replace(total=total)
+
+
+def _catalog_arrays(cells: CellBounds, items: Scored, limit: GroupLimit | None) -> CatalogArrays:
     """The catalogue with a user's scores, the order, and the largest score of each cell."""
     heads, n_cells = len(items.score), cells.partition.n_cells
     in_cells, size = (
@@ -249,6 +277,8 @@ def _catalog_arrays(cells: CellBounds, items: Scored) -> CatalogArrays:
         items,
         size,
         _order(items, min(_LISTED, int(size.sum()))),
+        np.empty(0, np.int64) if limit is None else np.ascontiguousarray(limit.labels[cells.rows], np.int64),
+        np.array([0 if limit is None else limit.most]),
     )
 
 
@@ -306,14 +336,15 @@ def _workspace(cells: CellBounds, k: int) -> Workspace:
         child_key=np.empty(n),
         best=np.empty(k),
         chosen=np.empty(k, np.int64),
+        chosen_label=np.empty(k, np.int64),
         opened=np.empty(n_cells, np.bool_),
     )
 
 
-def _frontier(k: int, value: float, heads: int) -> Frontier:
-    """A heap with one entry, the root; unused memory is never touched."""
+def _frontier(k: int, value: float, heads: int, pins: NDArray[np.int64]) -> Frontier:
+    """A heap with one entry, the prefix of the pinned items; unused memory is never touched."""
     frontier = Frontier(
-        tally=np.array([1, 1, 0, 0]),
+        tally=np.array([1, 1 + len(pins), 0, 0]),
         value=np.array([value, -np.inf]),
         best=np.zeros(k, np.int64),
         key=np.empty(_HEAP),
@@ -324,6 +355,8 @@ def _frontier(k: int, value: float, heads: int) -> Frontier:
         others=np.empty((_NODES, _LEVELS)),
         levels=np.array([_LEVELS, 1 if heads == 1 else _LEVELS_BELOW]),
     )
-    frontier.key[0], frontier.entry[0] = np.inf, ROOT + OFFSET  # of node 0
-    frontier.parent[0], frontier.item[0], frontier.depth[0] = 0, -1, 0
+    depth = np.arange(len(pins) + 1)
+    frontier.key[0], frontier.entry[0] = np.inf, (len(pins) << SHIFT) + ROOT + OFFSET
+    frontier.parent[depth], frontier.item[depth], frontier.depth[depth] = np.maximum(depth - 1, 0), -1, depth
+    frontier.item[depth[1:]] = pins
     return frontier

@@ -233,6 +233,8 @@ class LiftSearch:
             sink=np.empty((len(rows), heads)),
             steep=np.zeros(1),
             ceiling=ceiling,
+            label=data.label[at] if len(data.label) else data.label,
+            most=data.most,
         )
         fill_weights(items, keys)
         value = self.known
@@ -280,8 +282,9 @@ def lift_node(rows: int, heads: int, listed: int, k: int) -> LiftNode:
         "cap": (heads, real), "own": ((rows, heads), real), "total": ((rows, heads), real),
         "level": ((rows, heads), real), "reward": (rows, real), "steep": (rows, real), "gain": (listed, real),
         "shared": (listed, real), "lift": ((listed, k), real), "worth": (listed, real), "best": (k, real),
-        "chosen": (k, whole), "slope": ((rows, heads), real), "kept_level": ((rows, heads), real),
-        "start": ((rows, heads), real), "kept_worth": (listed, real), "limit": (2, real),
+        "chosen": (k, whole), "chosen_label": (k, whole), "slope": ((rows, heads), real),
+        "kept_level": ((rows, heads), real), "start": ((rows, heads), real), "kept_worth": (listed, real),
+        "limit": (2, real),
     }  # fmt: skip
     return LiftNode(**{name: np.empty(shape, dtype) for name, (shape, dtype) in shapes.items()})
 

@@ -114,6 +114,8 @@ def _parts(instance: Instance, rows: Rows, k: int, value: float) -> tuple[LiftIt
         sink=np.empty((len(chosen), heads)),
         steep=np.zeros(1),
         ceiling=np.full(heads, -np.inf),
+        label=np.empty(0, np.int64),
+        most=np.zeros(1, np.int64),
     )
     fill_given_weights(items)
     node = lift_node(len(chosen), heads, listed, k)

@@ -34,7 +34,7 @@ from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import HUGE, RewardArrays
-from setwise.kernels.largest import keep_largest, keep_largest_item
+from setwise.kernels.largest import keep_largest, keep_largest_labelled
 from setwise.kernels.options import FAST, INNER, ZERO
 from setwise.kernels.reward_slopes import table_slope
 from setwise.kernels.rewards import table_value
@@ -62,6 +62,8 @@ class LiftItems(NamedTuple):
     sink: Array  # (R, H): e^(l_i0 − l_ii), 0 without a sink
     steep: Array  # (1,) the steepest slope of items that are not listed
     ceiling: Array  # (H,) the largest score of items that are not listed, −∞ where only listed ones are bounded
+    label: Array  # (L,) of a group of which a set has at most ``most`` items, −1: none; (0,) without such a limit
+    most: Array  # (1,)
 
 
 class LiftNode(NamedTuple):
@@ -86,6 +88,7 @@ class LiftNode(NamedTuple):
     worth: Array  # (L,)
     best: Array  # (k,) the q largest worths, and
     chosen: Array  # (k,) their candidates
+    chosen_label: Array  # (k,) and the labels of these
     slope: Array  # (R + k, H): subgradient
     kept_level: Array  # (R + k, H): those of the best bound so far
     start: Array  # (R + k, H) scratch
@@ -291,6 +294,17 @@ def reward_shared(items: LiftItems, node: LiftNode, a: int, rows: int) -> int:
 
 
 @njit(**INNER)
+def room_for(items: LiftItems, node: LiftNode, m: int, i: int) -> int:
+    """How many more items of item i's label may be added to the members."""
+    if not len(items.label) or items.label[i] < 0:
+        return len(items.base)
+    room = items.most[0]
+    for c in range(m):
+        room -= 1 if items.label[node.member[c]] == items.label[i] else 0
+    return int(room)
+
+
+@njit(**INNER)
 def bound_worths(items: LiftItems, node: LiftNode, m: int, a: int, q: int, rows: int) -> float:
     """Fill ``worth`` and the q best for the present levels; return the bound."""
     reward_rows(items, node, rows)
@@ -314,11 +328,15 @@ def bound_worths(items: LiftItems, node: LiftNode, m: int, a: int, q: int, rows:
     best = node.best[:q]
     best[:] = 0.0
     node.chosen[:q] = -1
+    node.chosen_label[:q] = -1
     for c in range(a):
         for place in range(q - 1):
             worth[c] += lift[c, place]
         worth[c] = worth[c] if worth[c] < HUGE else HUGE
-        keep_largest_item(best, node.chosen, worth[c], c)
+        if worth[c] > best[q - 1]:
+            label = items.label[node.item[c]] if len(items.label) else -1
+            room = room_for(items, node, m, node.item[c])
+            keep_largest_labelled(best, node.chosen, node.chosen_label, worth[c], c, label, room)
     node.limit[MEMBERS] = members
     bound = members
     for place in range(q):

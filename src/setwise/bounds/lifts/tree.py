@@ -25,6 +25,7 @@ from setwise.bounds.lifts.node_bounds import (
     logit_between,
     logit_to_sink,
     reward_above,
+    room_for,
 )
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.options import INNER, OUTER, ZERO
@@ -245,8 +246,9 @@ def expand_next(items: LiftItems, node: LiftNode, tree: LiftTree, k: int, rounds
     for at in range(t + 1, count):
         if others + worth[at] <= tree.value[BEST]:
             break
-        node.item[a] = tree.order[parent, at]
-        a += 1
+        if room_for(items, node, m, tree.order[parent, at]) > 0:
+            node.item[a] = tree.order[parent, at]
+            a += 1
     bound_child(items, node, tree, tree.level[parent], m, a, q, key, rounds)
 
 

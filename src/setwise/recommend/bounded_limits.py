@@ -1,0 +1,36 @@
+"""The limit of a query that bounds over the whole catalogue count: at most so many items of each label.
+
+``at_most`` and ``exactly`` are such limits. A lower limit is one too: a set of at most k items of which n or more are
+in a group has at most k − n items outside of it. Of all limits of a query, the bound counts the one that allows the
+fewest items; every feasible set keeps it, so the bound holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from setwise.recommend.query import Query
+
+if TYPE_CHECKING:
+    from setwise.bounds.catalog.whole_catalog import GroupLimit
+
+
+def tightest_limit(query: Query) -> GroupLimit | None:
+    """The limit that allows the fewest items of a label, one at least; None if no limit allows fewer than k."""
+    limits = [one for one in _limits(query) if 1 <= one.most < query.k]
+    return min(limits, key=lambda one: one.most) if limits else None
+
+
+def _limits(query: Query) -> Iterator[GroupLimit]:
+    from setwise.bounds.catalog.whole_catalog import GroupLimit
+
+    n = len(query.catalog)
+    for attribute, most in query.upper_limits.items():
+        yield GroupLimit(query.catalog.attributes.labels(attribute, np.arange(n)), most)
+    for required in query.required:
+        outside = np.zeros(n, np.int64)
+        outside[required.rows] = -1
+        yield GroupLimit(outside, query.k - required.least)
