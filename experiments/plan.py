@@ -127,7 +127,7 @@ PLAN = (
         "--sizes 2000 4000 --cells 16 --repeats 2",
         2.5,
     ),
-    Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1 --designs 0", 45.0, (PROTEINS,)),
+    Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1 --designs 0", 30.0, (PROTEINS,)),
     Step("portfolios", "experiments/portfolios.py", "", "--scenarios SAT11-HAND --splits random", 15.0, SOLVERS),
     Step("shop_slates", "experiments/shop_slates.py", "", "--quick", 4.0, SHOP),
     Step("news_lists", "experiments/news_lists.py", "", "--quick --parts 5-6", 12.0, NEWS),
