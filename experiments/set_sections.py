@@ -14,6 +14,8 @@ from kept_rows import Row
 from page import Chart, Grid, Section
 from paper_sections import chosen
 
+STRENGTHS = {"strong": ("RL4RS", "Trivago"), "weak": ("EB-NeRD",), "absent": ("Dota 2",)}  # by what was measured
+
 
 def _mean(values: list[float]) -> str:
     """A mean with its standard error."""
@@ -32,7 +34,7 @@ def proteins(section: Section, rows: list[Row]) -> None:
             lines.append(
                 [f"{n:,}", scale, method, _mean(best), _mean(ten), f"{np.mean(r2):.3f}", str(skipped), str(len(mine))]
             )
-            if method != "additive":
+            if method in ("additive", "pairwise", "setwise"):
                 label = f"GB1, {n:,} training sets, {scale} scale: fitness of the best unseen set, {method}"
                 section.headlines.append((label, "", _mean(best)))
     headings = ("training sets", "scale", "model", "best unseen set", "ten best", "R²", "skipped", "draws")
@@ -147,5 +149,9 @@ def interaction(section: Section, rows: list[Row]) -> None:
         "Spearman's correlation of predicted and observed sales over slates. All slates were logged: nothing is "
         "claimed about slates that were not shown."
     )
-    chart = charts.dots(points, "gain in nats", "data", "model")
-    section.blocks.append(Chart("interaction", "Gain over an item's own features, by data and model.", chart))
+    for strength, names in STRENGTHS.items():
+        some = [point for point in points if point["data"].startswith(names)]
+        if some:
+            chart = charts.dots(some, "gain in nats", "data", "model")
+            title = f"Set effects, {strength}: gain over an item's own features, by data and model."
+            section.blocks.append(Chart(f"interaction_{strength}", title, chart))
