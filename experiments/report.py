@@ -64,7 +64,7 @@ def _promises(section: Section, rows: Rows) -> None:
 
 
 PLAYLISTS = "followed playlists of the Million Playlist Dataset"
-HOTELS = "the Trivago sample"
+HOTELS = "13,596 lists of hotels of Trivago"
 SECTIONS = (
     Outline("table-1", "Table 1: accuracy of the models", f"{PLAYLISTS}; {HOTELS}",
          ("table_1_cooccurrence", "table_1_titles", "table_1_hotels"), _joined(paper.accuracy_table)),
