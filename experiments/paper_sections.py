@@ -75,9 +75,9 @@ def _why_table_1(rows: list[Row]) -> str:
     easy = [row["accuracy"] for row in rows if row["negatives"] == "uniform" and "cooccurrence" in row["task"]]
     text = (
         "Why they differ: the paper trains on the Million Playlist Dataset and about 900,000 hotel sessions, and does "
-        "not say which song vectors it uses. The samples here are a few thousand playlists, and 7,612 sessions in which "
-        "a hotel is in three lists on average: too few to learn it, so an item is its position in the list, its price "
-        "and whether the user looked at it before."
+        "not say which song vectors it uses. The samples here are a few thousand playlists, and 7,612 sessions in "
+        "which a hotel is in three lists on average: too few to learn it, so an item is its position in the list, its "
+        "price and whether the user looked at it before."
     )
     if easy and max(easy) > 0.9:
         text += (
