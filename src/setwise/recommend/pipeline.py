@@ -32,8 +32,9 @@ from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
-from setwise.recommend.retrieve import Candidates, Snapshot, retrieve, retrieve_many
+from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
 from setwise.recommend.slate import Slate
+from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
@@ -130,11 +131,11 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list
         return [alone[at] if at in alone else next(others) for at in range(len(queries))]
     clocks = [Clock(query.budget_ms) for query in queries]
     start = time.perf_counter()
-    candidates = retrieve_many(queries, snapshot)
+    found = retrieve_many(queries, snapshot)
     share_ms = 1000 * (time.perf_counter() - start) / max(len(queries), 1)
     for clock in clocks:
         clock.timings["retrieve"] = share_ms
-    every = list(zip(queries, candidates, clocks, strict=True))
+    every = list(zip(queries, found, clocks, strict=True))
     parts = [every[start : start + SCORED_TOGETHER] for start in range(0, len(every), SCORED_TOGETHER)]
     if threads == 1:  # in the caller's own thread
         return [slate for part in parts for slate in _answer_some(part, snapshot)]
@@ -150,7 +151,11 @@ def _independent(query: Query, clock: Clock) -> Slate:
     return valued(query, Best(rows, math.nan), -math.inf if query.certify else math.inf, clock)
 
 
-def _answer_some(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Slate]:
+def _answer_some(every: Sequence[tuple[Query, Candidates | Retrieved, Clock]], snapshot: Snapshot) -> list[Slate]:
+    part: list[tuple[Query, Candidates, Clock]] = []
+    for query, found, clock in every:
+        with clock.phase("retrieve"):
+            part.append((query, chosen(query, found, snapshot), clock))
     scored = _score_together(part, snapshot)
     return [
         answer(query, snapshot, candidates, clock.resumed(), items)

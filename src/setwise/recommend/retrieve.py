@@ -74,8 +74,11 @@ def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
     )
 
 
-def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates]:
-    """``retrieve`` for queries with one k, one ranker and one filter, in one pass."""
+def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates | Retrieved]:
+    """``retrieve`` for queries with one k, one ranker and one filter, in one pass.
+
+    Of most queries only what the pass found: ``chosen`` takes the candidates from it, for several queries at once.
+    """
     if not queries:
         return []
     full = Effort(snapshot.most_candidates, queries[0].k, True, True)
@@ -90,11 +93,16 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
         per_head, reserve = _per_head(one, effort), _reserve(one, index, effort)
         found = iter(index.retrieve_many(users, one.k, eligible, per_head, reserve))
     return [
-        Candidates(query.eligible.rows, True)
-        if all_
-        else Candidates(_chosen(next(found), query, snapshot.index, snapshot.effort(query)), False)
+        Candidates(query.eligible.rows, True) if all_ else next(found)
         for query, all_ in zip(queries, complete, strict=True)
     ]
+
+
+def chosen(query: Query, found: Candidates | Retrieved, snapshot: Snapshot) -> Candidates:
+    """The candidates of one of the queries of ``retrieve_many``."""
+    if isinstance(found, Candidates):
+        return found
+    return Candidates(_chosen(found, query, snapshot.index, snapshot.effort(query)), False)
 
 
 def _per_head(query: Query, effort: Effort) -> int:
