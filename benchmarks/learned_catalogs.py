@@ -4,8 +4,8 @@
 
 Four heads without a base term, trained on positive and negative slates: of the Polimi playlists (``polimi_four_heads``)
 and of the followed playlists of the Million Playlist Dataset with another seed (``mpd_four_heads``). And ALS with two heads:
-the base term is that of 128 factors, scaled to twice the deviation of the heads' scores, and the two heads are learned, over the
-12,000 most frequent items of Polimi (``als_two_heads``). Each file has the form of ``shared/data/catalogs``, with 100 held-out
+the base term is that of 128 factors, scaled to the range of the heads' scores, and the two heads are learned, over the 12,000
+most frequent items of Polimi (``als_two_heads``). Each file has the form of ``shared/data/catalogs``, with 100 held-out
 users. The files are made from real sessions: do not commit them.
 """
 
@@ -63,18 +63,32 @@ def frequent(sessions: Sessions, items: int) -> Sessions:
     return replace(sessions, items=sessions.items.kept(kept[sessions.items.values])).renumbered(rows)
 
 
-def als_base(model: SimpleTransformer, split: HistorySplit, rest: Sessions) -> tuple[np.ndarray, np.ndarray]:
-    """Item factors of ALS and vectors of the users, scaled to twice the deviation of the heads' scores."""
+def als_base(
+    model: SimpleTransformer, split: HistorySplit, rest: Sessions
+) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """Item factors of ALS, vectors of the users, and scale and bias of the reward.
+
+    The base term is scaled so that its largest values are as far from their median as those of the heads. The reward of the
+    largest sum of both is a half, and that of the median 4 less on the logistic scale, as in the playlists: none is saturated.
+    """
     factors = fit_als(session_matrix(rest.items, rest.n_items), 128, 0.1, 10.0)
     vectors = factors.vectors(*padded(split.history))
-    users = model.encoder.users(split.history)
-    heads = [np.einsum("nhd,hd->n", model.catalog().value, users[number].heads).std() for number in range(USERS)]
-    ratio = 2 * np.mean(heads) / (factors.items @ vectors.T).std()
-    return factors.items.astype(np.float32), ratio * vectors
+    users, value = model.encoder.users(split.history), model.catalog().value
+    heads = np.stack([np.einsum("nhd,hd->n", value, users[number].heads) for number in range(USERS)])
+    base = vectors @ factors.items.T
+    ratio = spread(heads) / spread(base)
+    both = heads + ratio * base
+    scale = 4.0 / spread(both)
+    return factors.items.astype(np.float32), ratio * vectors, scale, -scale * float(np.median(both.max(axis=1)))
+
+
+def spread(scores: np.ndarray) -> float:
+    """How far the largest scores of a user are from the median, on average over users."""
+    return float((scores.max(axis=1) - np.median(scores, axis=1)).mean())
 
 
 def saved(
-    path: Path, model: SimpleTransformer, split: HistorySplit, base: tuple[np.ndarray, np.ndarray] | None
+    path: Path, model: SimpleTransformer, split: HistorySplit, base: tuple[np.ndarray, np.ndarray, float, float] | None
 ) -> None:
     """Write the catalogue and its held-out users."""
     catalog, users = model.catalog(), model.encoder.users(split.history)
@@ -85,7 +99,7 @@ def saved(
         "history": split.history.values.reshape(USERS, HISTORY),
     }  # fmt: skip
     if base is not None:
-        arrays |= {"base": base[0], "user_base": base[1]}
+        arrays |= {"base": base[0], "user_base": base[1], "scale": base[2], "bias": base[3]}
     np.savez(path, **arrays)
 
 

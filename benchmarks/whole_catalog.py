@@ -3,7 +3,7 @@
     python benchmarks/whole_catalog.py --data ../shared/data
 
 Trained catalogues, held-out users: the best set that the ranker finds among Phase One's candidates, and the bound on every set
-of the catalogue after budgets of time. Then the simulated world at growing numbers of items. One thread. A row holds the user's
+of the catalogue after budgets of time; with --learned also those that learned_catalogs.py trains. Then the simulated world at growing numbers of items. One thread. A row holds the user's
 value, the bound, the gap (bound − value) / bound for the value known before the certificate and for the best known after it
 (the search may meet a better set), and the time. Raw rows go to report/whole_catalog.csv, which is not committed: some are
 about real users.
@@ -70,7 +70,7 @@ def rows_of(
 
 def table(rows: list[dict]) -> None:
     print(
-        f"{'catalogue':>22} {'n':>8} {'k':>3} {'budget':>7} {'gap, known':>11} {'gap':>7} {'worst':>7} {'proven':>7} {'nodes':>7} {'opened':>7} {'ms':>7} {'cpu ms':>7}"
+        f"{'catalogue':>22} {'n':>8} {'k':>3} {'budget':>7} {'gap, known':>11} {'gap':>7} {'median':>7} {'worst':>7} {'proven':>7} {'nodes':>7} {'opened':>7} {'ms':>7} {'cpu ms':>7}"
     )
     for group in dict.fromkeys((row["catalogue"], row["n"], row["k"], row["budget_ms"]) for row in rows):
         mine = [row for row in rows if (row["catalogue"], row["n"], row["k"], row["budget_ms"]) == group]
@@ -78,9 +78,9 @@ def table(rows: list[dict]) -> None:
             float(np.mean([row[field] for row in mine]))
             for field in ("gap_known", "gap", "proven", "nodes", "opened", "ms", "cpu_ms")
         ]
-        worst = max(row["gap"] for row in mine)
+        worst, median = max(row["gap"] for row in mine), float(np.median([row["gap"] for row in mine]))
         print(
-            f"{group[0]:>22} {group[1]:>8} {group[2]:>3} {group[3]:>7g} {means[0]:>11.4f} {means[1]:>7.4f} {worst:>7.4f} {means[2]:>7.2f} {means[3]:>7.0f} {means[4]:>7.0f} {means[5]:>7.1f} {means[6]:>7.1f}"
+            f"{group[0]:>22} {group[1]:>8} {group[2]:>3} {group[3]:>7g} {means[0]:>11.4f} {means[1]:>7.4f} {median:>7.4f} {worst:>7.4f} {means[2]:>7.2f} {means[3]:>7.0f} {means[4]:>7.0f} {means[5]:>7.1f} {means[6]:>7.1f}"
         )
     for name, n, cells, build, size in dict.fromkeys(
         (row["catalogue"], row["n"], row["cells"], row["build_s"], row["bytes"]) for row in rows
@@ -99,11 +99,14 @@ def main() -> None:
         "--sizes", type=int, nargs="*", default=[1_000, 10_000, 100_000], help="items of the simulated world"
     )
     parser.add_argument("--trained", nargs="*", default=["playlists_one_head", "playlists_four_heads"])
+    parser.add_argument("--learned", type=Path, help="a folder that learned_catalogs.py wrote: its catalogues too")
     parser.add_argument("--out", type=Path, default=Path("report/whole_catalog.csv"))
     options = parser.parse_args()
     rows: list[dict] = []
-    for name in options.trained:
-        catalog, users, histories = opened(options.data / "catalogs" / f"{name}.npz")
+    learned = sorted(options.learned.glob("*.npz")) if options.learned else []
+    for path in [*(options.data / "catalogs" / f"{name}.npz" for name in options.trained), *learned]:
+        name = path.stem
+        catalog, users, histories = opened(path)
         people = [(users[number], np.unique(histories[number])) for number in range(options.users)]
         rows += rows_of(name, catalog, people, options.ks, options.budgets, options.cells)
         print(f"  {name}: done", flush=True)
