@@ -175,12 +175,24 @@ def test_the_saved_slate_is_verified(songs: Path, tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
+def test_unknown_ids_of_a_history(songs: Path) -> None:
+    for options in ((), ("--unknown", "ignore")):
+        result = run("recommend", songs / "songs", "--history", "s1,gone,lost", *options)
+        assert result.exit_code == 0, result.output
+        assert "Ignored, as the catalogue does not have them: gone, lost." in said(result)
+    result = run("recommend", songs / "songs", "--history", "s1", "--unknown", "error")
+    assert "Ignored" not in said(result)
+
+
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
         ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, --features, got none; pass one of them, --history '' for an empty history, or --scores alone."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
         (("--history", "s1", "--include", "unknown"), UnknownId, "'unknown'"),
+        (("--history", "s1,gone", "--unknown", "error"), UnknownId, "got 'gone'; check its spelling"),
+        (("--history", "s1", "--unknown", "perhaps"), InvalidInput, "unknown must be 'ignore' or 'error', got 'perhaps'; choose one of the two"),
+        (("--features", "a=1", "--unknown", "error"), InvalidInput, "--unknown must be given with a history only, got error; leave it out, or add --history"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
         (("--history", "", "--where", "mood=sad"), InvalidInput, "attribute must be one the catalogue has"),

@@ -26,6 +26,10 @@ Features = Annotated[
 BudgetMs = Annotated[
     float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
 ]
+Unknown = Annotated[
+    str | None,
+    typer.Option(help="History: error, to refuse ids that the catalogue lacks; by default ignore, which reports them."),
+]
 RankerName = Annotated[
     str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
 ]

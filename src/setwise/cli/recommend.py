@@ -32,6 +32,7 @@ def recommend(
         list[str] | None, typer.Option(help="Ids of the user's history: a,b,c; '' for an empty history.")
     ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, one id per line.")] = None,
+    unknown: query_options.Unknown = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
     features: query_options.Features = None,
     scores: Annotated[
@@ -66,7 +67,7 @@ def recommend(
     recommender = Recommender.load(folder)
     catalog = recommender.index.catalog
     slate = recommender.recommend(
-        **_user(catalog, history, history_file, user_json, features, scores),
+        **_user(catalog, history, history_file, user_json, features, scores, unknown),
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
@@ -94,9 +95,12 @@ def _user(
     user_json: Path | None,
     features: list[str] | None,
     scores: Path | None,
+    unknown: str | None,
 ) -> dict[str, Any]:
     """The user as keyword arguments of ``recommend``, from the one option that was given; none with scores alone."""
     given = 4 - [history, history_file, user_json, features].count(None)
+    if unknown is not None and history is None and history_file is None:
+        raise InvalidInput("--unknown", "given with a history only", unknown, "leave it out, or add --history")
     if not given and scores is not None:
         return {}
     if given != 1:
@@ -108,7 +112,8 @@ def _user(
     if user_json is not None:
         return {"user": query_options.user(user_json)}
     known = query_options.split(history) if history is not None else query_options.lines(Path(history_file or ""))
-    return {"history": query_options.ids(catalog, known)}
+    stated = {} if unknown is None else {"unknown": unknown}
+    return {"history": query_options.ids(catalog, known), **stated}
 
 
 # --- tables ---
@@ -117,6 +122,9 @@ def _user(
 def _print(console: Console, slate: Slate, explanation: Explanation | None) -> None:
     console.print(_table(slate, explanation))
     console.print(_certificate(slate), highlight=False)
+    if slate.ignored:
+        shown = escape(", ".join(map(str, slate.ignored)))
+        console.print(f"Ignored, as the catalogue does not have them: {shown}.", highlight=False)
     if explanation is not None:
         console.print(_lent(explanation))
         console.print(_rivals(explanation))
