@@ -10,10 +10,11 @@ RUN useradd --create-home setwise
 USER setwise
 WORKDIR /home/setwise
 ENV NUMBA_CACHE_DIR=/home/setwise/.numba PYTHONUNBUFFERED=1
+# Machine code for the processor of the build. On another processor the first start compiles for some minutes.
+RUN setwise compile
 
 # Mount the artifact and pass the key: -v .../songs:/artifact:ro -e SETWISE_API_KEY=...
 # Clients that use another name than localhost or an IP address need: -e SETWISE_ALLOW_HOST=NAME
 EXPOSE 8080
-# With a cold numba cache the first start compiles for some minutes.
 HEALTHCHECK --start-period=5m CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:8080/healthz')"]
 ENTRYPOINT ["setwise", "serve", "/artifact", "--host", "0.0.0.0", "--port", "8080"]

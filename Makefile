@@ -22,6 +22,7 @@ $(DEV): pyproject.toml | $(BIN)/python
 # The development environment contains everything the demo needs.
 $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[demo]'
+	$(BIN)/setwise compile
 	touch $(DEMO)
 
 demo: $(DEMO)

@@ -8,6 +8,7 @@ import typer
 
 import setwise
 from setwise.cli.bench import bench
+from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
@@ -41,6 +42,7 @@ def _options(
 
 for verb in (demo, train, index, recommend, evaluate, verify, serve, bench, reproduce):  # in the order of use
     app.command()(verb)
+app.command("compile")(compile_loops)
 
 
 def main() -> None:

@@ -19,6 +19,7 @@ from setwise.datasets import Restaurant
 from setwise.errors import InvalidInput
 from setwise.model.objective import set_value
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.recommend.compilation import warm_up
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -82,6 +83,7 @@ def demo(
     console.print(f"Learned from {slates:,} logged menus of {k} dishes and the dishes liked, in {seconds:.0f} s.\n")
     with console.status("indexing (the first run also compiles the inner loops) …"):
         recommender = Recommender.from_model(model)
+        warm_up(recommender)
     constraints: dict[str, Any] = {"at_most": {"course": at_most}} if at_most else {}
     with console.status(f"recommending to {USERS} guests with each method …"):
         outcomes, best = _compare(world, recommender, k, constraints)

@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from setwise.errors import SetwiseError
-from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.recommend.compilation import warm_up
 from setwise.recommend.exploration import explore
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -101,17 +101,6 @@ class ServedArtifact:
             rankers=list(INTERACTIVE),
             limits={name: getattr(settings, name) for name in ("k", "slow_k", "history", "batch", "body_bytes")},
         )
-
-
-def warm_up(recommender: Recommender) -> None:
-    """Compute a slate in every way: code is compiled now, and an artifact that cannot answer is refused now."""
-    catalog = recommender.index.catalog
-    base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
-    user = User(np.zeros((catalog.heads, catalog.value.shape[2])), base)
-    recommender.explain(recommender.recommend(user, k=2))
-    recommender.recommend_many([user, user], k=2, threads=1)
-    if recommender.encoder is not None:
-        recommender.recommend(history=[], k=1)
 
 
 # The fields in which the requests of a group differ, and the arguments of recommend_many for them.

@@ -8,29 +8,12 @@ from __future__ import annotations
 
 import contextlib
 
-import numpy as np
-
-from setwise.model.catalog import Catalog
-from setwise.model.users import User
-from setwise.recommend.recommender import Recommender
-from setwise.retrieval.index import Index
+from setwise.recommend.compilation import compile_requests
 from setwise.service import worker  # with all that a worker imports
-from setwise.service.handlers import warm_up
 
 __all__ = ["worker"]
 
-
-def load_compiled_code() -> None:
-    """Compute slates of small catalogues, without and with a base, with both backends of compiled code."""
-    points = np.random.default_rng(0).normal(size=(300, 2, 2))
-    for backend, base in (("scan", None), ("tree", points[:, 0])):
-        catalog = Catalog(points, points, points, base=base)
-        index = Index.build(catalog, cells=8, backend=backend, progress=False)
-        index.candidates(User(points[0], None if base is None else base[0]), per_cell=2)
-        warm_up(Recommender(index))
-
-
 # A worker does the same with its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
-# this process with it.
+# this process with it. Artifacts of double precision are rare: their workers load what they need.
 with contextlib.suppress(Exception, KeyboardInterrupt):
-    load_compiled_code()
+    compile_requests(kinds=2, progress=False)

@@ -1,0 +1,42 @@
+"""Compile the inner loops of a request in advance, so that the first request does not wait for them.
+
+numba compiles a function when it is first called, and keeps the machine code on disk. A request calls some dozens of
+them: together they compile for two or three minutes, once on a machine, and load in seconds afterwards.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from setwise._progress import Progress
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+from setwise.recommend.recommender import Recommender
+from setwise.retrieval.index import Index
+
+# Backend, whether there is a base, and the type of the arrays: compiled code differs by type.
+KINDS = (("scan", False, np.float32), ("tree", True, np.float32), ("scan", True, np.float64))
+
+
+def compile_requests(kinds: int = len(KINDS), progress: bool | None = None) -> None:
+    """Compute slates of small catalogues in every way, for the first ``kinds`` kinds of catalogue."""
+    points = np.random.default_rng(0).normal(size=(300, 2, 2))
+    with Progress("compiling", kinds, progress) as bar:
+        for backend, with_base, dtype in KINDS[:kinds]:
+            base = points[:, 0] if with_base else None
+            catalog = Catalog(points, points, points, base=base, dtype=dtype)
+            index = Index.build(catalog, cells=8, backend=backend, progress=False)
+            index.candidates(User(points[0], None if base is None else base[0]), per_cell=2)
+            warm_up(Recommender(index))
+            bar.advance(1)
+
+
+def warm_up(recommender: Recommender) -> None:
+    """Compute a slate in every way: code is compiled now, and an artifact that cannot answer is refused now."""
+    catalog = recommender.index.catalog
+    base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
+    user = User(np.zeros((catalog.heads, catalog.value.shape[2])), base)
+    recommender.explain(recommender.recommend(user, k=2))
+    recommender.recommend_many([user, user], k=2, threads=1)
+    if recommender.encoder is not None:
+        recommender.recommend(history=[], k=1)
