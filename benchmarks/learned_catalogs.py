@@ -63,23 +63,18 @@ def frequent(sessions: Sessions, items: int) -> Sessions:
     return replace(sessions, items=sessions.items.kept(kept[sessions.items.values])).renumbered(rows)
 
 
-def als_base(
-    model: SimpleTransformer, split: HistorySplit, rest: Sessions
-) -> tuple[np.ndarray, np.ndarray, float, float]:
-    """Item factors of ALS, vectors of the users, and scale and bias of the reward.
+def head_scores(model: SimpleTransformer, split: HistorySplit) -> np.ndarray:
+    """The sum over heads of every item's scores, for every user: (users, n)."""
+    users, value = model.encoder.users(split.history), model.catalog().value
+    return np.stack([np.einsum("nhd,hd->n", value, users[number].heads) for number in range(USERS)])
 
-    The base term is scaled so that its largest values are as far from their median as those of the heads. The reward of the
-    largest sum of both is a half, and that of the median 4 less on the logistic scale, as in the playlists: none is saturated.
-    """
+
+def als_base(model: SimpleTransformer, split: HistorySplit, rest: Sessions) -> tuple[np.ndarray, np.ndarray]:
+    """Item factors of ALS and vectors of the users: the largest terms are as far from their median as those of the heads."""
     factors = fit_als(session_matrix(rest.items, rest.n_items), 128, 0.1, 10.0)
     vectors = factors.vectors(*padded(split.history))
-    users, value = model.encoder.users(split.history), model.catalog().value
-    heads = np.stack([np.einsum("nhd,hd->n", value, users[number].heads) for number in range(USERS)])
-    base = vectors @ factors.items.T
-    ratio = spread(heads) / spread(base)
-    both = heads + ratio * base
-    scale = 4.0 / spread(both)
-    return factors.items.astype(np.float32), ratio * vectors, scale, -scale * float(np.median(both.max(axis=1)))
+    ratio = spread(head_scores(model, split)) / spread(vectors @ factors.items.T)
+    return factors.items.astype(np.float32), ratio * vectors
 
 
 def spread(scores: np.ndarray) -> float:
@@ -88,19 +83,25 @@ def spread(scores: np.ndarray) -> float:
 
 
 def saved(
-    path: Path, model: SimpleTransformer, split: HistorySplit, base: tuple[np.ndarray, np.ndarray, float, float] | None
+    path: Path, model: SimpleTransformer, split: HistorySplit, base: tuple[np.ndarray, np.ndarray] | None
 ) -> None:
-    """Write the catalogue and its held-out users."""
+    """Write the catalogue and its held-out users.
+
+    The reward of the largest sum of a user's scores is a half, and that of the median 4 less on the logistic scale, about as in
+    the playlists. With the reward of training, which has no base term, the largest rewards would all be 1.
+    """
     catalog, users = model.catalog(), model.encoder.users(split.history)
-    reward = catalog.rewards[0]
     arrays = {
-        "query": catalog.query, "key": catalog.key, "value": catalog.value, "scale": reward.scale, "bias": reward.bias,
+        "query": catalog.query, "key": catalog.key, "value": catalog.value,
         "user_heads": np.stack([users[number].heads for number in range(USERS)]),
         "history": split.history.values.reshape(USERS, HISTORY),
     }  # fmt: skip
+    both = head_scores(model, split)
     if base is not None:
-        arrays |= {"base": base[0], "user_base": base[1], "scale": base[2], "bias": base[3]}
-    np.savez(path, **arrays)
+        arrays |= {"base": base[0], "user_base": base[1]}
+        both += base[1] @ base[0].T
+    scale = 4.0 / spread(both)
+    np.savez(path, **arrays, scale=scale, bias=-scale * float(np.median(both.max(axis=1))))
 
 
 def main() -> None:

@@ -38,7 +38,8 @@ items contributes its bound up to c times. It is opened, so that its items are b
 among the q largest or the search reaches it. So a step costs time for cells and opened items, not for n items. The only
 pass over all n items computes their scores and the largest of each cell.
 
-**Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts.
+**Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts. It gets
+the time, unless the search over prefixes has the smaller bound.
 
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
 of logits, weights and averages (user_scores.py).
@@ -46,6 +47,7 @@ of logits, weights and averages (user_scores.py).
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -80,6 +82,7 @@ _LEVELS = 64  # thresholds of σ at the root for which the rewards of the other 
 _LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
 _HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
 _STEPS = 4  # steps of the search between two readings of the clock
+_LONG, _SHORT = 0.5, 0.002  # seconds, for turns of the two searches
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,24 +194,37 @@ class WholeCatalogSearch:
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
         began = now = time.perf_counter()
-        lifts = self._lifts
+        lifts, mine = self._lifts, 0.0  # seconds of the search over prefixes since that by lifts
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
             self.finished = bool(search_prefixes(*self._parts, 1 if self._longest == 0 else _STEPS))
             before, now = now, time.perf_counter()
+            mine += now - before
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
             if lifts is not None and not self.finished:
                 # With pins, which lifts ignore, they get half of the time.
-                self._run_lifts(lifts, began + budget_ms / 1000 / (2 if self._root else 1))
-                lifts, now = None if self._root else lifts, time.perf_counter()
+                end = began + budget_ms / 1000 / (2 if self._root else 1)
+                self._run_lifts(lifts, end, now + self._slice(lifts, end - now, mine))
+                lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)
 
-    def _run_lifts(self, lifts: LiftSearch, until: float) -> None:
+    def _slice(self, lifts: LiftSearch, left: float, mine: float) -> float:
+        """The seconds that the search by lifts gets next.
+
+        That is all there is, unless the search over prefixes has the smaller bound: then a third of what that one took.
+        With more than half a second left, lifts pause once at half of it, so that both are compared.
+        """
+        if lifts.bound == math.inf or self._root:
+            return 0.5 * left if left > _LONG else math.inf
+        leads = bool(self._frontier.tally[HEAP]) and float(self._frontier.key[0]) < lifts.bound
+        return max(mine / 3, _SHORT) if leads else math.inf
+
+    def _run_lifts(self, lifts: LiftSearch, until: float, pause: float) -> None:
         """Continue the search by lifts; what it finds counts here too."""
         if lifts.finished:
             return
         frontier = self._frontier
         lifts.offer(float(frontier.value[BEST]))
-        lifts.run(until)
+        lifts.run(until, pause)
         if self._root:
             return
         value, items = lifts.best

@@ -104,11 +104,14 @@ class LiftSearch:
             best = self._parts_of_tree[2].value
             best[BEST] = max(float(best[BEST]), value)
 
-    def run(self, until: float) -> None:
-        """Search until ``time.perf_counter()`` reaches ``until``, or the end."""
+    def run(self, until: float, pause: float = math.inf) -> None:
+        """Search until ``time.perf_counter()`` reaches ``until`` or ``pause``, or the end.
+
+        A stage that would not end before ``until`` is not begun.
+        """
         while not self.finished:
             began = time.perf_counter()
-            if until - began <= (self._needed if self._parts_of_tree is None else 0.0):
+            if began >= pause or until - began <= (self._needed if self._parts_of_tree is None else 0.0):
                 return
             if self._parts_of_tree is not None:
                 self._search()
