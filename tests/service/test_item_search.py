@@ -63,6 +63,12 @@ def test_without_titles_every_text_attribute_is_searched() -> None:
     assert [column.values for column in found.columns()] == [["folk", "jazz"], ["w", "x", "y", "z"]]
 
 
+def test_every_text_attribute_is_searched_beside_titles() -> None:
+    found = search(title=["Soup", "Tart", "Broth"], course=["starter", "dessert", "starter"], price=[5.0, 6.0, 7.0])
+    assert found.find("starter", 5)[0].tolist() == [0, 2]
+    assert found.find("starter broth", 5)[0].tolist() == [2]
+
+
 def test_many_values_are_not_listed() -> None:
     found = search(name=[f"n{i}" for i in range(60)])
     assert found.columns()[0].values is None

@@ -71,6 +71,15 @@ def test_batches_are_logged_and_explanations_are_not(logging: Here, folder_of_lo
     assert [logged[one["slate"]].key for one in answers] == ["visit 5", "other"]
 
 
+def test_a_slate_that_is_only_looked_at_is_not_logged(logging: Here, folder_of_log: Path) -> None:
+    before = len(stored(folder_of_log))
+    assert post(logging, "/v1/recommend", {**BODY, "log": False})["slate"] is None
+    requests = [{**BODY, "log": False}, BODY]
+    answers = post(logging, "/v1/recommend/batch", {"requests": requests})["answers"]
+    assert [answer["slate"] is None for answer in answers] == [True, False]
+    assert len(stored(folder_of_log)) == before + 1
+
+
 def test_many_clients_at_once(logging: Here, folder_of_log: Path) -> None:
     """Every client sends the outcomes of its slates three times."""
 

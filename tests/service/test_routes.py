@@ -137,7 +137,7 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
         certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error",
     )  # fmt: skip
     arguments = request.arguments()
-    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features", "key"}
+    assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features", "key", "log"}
     assert set(arguments) | {"user", "features"} <= set(inspect.signature(sw.Recommender.recommend).parameters)
     assert arguments["exclude"] == []
     assert arguments["where"] == {"year": (1, None), "genre": "folk"}
@@ -226,6 +226,25 @@ def test_items(service: Here, recommender: sw.Recommender) -> None:
     assert "q must be a text of at most" in error_message(service.client.get("/v1/items", params={"q": "a" * 201}), 422)
 
 
+def test_a_given_slate_is_explained(service: Here) -> None:
+    body = {"history": ["song-1", "song-2"], "k": 4}
+    items = ["song-9", "song-30", "song-5"]
+    found = post(service, "/v1/explain", {**body, "items": items})
+    own = {rival["ranker"]: rival for rival in found["rivals"]}
+    assert {item["id"] for item in found["slate"]["items"]} == set(items)
+    assert {item["id"] for item in own["swap"]["items"]} == set(items)
+    assert own["swap"]["value"] == pytest.approx(found["slate"]["value"]) == pytest.approx(sum(found["rewards"]))
+    free = {rival["ranker"]: rival for rival in post(service, "/v1/explain", body)["rivals"]}
+    for ranker in set(own) - {"swap"}:  # the other methods answer the query, without these items pinned
+        assert own[ranker]["items"] == free[ranker]["items"]
+    for wrong in ([], ["song-1"] * 5):
+        assert "items must be a list of 1 to k = 4 ids" in error_message(
+            service.client.post("/v1/explain", json={**body, "items": wrong}), 422
+        )
+    unknown = service.client.post("/v1/explain", json={**body, "items": ["song-none"]})
+    assert "song-none" in error_message(unknown, 422)
+
+
 def test_info(service: Here) -> None:
     info = service.client.get("/v1/info").json()
     assert info["service"] == "setwise"
@@ -233,7 +252,11 @@ def test_info(service: Here) -> None:
     assert info["understands_history"] is True
     assert info["title"] == "title"
     assert info["group"] == "artist"
-    assert info["limits"] == {"k": 100, "slow_k": 20, "history": 1000, "batch": 256, "body_bytes": 1 << 20}
+    assert info["limits"] == {"k": 100, "slow_k": 20, "history": 1000, "batch": 256, "body_bytes": 1 << 20} | {
+        "budget_ms": service.settings.budget_ms,
+        "deadline_ms": service.settings.deadline_ms,
+    }
+    assert info["hits"] is True
     kinds = {column["name"]: column["kind"] for column in info["attributes"]}
     assert kinds == {"title": "text", "artist": "text", "genre": "text", "year": "number"}
     assert len(info["version"]) == 12

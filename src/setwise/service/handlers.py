@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 
 from setwise.errors import SetwiseError
+from setwise.model.rewards import Logistic
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.compilation import warm_up
 from setwise.recommend.exploration import explore
@@ -25,6 +26,7 @@ from setwise.service.schemas import (
     INTERACTIVE,
     ITEMS_LIMIT,
     BatchRequest,
+    ExplainRequest,
     ExplainResponse,
     GroupKey,
     Info,
@@ -40,6 +42,7 @@ from setwise.storage.slate_log import ShownSlate, new_id
 
 Outcome = bytes | HttpError  # the body of a response, or the error
 Part = TypeVar("Part")
+LIMITS = ("k", "slow_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
 LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 
 
@@ -98,8 +101,9 @@ class ServedArtifact:
             attributes=self.search.columns(),
             title=self.search.title,
             group=self.search.group,
+            hits=all(isinstance(reward, Logistic) for reward in catalog.rewards),
             rankers=list(INTERACTIVE),
-            limits={name: getattr(settings, name) for name in ("k", "slow_k", "history", "batch", "body_bytes")},
+            limits={name: getattr(settings, name) for name in LIMITS},
         )
 
 
@@ -166,10 +170,12 @@ class Handlers:
                 undone -= len(part)
         return msgspec.json.encode({"answers": answers, "version": self._artifact.version})
 
-    def explain(self, request: RecommendRequest, task: TaskMessage) -> Outcome:
+    def explain(self, request: ExplainRequest, task: TaskMessage) -> Outcome:
         """One slate and its explanation."""
         queued = task.elapsed_ms()
-        slate = self._slate(request, task.left_ms(), task.level)
+        left_ms = task.left_ms()
+        given = request.items is not None
+        slate = self._given(request, left_ms) if given else self._slate(request, left_ms, task.level)
         explanation = self._artifact.recommender.explain(slate)
         rivals = [
             RivalResponse(
@@ -205,6 +211,14 @@ class Handlers:
 
     def _slate(self, request: RecommendRequest, left_ms: float, level: int) -> Slate:
         return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
+
+    def _given(self, request: ExplainRequest, left_ms: float) -> Slate:
+        """The slate of the request's items, as an answer to its query: pinned, they are the only slate."""
+        recommend, items = self._artifact.recommender.recommend, request.items or []
+        arguments = request.arguments() | {"budget_ms": LEAST_MS}
+        slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
+        query = replace(recommend(**arguments).query, budget_ms=self._limits(request, left_ms, FULL)["budget_ms"])
+        return replace(slate, query=query)
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
@@ -267,7 +281,7 @@ class Handlers:
 
     def _response(self, slate: Slate, queue_ms: float, task: TaskMessage, request: RecommendRequest) -> SlateResponse:
         id_ = None
-        if task.logged:
+        if task.logged and request.log:
             slate, shown = self._logged(slate, request.key)
             self._shown.append(shown)
             id_ = shown.id
@@ -303,7 +317,7 @@ Handle = Callable[[Handlers, Any, TaskMessage], Outcome]
 HANDLERS: dict[str, tuple[Handle, msgspec.json.Decoder[Any]]] = {
     "recommend": (Handlers.recommend, msgspec.json.Decoder(RecommendRequest)),
     "batch": (Handlers.batch, msgspec.json.Decoder(BatchRequest)),
-    "explain": (Handlers.explain, msgspec.json.Decoder(RecommendRequest)),
+    "explain": (Handlers.explain, msgspec.json.Decoder(ExplainRequest)),
     "items": (Handlers.items, msgspec.json.Decoder(ItemsRequest)),
 }
 

@@ -182,7 +182,7 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/recommend/batch", "Many slates at once.", _computed("batch", schemas.decode_batch),
           schemas.BatchRequest, schemas.BatchResponse, _BODY),
     Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain", schemas.decode_explain),
-          schemas.RecommendRequest, schemas.ExplainResponse, _BODY),
+          schemas.ExplainRequest, schemas.ExplainResponse, _BODY),
     Route("POST", "/v1/outcomes", "Outcomes of slates that were shown.", _outcomes,
           schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503)),
     Route("GET", "/v1/items", "Items by words of their title, or by id.", _items,

@@ -19,7 +19,6 @@ from setwise.model.catalog import Catalog
 from setwise.service.schemas import Attribute, Item
 
 TITLES = ("title", "name")  # attributes that name an item, in order of preference
-SEARCHED = ("title", "artist", "name")  # attributes that are searched; all texts, where none of these exists
 FEW = 50  # an attribute with more distinct values is not listed in /v1/info
 MOST_WORDS = 8  # of a query; further words are ignored
 _END = 10  # the byte of a line end
@@ -57,9 +56,9 @@ class ItemSearch:
         texts = {name: column for name, column in catalog.attributes.items() if isinstance(column, Categorical)}
         self.title = next((name for name in TITLES if name in texts), None)
         self.group = _group(texts, self.title)
-        searched = [name for name in SEARCHED if name in texts] or list(texts)
-        self._columns = [(texts[name].codes, TextBlock(texts[name].values)) for name in searched]
-        self._titles = None if self.title is None else dict(zip(searched, self._columns, strict=True)).get(self.title)
+        columns = {name: (column.codes, TextBlock(column.values)) for name, column in texts.items()}
+        self._columns = list(columns.values())
+        self._titles = None if self.title is None else columns[self.title]
         self._ids = TextBlock(catalog.ids.values) if isinstance(catalog.ids.values, Strings) else None
 
     def find(self, query: str, limit: int) -> tuple[Rows, int]:

@@ -1,7 +1,7 @@
 """Requests and responses of the HTTP API as types: decoding is strict, and the OpenAPI document is made from them.
 
-A field of ``RecommendRequest`` is passed to ``Recommender.recommend`` as the keyword argument of the same name: a new
-field is a line here and its meaning in the library.
+A field of ``RecommendRequest``, other than ``key`` and ``log``, is passed to ``Recommender.recommend`` as the keyword
+argument of the same name: a new field is a line here and its meaning in the library.
 """
 
 from __future__ import annotations
@@ -65,11 +65,13 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     ranker: str | None = None
     certify: bool | None = None
     key: str | None = None  # what the log calls the user
+    log: bool = True  # false for a slate that is only looked at: a service with a log does not log it
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of ``Recommender.recommend``; fields that were left out are left out."""
         given = msgspec.to_builtins(self)
-        given.pop("key", None)
+        for name in ("key", "log", "items"):
+            given.pop(name, None)
         return arguments_from_json(given)
 
     def group_key(self) -> GroupKey:
@@ -83,6 +85,15 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
             self.scores is not None,
             msgspec.json.encode(rest),
         )
+
+
+class ExplainRequest(RecommendRequest):
+    """A request for the explanation of a slate: of the best one found, or of that of ``items``, which is not searched.
+
+    With items, the response has no upper bound, and the time of the slate's own ranker is not that of a search.
+    """
+
+    items: list[Id] | None = None
 
 
 _USER_FIELDS = ("history", "user", "vector", "features")
@@ -244,6 +255,7 @@ class Info(msgspec.Struct):
     attributes: list[Attribute]
     title: str | None
     group: str | None
+    hits: bool  # whether every reward is a probability, so that a value is an expected number of hits
     rankers: list[str]
     limits: dict[str, int]
 
@@ -265,6 +277,7 @@ class Reloaded(msgspec.Struct):
 
 Decoded = TypeVar("Decoded")
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
+_EXPLAIN = msgspec.json.Decoder(ExplainRequest)
 _OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
 
 
@@ -275,10 +288,12 @@ def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
     return request
 
 
-def decode_explain(body: bytes, settings: Settings) -> RecommendRequest:
+def decode_explain(body: bytes, settings: Settings) -> ExplainRequest:
     """The request in this body, checked against the limits of explanations."""
-    request = _decode(_RECOMMEND, body)
+    request = _decode(_EXPLAIN, body)
     check(request, settings, explain=True)
+    if request.items is not None and not 1 <= len(request.items) <= request.k:
+        raise _invalid("items", f"a list of 1 to k = {request.k} ids", len(request.items), "send the ids of the slate")
     return request
 
 
