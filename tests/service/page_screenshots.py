@@ -31,7 +31,7 @@ def main() -> None:
         for name, (size, scheme, part) in PICTURES.items():
             page = opened.new_context(viewport=size, color_scheme=scheme, reduced_motion="reduce").new_page()
             page.goto(url + ASKED)
-            page.wait_for_selector("#answer[aria-busy=false]")
+            page.wait_for_selector("#answer[data-compared=shown]")
             if size is PHONE:
                 page.locator("#slate").evaluate("card => card.scrollIntoView()")
             (page if part == "window" else page.locator(part)).screenshot(path=DOCS / name)

@@ -28,17 +28,17 @@ def with_hostile_titles(n_items: int) -> sw.Recommender:
 
 
 def without_titles(n_items: int) -> sw.Recommender:
-    """The world without titles: the ids are numbers."""
-    return _described(world_recommender(n_items), np.arange(n_items), None)
+    """The world without titles and with other rewards: the ids are numbers, and a value is not a number of hits."""
+    return _described(world_recommender(n_items), np.arange(n_items), None, sw.ReLU())
 
 
-def _described(world: sw.Recommender, ids, attributes) -> sw.Recommender:
+def _described(world: sw.Recommender, ids, attributes, reward=None) -> sw.Recommender:
     known = world.index.catalog
     catalog = sw.Catalog(
         known.query,
         known.key,
         known.value,
-        reward=known.rewards[0],
+        reward=reward or known.rewards[0],
         base=known.base,
         sink=known.sink,
         ids=ids,
@@ -47,9 +47,12 @@ def _described(world: sw.Recommender, ids, attributes) -> sw.Recommender:
     return sw.Recommender(sw.Index.build(catalog, cells=8), encoder=world.encoder)
 
 
+SLACK = ("--deadline-ms", "20000", "--grace-ms", "120000")  # other tests may keep the machine busy
+
+
 @contextmanager
 def served(shown: sw.Recommender, folder: Path) -> Iterator[str]:
     """The address of the page of this recommender."""
     shown.save(folder / "songs")
-    with running(folder / "songs") as service:
+    with running(folder / "songs", *SLACK) as service:
         yield service.url + "/"

@@ -22,6 +22,7 @@ from page_checks import assert_accessible, assert_fits, focused  # noqa: E402
 PAGE = Path(sw.__file__).parent / "service" / "static"
 PHONE = {"width": 360, "height": 740}
 DESKTOP = {"width": 1280, "height": 900}
+PATIENCE = 120_000  # milliseconds to wait for anything: other tests may keep the machine busy
 KEY = "a-key-of-sixteen-letters"
 
 
@@ -51,6 +52,7 @@ def open_page(chromium):
         context = chromium.new_context(**{"viewport": DESKTOP, **options})
         opened.append(context)
         page = context.new_page()
+        page.set_default_timeout(PATIENCE)
         page.on("console", lambda message: complain(f"{message.type}: {message.text}", expected))
         page.on("pageerror", lambda error: complain(str(error), expected))
         page.goto(url + fragment)
@@ -68,9 +70,21 @@ def open_page(chromium):
     assert complaints == []
 
 
-def settled(page) -> None:
-    """Wait until the page shows the answer to what was asked last."""
+def slate_shown(page) -> None:
+    """Wait until the page shows the slate of what was asked last."""
     page.wait_for_selector("#answer[aria-busy=false]")
+
+
+def settled(page) -> None:
+    """Wait until the page also shows the comparison with other methods, or why there is none."""
+    page.wait_for_selector("#answer[aria-busy=false]:not([data-compared=pending])")
+
+
+def held(page, pattern: str) -> list:
+    """The requests to these addresses from now on, which wait until ``continue_()`` is called on them."""
+    routes: list = []
+    page.route(pattern, lambda route: routes.append(route))
+    return routes
 
 
 def asking(**state) -> str:
@@ -152,11 +166,78 @@ def test_from_a_title_to_a_certificate(open_page, address, songs) -> None:
         assert verdict.startswith("Proven optimal:")
 
 
+def test_the_slate_is_shown_before_the_comparison(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4))
+    comparisons = held(page, "**/v1/explain")
+    page.get_by_label("Length of the slate").fill("5")
+    slate_shown(page)
+    assert len(titles(page)) == 5
+    assert page.get_by_role("meter").is_visible()
+    page.get_by_text("Comparing with other methods").wait_for()
+    assert page.locator(".figures .alone").all_inner_texts() == ["…"] * 5
+    assert not page.locator(".method").first.is_visible()  # those on the page are of the slate before
+    assert_accessible(page)
+
+    page.get_by_label("Length of the slate").fill("3")  # cancels the comparison of five
+    slate_shown(page)
+    page.wait_for_function("() => document.querySelectorAll('#items li').length === 3")
+    while len(comparisons) < 2:
+        page.wait_for_timeout(50)
+    comparisons[-1].continue_()
+    settled(page)
+    assert len(titles(page)) == 3
+    assert "…" not in page.locator(".figures .alone").all_inner_texts()
+    assert page.locator(".method[data-ranker=swap] li").count() == 3
+    assert not page.get_by_text("Comparing with other methods").is_visible()
+
+
+def test_a_slate_stays_where_its_comparison_fails(open_page, address) -> None:
+    page = open_page(address, expected="504")
+    body = {"error": {"code": "deadline", "message": "It took too long."}}
+    page.route("**/v1/explain", lambda route: route.fulfill(status=504, json=body))
+    page.get_by_label("Length of the slate").fill("3")
+    settled(page)
+    assert len(titles(page)) == 3
+    assert page.get_by_text("Not compared: It took too long.").count() == 2
+    assert page.get_by_role("alert").is_hidden()
+
+
+def test_what_the_page_is_and_what_its_figures_mean(open_page, address) -> None:
+    page = open_page(address, asking(k=7))
+    assert "this page recommends a slate" in page.locator("#what").inner_text()
+    assert page.locator("#certificate .worth").inner_text().endswith("expected hits of 7, the value of this slate")
+    for card, term in (("slate", "Upper bound"), ("attention", "Contribution"), ("rivals", "Time")):
+        assert not page.locator(f"#{card}-help").is_visible()
+        page.locator(f"#{card} details:has(dl) summary").press("Enter")
+        assert term in page.locator(f"#{card}-help dt").all_inner_texts()
+    assert_accessible(page)
+
+
+def test_the_graph_is_hidden_where_there_is_nothing_to_show(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=1))
+    assert page.locator("#summary").inner_text() == "No item contributes to another item."
+    for part in ("#graph", "#graph-legend", "#as-table", "#head"):
+        assert not page.locator(part).is_visible()
+    page.get_by_label("Length of the slate").fill("2")
+    settled(page)
+    for part in ("#graph svg", "#graph-legend", "#as-table", "#head"):
+        assert page.locator(part).is_visible()
+
+
+def test_a_large_graph_shows_the_strongest_ties(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=20))
+    nodes, arrows = page.locator("#graph .node"), page.locator("#graph .arrows path")
+    assert nodes.count() == len(titles(page)) == 20
+    assert 1 <= arrows.count() <= 30
+    page.get_by_text("The same as a table").click()
+    assert page.locator("#matrix tbody td").count() == 400  # with every number
+
+
 def test_a_limit_per_artist_holds(open_page, address) -> None:
     page = open_page(address, asking(k=8))
     page.get_by_label("At most per artist").fill("1")
     settled(page)
-    artists = page.locator("#items .byline").all_inner_texts()
+    artists = [words.split(" · ")[0] for words in page.locator("#items .byline").all_inner_texts()]
     assert len(artists) == len(set(artists)) > 1
 
 
@@ -344,21 +425,153 @@ def test_the_address_keeps_what_was_asked(open_page, address) -> None:
     assert page.locator("#k-text").inner_text() == "20 songs"
 
 
-def test_the_services_sentence_is_shown_as_it_is(open_page, address) -> None:
-    page = open_page(address, asking(history=["song-1", 7]), expected="the server responded with a status of 4")
-    answer = page.request.post(address + "v1/explain", data={"history": ["song-1", 7]})
+def test_the_services_sentence_is_shown_as_it_is(open_page, address, songs) -> None:
+    artists = list(songs.index.catalog.attributes["artist"][:])
+    same = [f"song-{row}" for row, artist in enumerate(artists) if artist == artists[8]][:2]
+    page = open_page(
+        address, asking(history=["song-1"], include=same, at_most=1), expected="the server responded with a status of 4"
+    )
+    answer = page.request.post(
+        address + "v1/recommend", data={"history": ["song-1"], "include": same, "at_most": {"artist": 1}}
+    )
     assert page.get_by_role("alert").locator("p").inner_text() == answer.json()["error"]["message"]
     assert not page.locator(".card").first.is_visible()
-    page.get_by_label("Remove 7").click()
+    page.get_by_label("At most per artist").fill("2")
     settled(page)
     page.get_by_role("alert").wait_for(state="hidden")
     assert titles(page)
 
 
-def test_an_unknown_id_in_a_link_is_ignored_with_a_note(open_page, address) -> None:
-    page = open_page(address, asking(history=["song-1", "song-none"]))
+def test_unknown_ids_in_a_link_are_ignored_with_a_note(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1", "song-none"], include=[7], exclude=["song-lost"]))
     assert titles(page)
-    assert "Not in the catalogue, so ignored: song-none." in page.locator("#status").inner_text()
+    assert page.locator(".chips li").count() == 1
+    assert "Not in the catalogue, so ignored: song-none, 7, song-lost." in page.locator("#status").inner_text()
+    assert "none" not in page.url
+    page.get_by_label("Length of the slate").fill("3")
+    settled(page)
+    assert "ignored" not in page.locator("#status").inner_text()
+
+
+def test_a_sample_to_start_from(open_page, address, songs) -> None:
+    page = open_page(address)
+    samples = page.locator("#sample-list button")
+    samples.first.wait_for()
+    assert samples.count() == 3
+    assert_accessible(page)
+    name, wanted = samples.nth(1).locator("span").all_inner_texts()
+    samples.nth(1).press("Enter")
+    settled(page)
+    chosen = page.locator("#chips li span").all_inner_texts()
+    assert ", ".join(chosen) == wanted
+    columns = songs.index.catalog.attributes
+    assert any(all(columns[key][row] == name for row in rows_of(songs, chosen)) for key in ("artist", "genre"))
+    assert not page.locator("#samples").is_visible()
+    assert focused(page)["what"] == "search"
+    page.go_back()
+    samples.first.wait_for()
+
+
+def test_any_text_attribute_is_searched_and_shown(open_page, address, songs) -> None:
+    page = open_page(address)
+    attributes = songs.index.catalog.attributes
+    page.get_by_label("Find a song by title, artist or genre").press_sequentially(f"velvet {attributes['genre'][0]}")
+    page.wait_for_function("() => document.querySelector('#search-hint').textContent.endsWith('found')")
+    for words in suggestions(page).locator(".byline").all_inner_texts():
+        artist, genre, year = words.split(" · ")
+        assert genre == attributes["genre"][0]
+        assert artist in list(attributes["artist"][:])
+        assert year.isdigit()
+
+
+def test_think_longer_closes_the_gap(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1", "song-2"], k=20))
+    before, value = page.get_by_role("meter").get_attribute("aria-valuemax"), worth(page)
+    budgets: list[float] = []
+    page.on(
+        "request", lambda request: "recommend" in request.url and budgets.append(request.post_data_json["budget_ms"])
+    )
+    page.get_by_role("button", name="Think longer").press("Enter")
+    page.wait_for_selector("#longer", state="hidden")
+    settled(page)
+    limit = page.request.get(address + "v1/info").json()["limits"]["deadline_ms"]
+    assert budgets == sorted(budgets)
+    assert len(budgets) >= 1
+    assert budgets[-1] <= limit
+    gaps = page.locator("#closing").inner_text().removeprefix("Gap to the upper bound: ").split(", ")
+    assert len(gaps) == 1 + len(budgets)
+    shares = [0.0 if words.startswith("none") else float(words.split(" %")[0]) for words in gaps]
+    assert shares == sorted(shares, reverse=True)
+    assert worth(page) >= value
+    assert float(page.get_by_role("meter").get_attribute("aria-valuemax")) <= float(before)
+    assert focused(page)["what"] == "copy"
+    assert page.locator(".method[data-ranker=swap] .delta").inner_text() == "same"  # the comparison is of this slate
+    assert_accessible(page)
+
+
+def test_keep_one_and_leave_one_out(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=5))
+    shown = titles(page)
+    first, last = shown[0], shown[4]
+    page.get_by_label(f"Keep {last} in the slate", exact=True).click()
+    settled(page)
+    assert page.get_by_label(f"Keep {last} in the slate", exact=True).get_attribute("aria-pressed") == "true"
+    page.get_by_label(f"Leave {first} out of the slate", exact=True).click()
+    settled(page)
+    for _ in range(2):  # and again after a reload, from the address
+        assert last in titles(page)
+        assert not {first, *page.locator("#chips li span").all_inner_texts()} & set(titles(page))
+        assert page.locator("#include li span").all_inner_texts() == [last]
+        assert page.locator("#exclude li span").all_inner_texts() == [first]
+        assert all(last in words for words in page.locator(".method ol").all_text_contents())
+        page.reload()
+        settled(page)
+    assert_accessible(page)
+    page.get_by_label(f"No longer keep {last}").click()
+    page.get_by_label(f"Allow again {first}").click()
+    settled(page)
+    assert not page.locator("#kept, #barred").first.is_visible()
+    assert page.locator(".chips li").count() == 1
+    assert focused(page)["what"] == "search"
+
+
+def test_what_is_kept_fits_in_the_slate(open_page, address) -> None:
+    page = open_page(address, asking(include=["song-2", "song-9", "song-30"], k=1))
+    assert page.locator("#k-text").inner_text() == "3 songs"
+    assert len(titles(page)) == 3
+    page.locator("#items .add").first.click()  # in the history, so no longer kept
+    settled(page)
+    assert page.locator("#include li").count() == 2
+
+
+def test_back_undoes_a_change(open_page, address) -> None:
+    page = open_page(address, asking(k=4))
+    before = titles(page)
+    page.get_by_label("Length of the slate").fill("6")
+    settled(page)
+    page.locator("#items .bar").first.click()
+    settled(page)
+    assert page.locator("#exclude li").count() == 1
+    page.go_back()
+    page.wait_for_selector("#barred", state="hidden")
+    settled(page)
+    assert page.locator("#k-text").inner_text() == "6 songs"
+    page.go_back()
+    page.get_by_text("4 songs", exact=True).wait_for()
+    settled(page)
+    assert titles(page) == before
+    page.go_forward()
+    page.get_by_text("6 songs", exact=True).wait_for()
+
+
+def test_the_link_is_copied(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=3), permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("Copied.").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == page.url
+    page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error('no')); }")
+    page.get_by_role("button", name="Copy link").click()
+    page.get_by_text("copy the address of this page instead").wait_for()
 
 
 def test_the_last_answer_wins(open_page, address) -> None:
@@ -383,7 +596,7 @@ def test_a_busy_service_is_asked_again(open_page, address) -> None:
             body = {"error": {"code": "busy", "message": "All is full."}}
             route.fulfill(status=503, headers={"Retry-After": "1"}, json=body)
 
-    page.route("**/v1/explain", busy)
+    page.route("**/v1/recommend", busy)
     page.get_by_label("Length of the slate").fill("3")
     page.get_by_text("The service is busy. Trying again in 1 second.").wait_for()
     settled(page)
@@ -429,6 +642,8 @@ def test_without_titles_ids_are_shown(open_page, tmp_path) -> None:
         assert page.locator("#limit").is_hidden()
         assert page.locator("#chips li span").all_inner_texts() == ["7"]
         assert all(name.isdigit() for name in titles(page))
+        assert page.locator("#certificate .worth").inner_text().endswith(" value of this slate")
+        assert "hit" not in page.locator("#what").inner_text()  # a ReLU is not a probability
         page.get_by_label("Find an item by id").press_sequentially("11")
         suggestions(page).get_by_text("11", exact=True).click()
         settled(page)

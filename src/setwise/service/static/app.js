@@ -1,22 +1,25 @@
-// The explorer: a history, two sliders, and the response of the service. A new request cancels the previous one.
+// The explorer: a history, items to keep or to leave out, two sliders, and the answer. A change is a step Back undoes.
 
+import { answer } from "./answer.js";
 import { ask } from "./api.js";
-import { prepareAttention, showAttention } from "./attention.js";
-import { aside, byId } from "./dom.js";
-import { showHistory } from "./history.js";
-import { showRivals } from "./rivals.js";
+import { prepareAttention } from "./attention.js";
+import { showChips } from "./chips.js";
+import { byId } from "./dom.js";
+import { about, showHelp } from "./help.js";
+import { fetchItems, isUnknown, itemsOf, remember } from "./items.js";
+import { prepareLink } from "./link.js";
+import { offerSamples } from "./samples.js";
 import { Search } from "./search.js";
-import { showSlate, spent, valueDecimals, verdict } from "./slate.js";
-import { fromAddress, NO_LIMIT, toAddress } from "./state.js";
-import { duration, figure, many, one, useInfo } from "./words.js";
+import { showBusy, showTrouble, showing } from "./show.js";
+import { fromAddress, LISTS, NO_LIMIT, toAddress } from "./state.js";
+import { findable, many, one, useInfo } from "./words.js";
 
 const PAUSE = 180; // milliseconds without input before a request is sent
-const MOST = 100; // items in one response of the service
-const LONGEST = 20; // items in a slate on this page, as four methods compute one while the user waits
+const LONGEST = 20; // items in a slate on this page
 
 let info = null;
-let state = { history: [], k: 10, atMost: NO_LIMIT }; // the history as items
-let pending = null; // the AbortController of the running request
+let state = { history: [], include: [], exclude: [], k: 10, atMost: NO_LIMIT }; // lists of items
+let turn = 0; // counts changes of the state
 let timer = null;
 
 async function start() {
@@ -24,6 +27,7 @@ async function start() {
     info = await ask("v1/info", { onBusy: showBusy });
     useInfo(info);
     describeCatalog();
+    offerSamples(info, startFrom).catch(() => {}); // the page does without
     await restore();
   } catch (error) {
     showTrouble(error);
@@ -32,53 +36,77 @@ async function start() {
 
 function describeCatalog() {
   byId("about").textContent = `${many(info.items)} · ${many(info.heads, "head")} · model ${info.version}`;
-  byId("search-label").textContent = `Find ${one()} by ${info.title ? "title" : "id"}`;
+  byId("what").textContent = about(info);
+  showHelp(info);
+  byId("search-label").textContent = `Find ${one()} by ${findable()}`;
   byId("empty").textContent = `Add ${one()} to begin. Until then the slate is that of a user without a history.`;
   byId("k").max = longest();
   byId("limit").hidden = info.group === null;
   byId("at-most-label").textContent = `At most per ${info.group}`;
 }
 
-const longest = () => Math.min(LONGEST, info.limits.k);
+const longest = () => Math.min(LONGEST, info.limits.k, info.limits.slow_k);
 
-/** Restore the state from the address, with titles from the service. */
+/** Restore the state from the address; ids that the catalogue does not have are left out, with a note. */
 async function restore() {
-  const { history, k, atMost } = fromAddress(longest());
-  state = { history: await fetchItems(history), k, atMost };
-  changed(0);
+  const mine = (turn += 1);
+  const read = fromAddress(longest());
+  const ids = LISTS.flatMap((list) => read[list]);
+  await fetchItems(ids, showBusy);
+  if (mine !== turn) return; // the state has changed in the meantime
+  state = { ...read, ...Object.fromEntries(LISTS.map((list) => [list, itemsOf(read[list])])) };
+  changed({ pause: 0, push: false, unknown: ids.filter(isUnknown) });
 }
 
-async function fetchItems(ids) {
-  const found = new Map();
-  for (let start = 0; start < ids.length; start += MOST) {
-    const wanted = new URLSearchParams({ ids: ids.slice(start, start + MOST).join(","), limit: MOST });
-    const { items } = await ask(`v1/items?${wanted}`, { onBusy: showBusy });
-    items.forEach((item) => found.set(item.id, item));
-  }
-  return ids.map((id) => found.get(id) ?? { id, attributes: {} });
-}
+const without = (items, item) => items.filter((other) => other.id !== item.id);
+const has = (items, item) => items.some((other) => other.id === item.id);
 
-function add(item) {
-  if (state.history.some((one) => one.id === item.id)) return;
-  state.history.push(item);
+/** Put the item in one of the lists and take it out of the others. */
+function put(list, item) {
+  if (has(state[list], item)) return;
+  remember([item]);
+  for (const other of LISTS) state[other] = without(state[other], item);
+  state[list].push(item);
   changed();
 }
 
-function remove(item) {
-  state.history = state.history.filter((one) => one !== item);
+function take(list, item) {
+  state[list] = without(state[list], item);
   changed();
 }
+
+function startFrom(items) {
+  remember(items);
+  state.history = [...items];
+  changed();
+  byId("search").focus();
+}
+
+const actions = {
+  add: (item) => put("history", item),
+  keep: (item) => (has(state.include, item) ? take("include", item) : put("include", item)),
+  bar: (item) => put("exclude", item),
+  isKept: (item) => has(state.include, item),
+};
 
 /** The state has changed: show it, store it in the address, and request its slate after a pause. */
-function changed(pause = PAUSE) {
-  toAddress({ ...state, history: state.history.map((item) => item.id) });
-  showHistory(state.history, remove);
-  byId("empty").hidden = state.history.length > 0;
+function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
+  turn += 1;
+  state.k = Math.min(longest(), Math.max(state.k, state.include.length)); // there is room for what is kept
+  toAddress(state, push);
+  showChips("chips", state.history, (item) => take("history", item), "Remove");
+  showChips("include", state.include, (item) => take("include", item), "No longer keep");
+  showChips("exclude", state.exclude, (item) => take("exclude", item), "Allow again");
+  byId("kept").hidden = state.include.length === 0;
+  byId("barred").hidden = state.exclude.length === 0;
+  byId("clear").hidden = state.history.length < 2;
+  for (const part of ["empty", "samples"]) byId(part).hidden = state.history.length > 0;
   setSlider("k", state.k, many(state.k));
   setSlider("at-most", state.atMost, state.atMost === NO_LIMIT ? "no limit" : String(state.atMost));
-  byId("answer").setAttribute("aria-busy", "true");
+  const body = request();
+  const shows = showing({ info, body, actions, unknown });
   clearTimeout(timer);
-  timer = setTimeout(refresh, pause);
+  timer = setTimeout(() => answer(body, shows), pause);
 }
 
 function setSlider(slider, value, words) {
@@ -87,75 +115,45 @@ function setSlider(slider, value, words) {
   byId(`${slider}-text`).textContent = words;
 }
 
-async function refresh() {
-  pending?.abort();
-  pending = new AbortController();
-  const { signal } = pending;
-  try {
-    const answer = await ask("v1/explain", { body: request(), signal, onBusy: showBusy });
-    if (!signal.aborted) show(answer);
-  } catch (error) {
-    if (!signal.aborted) {
-      document.querySelectorAll(".card").forEach((card) => (card.hidden = true)); // the cards show the previous request
-      showTrouble(error);
-    }
-  }
-}
-
+/** A list of exclusions takes the place of the history, which is excluded by default: name both. */
 function request() {
-  const body = { history: state.history.map((item) => item.id), k: state.k };
+  const [history, include, exclude] = LISTS.map((list) => state[list].map((item) => item.id));
+  const body = { history, k: state.k };
+  if (include.length) body.include = include;
+  if (exclude.length) body.exclude = [...new Set([...history, ...exclude])].filter((id) => !include.includes(id));
   if (info.group !== null && state.atMost !== NO_LIMIT) body.at_most = { [info.group]: state.atMost };
   return body;
 }
 
-function show(answer) {
-  showSlate(answer, info.items, add);
-  showAttention(answer);
-  showRivals(answer);
-  byId("trouble").hidden = true;
-  byId("answer").setAttribute("aria-busy", "false");
-  const { slate } = answer;
-  byId("status").replaceChildren(
-    `${many(slate.items.length)} in ${duration(spent(slate))}`,
-    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
-    slate.ignored.length ? ` Not in the catalogue, so ignored: ${slate.ignored.join(", ")}.` : "",
-  );
-}
-
-function showTrouble(error) {
-  byId("trouble-text").textContent = error.message;
-  byId("trouble").hidden = false;
-  byId("status").textContent = "";
-  byId("answer").setAttribute("aria-busy", "false");
-}
-
-function showBusy(seconds) {
-  byId("status").textContent = `The service is busy. Trying again in ${many(seconds, "second")}.`;
+/** The positions that a drag passes are one step for Back. */
+function listenToSlider(slider, field) {
+  let dragged = false;
+  byId(slider).addEventListener("input", (event) => {
+    state[field] = Number(event.target.value);
+    changed({ push: !dragged });
+    dragged = true;
+  });
+  byId(slider).addEventListener("change", () => (dragged = false));
 }
 
 function listen() {
   new Search({
-    choose: add,
+    choose: actions.add,
     taken: () => new Set(state.history.map((item) => item.id)),
-    undo: () => state.history.length && remove(state.history.at(-1)),
+    undo: () => state.history.length && take("history", state.history.at(-1)),
     onTrouble: showTrouble,
   });
   prepareAttention();
-  byId("k").addEventListener("input", (event) => {
-    state.k = Number(event.target.value);
-    changed();
-  });
-  byId("at-most").addEventListener("input", (event) => {
-    state.atMost = Number(event.target.value);
-    changed();
-  });
+  prepareLink();
+  listenToSlider("k", "k");
+  listenToSlider("at-most", "atMost");
   byId("clear").addEventListener("click", () => {
     state.history = [];
     changed();
     byId("search").focus();
   });
-  byId("again").addEventListener("click", () => (info ? changed(0) : start()));
-  window.addEventListener("hashchange", () => info && restore().catch(showTrouble));
+  byId("again").addEventListener("click", () => (info ? changed({ pause: 0 }) : start()));
+  window.addEventListener("popstate", () => info && restore().catch(showTrouble));
 }
 
 listen();

@@ -14,7 +14,7 @@ export function prepareAttention() {
 export function showAttention(explained) {
   shown = { ...explained, items: explained.slate.items };
   offerHeads(explained.attention.length);
-  byId("attention").hidden = false;
+  byId("head").parentElement.hidden = ![explained.lent, ...explained.attention].some(hasTies);
   redraw();
 }
 
@@ -34,6 +34,7 @@ function redraw() {
   const lent = choice === "lent";
   const weights = lent ? shown.lent : shown.attention[Number(choice)];
   const sink = lent ? null : shown.sink?.[Number(choice)];
+  for (const part of ["graph", "graph-legend", "as-table"]) byId(part).hidden = !hasTies(weights);
   shown.width = byId("graph").clientWidth;
   const label = lent ? "Contributions between the items of this slate" : `Attention weights of head ${Number(choice) + 1}`;
   const pick = (i) => {
@@ -45,6 +46,8 @@ function redraw() {
   byId("graph-legend").replaceChildren(...legend(weights, lent));
   byId("matrix").replaceChildren(table(shown.items, weights, sink, lent));
 }
+
+const hasTies = (weights) => weights.some((row, i) => row.some((weight, j) => i !== j && weight !== 0));
 
 const strongestOf = (pairs) =>
   pairs.reduce((best, pair) => (Math.abs(pair.weight) > Math.abs(best?.weight ?? 0) ? pair : best), null);

@@ -5,6 +5,7 @@ import { signed, titleOf } from "./words.js";
 
 const FAINT = 0.05; // of the strongest: arrows below are left out
 const PER_NODE = 4; // arrows drawn for each item at most, on average
+const MOST = 30; // arrows drawn: more of them cannot be distinguished
 const ROOM_FOR_TITLES = 520; // pixels; below it nodes show numbers only
 const LETTER = 7.2; // pixels, roughly, of the labels' font
 
@@ -16,7 +17,7 @@ export function arrowsOf(weights) {
   );
   arrows.sort((a, b) => Math.abs(a.weight) - Math.abs(b.weight));
   const strongest = Math.abs(arrows.at(-1)?.weight ?? 0);
-  return arrows.slice(-PER_NODE * weights.length).filter((arrow) => Math.abs(arrow.weight) >= FAINT * strongest);
+  return arrows.slice(-Math.min(MOST, PER_NODE * weights.length)).filter((arrow) => Math.abs(arrow.weight) >= FAINT * strongest);
 }
 
 /** The SVG of ``weights[i][j]``, the contribution of j to i; ``pick(i or null)`` reports the highlighted item. */

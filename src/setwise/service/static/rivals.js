@@ -1,7 +1,7 @@
 // The same query with other methods, side by side: the items, the value and the time of each.
 
 import { aside, byId, make } from "./dom.js";
-import { valueDecimals } from "./slate.js";
+import { valueDecimals } from "./certificate.js";
 import { duration, figure, percent, signed, titleOf } from "./words.js";
 
 const METHODS = {
@@ -22,7 +22,6 @@ export function showRivals(explained) {
   const sorted = [...rivals].sort((a, b) => order.indexOf(a.ranker) - order.indexOf(b.ranker));
   byId("methods").replaceChildren(...sorted.map((rival) => card(rival, slate, best, inSlate)));
   byId("gain").textContent = gains(explained);
-  byId("rivals").hidden = false;
 }
 
 function card(rival, slate, best, inSlate) {

@@ -1,24 +1,30 @@
-// The state in the address, so that it can be shared as a link: #history=["a",7]&k=8&at_most=2.
+// The state in the address, so that it can be shared as a link: #history=["a",7]&include=["b"]&exclude=["c"]&k=8&at_most=2.
 
 export const NO_LIMIT = 6; // the last position of the slider
+export const LISTS = ["history", "include", "exclude"];
 
 const DEFAULT_K = 10;
 
 export function fromAddress(longest) {
   const given = new URLSearchParams(location.hash.slice(1));
   return {
-    history: idsIn(given.get("history")),
+    ...Object.fromEntries(LISTS.map((list) => [list, idsIn(given.get(list))])),
     k: within(given.get("k"), 1, longest, Math.min(DEFAULT_K, longest)),
     atMost: within(given.get("at_most"), 1, NO_LIMIT, NO_LIMIT),
   };
 }
 
-export function toAddress({ history, k, atMost }) {
+/** ``push``: as a new entry of the browser's history, so that Back undoes the change. */
+export function toAddress(state, push) {
   const fields = new URLSearchParams();
-  if (history.length) fields.set("history", JSON.stringify(history));
-  fields.set("k", k);
-  if (atMost !== NO_LIMIT) fields.set("at_most", atMost);
-  window.history.replaceState(null, "", `#${fields}`);
+  for (const list of LISTS) {
+    if (state[list].length) fields.set(list, JSON.stringify(state[list].map((item) => item.id)));
+  }
+  fields.set("k", state.k);
+  if (state.atMost !== NO_LIMIT) fields.set("at_most", state.atMost);
+  if (`#${fields}` === location.hash) return;
+  if (push) window.history.pushState(null, "", `#${fields}`);
+  else window.history.replaceState(null, "", `#${fields}`);
 }
 
 /** Ids as JSON, because 7 and "7" are different ids; an empty list if the text is not a list of ids. */

@@ -10,10 +10,29 @@ const text = (value) => (value === null || value === undefined || value === "" ?
 
 export const titleOf = (item) => text(info.title && item.attributes?.[info.title]) ?? String(item.id);
 
-/** The artist, or the attribute that a limit can be set on. */
+const KNOWN = ["artist", "author", "brand", "course", "category", "genre", "year", "price"]; // shown first, in this order
+const SHOWN = 3; // attributes in a byline
+const LETTERS = 60; // of one of them
+
+export const textAttributes = () => info.attributes.filter((one) => one.kind === "text").map((one) => one.name);
+
+/** The attributes that people know an item by, then other texts; null if there are none. Addresses are not texts. */
 export function bylineOf(item) {
-  const name = info.attributes.some((one) => one.name === "artist") ? "artist" : info.group;
-  return name && name !== info.title ? text(item.attributes?.[name]) : null;
+  const known = KNOWN.filter((name) => info.attributes.some((one) => one.name === name));
+  const names = [...new Set([...known, ...textAttributes()])].filter((name) => name !== info.title);
+  const words = names.map((name) => cell(item.attributes?.[name])).filter((word) => word && !/^https?:/.test(word));
+  return words.length ? words.slice(0, SHOWN).join(" · ") : null;
+}
+
+function cell(value) {
+  const word = typeof value === "number" && !Number.isInteger(value) ? value.toFixed(2) : text(value);
+  return word && word.length > LETTERS ? `${word.slice(0, LETTERS - 1)}…` : word;
+}
+
+/** What an item can be found by: "title, artist or genre". */
+export function findable() {
+  const names = [...new Set([info.title ?? "id", ...textAttributes()])].slice(0, 4);
+  return names.length > 1 ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}` : names[0];
 }
 
 export const noun = () => (info.attributes.some((one) => one.name === "artist") ? "song" : "item");

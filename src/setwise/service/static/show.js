@@ -1,0 +1,73 @@
+// What the page shows while it asks: the slate, then the comparison, or what went wrong.
+
+import { showAttention } from "./attention.js";
+import { spent, valueDecimals, verdict } from "./certificate.js";
+import { aside, byId } from "./dom.js";
+import { offerLonger } from "./longer.js";
+import { showRivals } from "./rivals.js";
+import { showSlate } from "./slate.js";
+import { duration, figure, many } from "./words.js";
+
+/** How far the answer is: ``busy`` until the slate is shown; ``compared`` is pending, shown or none. */
+function progress(busy, compared) {
+  byId("answer").setAttribute("aria-busy", busy);
+  byId("answer").dataset.compared = compared;
+}
+
+const every = (selector, change) => document.querySelectorAll(selector).forEach(change);
+
+/** Mark the answer as busy; the functions that show the parts of the next one. ``unknown`` ids are named in a note. */
+export function showing({ info, body, actions, unknown }) {
+  progress("true", "pending");
+  const shows = {
+    onStep(slate) {
+      showSlate({ slate, alone: null }, info, actions);
+      showStatus(slate, info, unknown);
+      progress("false", "pending");
+    },
+    onSlate(slate) {
+      shows.onStep(slate);
+      offerLonger(slate, info, body, shows);
+      every(".card", (card) => (card.hidden = false));
+      every(".comparing", (note) => (note.textContent = note.dataset.words));
+      byId("trouble").hidden = true;
+    },
+    onCompared(explained) {
+      showSlate(explained, info, actions);
+      showAttention(explained);
+      showRivals(explained);
+      showStatus(explained.slate, info, unknown);
+      progress("false", "shown");
+    },
+    onUncompared(error) {
+      every(".comparing", (note) => (note.textContent = `Not compared: ${error.message}`));
+      progress("false", "none"); // the slate stays
+    },
+    onTrouble(error) {
+      every(".card", (card) => (card.hidden = true)); // the cards show the previous request
+      showTrouble(error);
+    },
+    onBusy: showBusy,
+  };
+  return shows;
+}
+
+function showStatus(slate, info, unknown) {
+  const ignored = [...new Set([...unknown, ...slate.ignored])];
+  byId("status").replaceChildren(
+    `${many(slate.items.length)} in ${duration(spent(slate))}`,
+    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
+    ignored.length ? ` Not in the catalogue, so ignored: ${ignored.join(", ")}.` : "",
+  );
+}
+
+export function showTrouble(error) {
+  byId("trouble-text").textContent = error.message;
+  byId("trouble").hidden = false;
+  byId("status").textContent = "";
+  progress("false", "none");
+}
+
+export function showBusy(seconds) {
+  byId("status").textContent = `The service is busy. Trying again in ${many(seconds, "second")}.`;
+}
