@@ -127,6 +127,14 @@ def test_answers_say_what_was_left_out(handlers: Handlers, level: int, fields: d
     assert answer(handlers, level, "explain", **fields)["slate"]["left_out"] == lost
 
 
+def test_a_recommender_without_certificates_loses_none(folder: Path, tmp_path: Path) -> None:
+    loaded = sw.Recommender.load(folder)
+    sw.Recommender(loaded.index, encoder=loaded.encoder, certify=False).save(tmp_path / "uncertified")
+    handlers = Handlers(ServedArtifact.open(tmp_path / "uncertified", "v"), Settings())
+    assert answer(handlers, UNCERTIFIED)["left_out"] == []
+    assert answer(handlers, UNCERTIFIED, certify=True)["left_out"] == ["certificate"]
+
+
 def test_a_group_loses_the_same(handlers: Handlers) -> None:
     now = time.monotonic()
     requests = [RecommendRequest(history=[f"song-{number}"], k=3) for number in range(3)]

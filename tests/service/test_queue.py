@@ -19,7 +19,7 @@ from setwise.service.settings import Settings
 from setwise.service.worker import TASKS, encode_reply
 from setwise.service.worker_pool import Worker, WorkerPool
 
-INFO = Info("setwise", "v1", 3, 1, 1, False, [], None, None, [], {})
+INFO = Info("setwise", "v1", 3, 1, 1, False, [], None, None, hits=False, rankers=[], limits={})
 
 
 class WorkerEnd:

@@ -265,7 +265,7 @@ class Handlers:
         if level == FULL or not recommender.index.catalog.attends:
             return []
         ranker = RANKERS[recommender.ranker if request.ranker is None else request.ranker]
-        certified = recommender.certify if request.certify is None else request.certify
+        certified = recommender.certifies if request.certify is None else request.certify
         lost = [CERTIFICATE] if certified else []
         searches = ranker.takes_budget or ranker.slow_growth
         return [*lost, SEARCH] if level == GREEDY and searches else lost
