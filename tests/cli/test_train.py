@@ -235,9 +235,13 @@ def test_errors(
     assert (occupied / "diary.txt").read_text() == "private"
 
 
-@pytest.mark.parametrize("arguments", [(), ("--out", "x"), ("f.csv",), ("f.csv", "--out", "x", "--epochs", "0")])
+@pytest.mark.parametrize("arguments", [(), ("f.csv",), ("f.csv", "--out", "x", "--epochs", "0")])
 def test_missing_or_invalid_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
+
+
+def test_a_file_or_a_log_is_needed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "FILE or --from-log must be given" in refused(monkeypatch, capsys, "--out", "x")
 
 
 def test_a_malformed_file_is_named_with_the_line(

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 
 from setwise.kernels.heap import pop_top, push_entry, replace_top
-from setwise.kernels.largest import keep_largest, keep_largest_item, keep_largest_repeated
+from setwise.kernels.largest import keep_largest, keep_largest_labelled, keep_largest_repeated
 
 
 @njit
@@ -29,11 +29,11 @@ def sort_by_heap(values, first_replaced):
 def largest(values, count, times):
     """The largest by each of the three functions."""
     plain, repeated, paired = np.full(count, -np.inf), np.full(count, -np.inf), np.full(count, -np.inf)
-    items = np.full(count, -1)
+    items, labels = np.full(count, -1), np.full(count, -1)
     for at in range(len(values)):
         keep_largest(plain, count, values[at])
         keep_largest_repeated(repeated, values[at], times)
-        keep_largest_item(paired, items, values[at], at)
+        keep_largest_labelled(paired, items, labels, values[at], at, -1, count)
     return plain, repeated, paired, items
 
 
@@ -64,3 +64,30 @@ def test_lists_hold_the_largest_values_in_descending_order() -> None:
         np.testing.assert_array_equal(paired, plain)
         kept = items >= 0
         np.testing.assert_array_equal(values[items[kept]], paired[kept])
+
+
+@njit
+def largest_with_labels(values, label, count, room):
+    """The ``count`` largest with at most ``room`` of each label."""
+    best, items, labels = np.full(count, -np.inf), np.full(count, -1), np.full(count, -1)
+    for at in range(len(values)):
+        keep_largest_labelled(best, items, labels, values[at], at, label[at], room)
+    return best, items, labels
+
+
+def test_at_most_so_many_of_a_label() -> None:
+    """Against taking values in falling order as long as their label has room; a label of −1 has no limit."""
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        size, count, room = int(rng.integers(1, 30)), int(rng.integers(1, 8)), int(rng.integers(1, 4))
+        values, label = rng.permutation(size).astype(float), rng.integers(-1, 3, size)
+        expected = []
+        for at in np.argsort(-values):
+            full = label[at] >= 0 and sum(label[one] == label[at] for one in expected) >= room
+            if len(expected) < count and not full:
+                expected.append(at)
+        best, items, labels = largest_with_labels(values, label, count, room)
+        kept = items[items >= 0]
+        np.testing.assert_array_equal(kept, expected)
+        np.testing.assert_array_equal(best[: len(kept)], values[kept])
+        np.testing.assert_array_equal(labels[: len(kept)], label[kept])
