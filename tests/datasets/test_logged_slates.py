@@ -21,8 +21,8 @@ def shown(seconds_ago: float, key: str | None, *items: object) -> ShownSlate:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Path:
-    """Two slates of one user, one of another, one of nobody; the second was shown after the outcome of the first."""
-    slates = [shown(50, "u", "a", "b"), shown(-50, "u", "c", 7), shown(40, "v", "a", 7), shown(30, None, "b", "c")]
+    """Two slates of one user, one of another, one of nobody; the second is shown hours after the outcomes."""
+    slates = [shown(50, "u", "a", "b"), shown(-20_000, "u", "c", 7), shown(40, "v", "a", 7), shown(30, None, "b", "c")]
     one = SlateLog(tmp_path)
     one.write([slates, [ItemOutcome(slates[0].id, "b"), ItemOutcome(slates[0].id, "a", 0.0)]])
     one.write([[ItemOutcome(slates[1].id, 7, 0.5), ItemOutcome(slates[3].id, "c")]])
