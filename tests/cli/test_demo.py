@@ -30,7 +30,7 @@ def test_tables(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for method in METHODS.values():
         assert method in result.output
-    for words in ("search with the true model", "The menu for guest 0", "liked by itself", "Saved in"):
+    for words in ("search with the truth", "The menu for guest 0", "liked by itself", "Saved in"):
         assert words in " ".join(result.output.split())
     kept = Recommender.load(tmp_path / "world")
     assert len(kept.recommend(history=["dish-1"], k=3)) == 3

@@ -166,13 +166,13 @@ def _report(outcomes: list[Outcome], best: float, slate: Slate) -> dict[str, Any
 def _comparison(outcomes: list[Outcome], best: float) -> Table:
     table = Table(title=f"Dishes liked of a menu, mean over {USERS} guests", title_justify="left")
     table.add_column("method", no_wrap=True)
-    for heading in ("expected", "true", "of the best", "behind ours", "ms"):
-        table.add_column(heading, justify="right")
+    for heading in ("expected", "true", "of best", "behind ours", "ms"):
+        table.add_column(heading, justify="right", no_wrap=True)
     for one in outcomes:
         share = f"{one.true / best:.1%}"
         behind = f"{one.behind:.2f} ± {one.error:.2f}" if one.error else ""
         table.add_row(one.method, f"{one.expected:.3f}", f"{one.true:.3f}", share, behind, f"{one.milliseconds:.1f}")
-    table.add_row("search with the true model", "", f"{best:.3f}", "100.0%", "", "", style="dim")
+    table.add_row("search with the truth", "", f"{best:.3f}", "100.0%", "", "", style="dim")
     return table
 
 
