@@ -1,6 +1,7 @@
 """Run the plan and write the report: two experiments at a time, each resumed where the last run stopped.
 
     python experiments/reproduce.py --data ../shared/data --out report          (or: setwise reproduce)
+    python experiments/reproduce.py --only table_2_hotels figure_4 --at-once 1  some steps, one after the other
 
 A marker in OUT/steps records the command, the version and the state of each step. A step that was done with the same
 command and version is not run again; an interrupted step resumes from its rows; a step with another command or version
@@ -183,8 +184,16 @@ def tail(path: Path, count: int) -> list[str]:
 class Reproduction:
     """The steps of the plan over one folder."""
 
-    def __init__(self, data: Path, out: Path, quick: bool, console: Console, plan: Sequence[Step] = PLAN) -> None:
-        self.data, self.out, self.console, self.plan = data, out, console, plan
+    def __init__(
+        self,
+        data: Path,
+        out: Path,
+        quick: bool,
+        console: Console,
+        plan: Sequence[Step] = PLAN,
+        at_once: int = AT_ONCE,
+    ) -> None:
+        self.data, self.out, self.console, self.plan, self.at_once = data, out, console, plan, at_once
         self.commands = {step.name: step.command(data, out, quick) for step in plan}
         self.began = time.perf_counter()
         self.running: list[Running] = []
@@ -215,7 +224,7 @@ class Reproduction:
     def _start(self, lock: IO[str]) -> None:
         busy = {each.step.name for each in self.running} | {step.name for step in self.waiting}
         for step in [step for step in self.waiting if step.after not in busy]:
-            if len(self.running) < AT_ONCE:
+            if len(self.running) < self.at_once:
                 self.waiting.remove(step)
                 self.running.append(Running.start(step, self.out, self.commands[step.name], lock))
 
@@ -289,14 +298,23 @@ def locked(out: Path) -> Iterator[IO[str]]:
         yield lock
 
 
+def chosen(names: Sequence[str]) -> tuple[Step, ...]:
+    """The steps of these names, in the order of the plan; all if there are none."""
+    known = [step.name for step in PLAN]
+    if unknown := [name for name in names if name not in known]:
+        raise InvalidInput("--only", f"names of steps: {', '.join(known)}", ", ".join(unknown), "choose of those")
+    return tuple(step for step in PLAN if not names or step.name in names)
+
+
 def reproduce(options: argparse.Namespace) -> int:
     """Run the plan, write the report, print the failures."""
-    check(options.data)
+    plan = chosen(options.only)
+    check(options.data, plan)
     for folder in ("rows", "logs", "steps"):
         (options.out / folder).mkdir(parents=True, exist_ok=True)
     console = Console(stderr=options.as_json)
     with locked(options.out) as lock:
-        run = Reproduction(options.data, options.out, options.quick, console)
+        run = Reproduction(options.data, options.out, options.quick, console, plan, options.at_once)
         console.print(f"{len(run.plan)} steps, {run.found} of them done before; logs are in {options.out / 'logs'}")
         run.run(lock)
         from report import make
@@ -316,6 +334,10 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("report"))
     parser.add_argument("--quick", action="store_true", help="small sizes: the figures are not meaningful")
+    parser.add_argument(
+        "--only", nargs="+", default=(), metavar="STEP", help="run these steps; their names are in OUT/steps"
+    )
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="steps that run at the same time")
     parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object at the end")
     return parser.parse_args(arguments)
 
