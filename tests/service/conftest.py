@@ -3,11 +3,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import page_browser
+import page_service
 import pytest
 import structlog
+from page_use import Pages
 from services import Here, here, world_recommender
 
 import setwise as sw
+
+pytest.register_assert_rewrite("page_checks")
 
 
 @pytest.fixture(autouse=True)
@@ -33,3 +38,35 @@ def service(folder: Path) -> Iterator[Here]:
     """The real service of a world of 300 songs."""
     with here(folder) as one:
         yield one
+
+
+# --- the page ---
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator:
+    """A browser for one file of tests: its event loop would be in the way of tests that start their own."""
+    with page_browser.browser() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="session")
+def songs() -> sw.Recommender:
+    return page_service.with_hostile_titles(240)
+
+
+@pytest.fixture(scope="session")
+def address(songs: sw.Recommender, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the page of the songs, for a browser."""
+    page_browser.required()
+    with page_service.served(songs, tmp_path_factory.mktemp("page")) as url:
+        yield url
+
+
+@pytest.fixture
+def open_page(chromium) -> Iterator[Pages]:
+    """Opens pages; after the test their consoles hold nothing but what was expected."""
+    pages = Pages(chromium)
+    yield pages
+    pages.close()
+    assert pages.complaints == []

@@ -50,14 +50,22 @@ def install() -> str:
     return "Chromium was installed: the page is tested in it."
 
 
-@contextmanager
-def browser() -> Iterator:
-    """A running Chromium; the test is skipped if there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[dev]'")
+def required() -> str:
+    """The path of Chromium; the test is skipped if there is none."""
+    pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[dev]'")
     path = chromium()
     if path is None:
         pytest.skip("Chromium is missing: apt-get install chromium, or run `make test` as root, which does so")
-    with playwright.sync_playwright() as driver:
+    return path
+
+
+@contextmanager
+def browser() -> Iterator:
+    """A running Chromium; the test is skipped if there is none."""
+    path = required()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
         opened = driver.chromium.launch(executable_path=path, args=FLAGS)
         yield opened
         opened.close()

@@ -85,7 +85,7 @@ function startFrom(items) {
 const actions = {
   add: (item) => put("history", item),
   keep: (item) => (has(state.include, item) ? take("include", item) : put("include", item)),
-  bar: (item) => put("exclude", item),
+  remove: (item) => put("exclude", item),
   isKept: (item) => has(state.include, item),
 };
 
@@ -98,7 +98,7 @@ function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
   showChips("include", state.include, (item) => take("include", item), "No longer keep");
   showChips("exclude", state.exclude, (item) => take("exclude", item), "Allow again");
   byId("kept").hidden = state.include.length === 0;
-  byId("barred").hidden = state.exclude.length === 0;
+  byId("removed").hidden = state.exclude.length === 0;
   byId("clear").hidden = state.history.length < 2;
   for (const part of ["empty", "samples"]) byId(part).hidden = state.history.length > 0;
   setSlider("k", state.k, many(state.k));

@@ -39,7 +39,7 @@ function row(item, alone, together, { scale, decimals }, actions) {
   );
 }
 
-function buttonsOf(item, title, { add, keep, bar, isKept }) {
+function buttonsOf(item, title, { add, keep, remove, isKept }) {
   const button = (kind, words, label, act, pressed) => {
     const made = make("button", { type: "button", class: kind, "aria-label": label, "aria-pressed": pressed }, words);
     made.title = label;
@@ -48,7 +48,7 @@ function buttonsOf(item, title, { add, keep, bar, isKept }) {
   };
   return [
     button("keep", "keep", `Keep ${title} in the slate`, keep, String(isKept(item))),
-    button("bar", "not this", `Leave ${title} out of the slate`, bar),
+    button("remove", "not this", `Leave ${title} out of the slate`, remove),
     button("add", "+", `Add ${title} to the history`, add),
   ];
 }

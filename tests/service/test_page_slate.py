@@ -1,0 +1,174 @@
+"""The slate on the page, against the reference objective: value, rewards, comparison, more time."""
+
+from __future__ import annotations
+
+import re
+
+import page_service
+import pytest
+from page_checks import assert_accessible, focused
+from page_use import add, asking, held, rows_of, settled, slate_shown, suggestions, titles, worth
+
+import setwise as sw
+
+
+def reference_value(songs: sw.Recommender, history: list[str], shown: list[str]) -> float:
+    """The reference value of a slate for a history, both given by titles."""
+    catalog = songs.index.catalog
+    user = songs.recommend(history=catalog.ids[rows_of(songs, history)].tolist(), k=1, certify=False).user
+    return sw.set_value(catalog, user, rows_of(songs, shown))
+
+
+def test_from_a_title_to_a_certificate(open_page, address, songs) -> None:
+    page = open_page(address)
+    assert page.locator("#empty").inner_text().startswith("Add a song to begin.")
+    assert len(titles(page)) == 10  # a user without a history gets a slate at once
+    history = [add(page, "velvet"), add(page, "harbour"), add(page, "quiet", place=1)]
+    assert page.locator("#chips li span").all_inner_texts() == history
+    assert not set(history) & set(titles(page))
+    assert worth(page) == pytest.approx(reference_value(songs, history, titles(page)), abs=6e-4)
+
+    page.get_by_label("Length of the slate").fill("5")
+    settled(page)
+    assert page.locator("#k-text").inner_text() == "5 songs"
+    assert 1 <= len(titles(page)) <= 5
+    assert worth(page) == pytest.approx(reference_value(songs, history, titles(page)), abs=6e-4)
+
+    methods = {one.get_attribute("data-ranker"): one for one in page.locator(".method").all()}
+    assert list(methods) == ["top-k", "knn", "mmr", "dpp", "greedy", "beam", "swap"]
+    for one in methods.values():
+        shown = [words.removesuffix(" (not in the slate)") for words in one.locator("li").all_text_contents()]
+        stated = float(one.locator(".worth strong").inner_text())
+        assert stated == pytest.approx(reference_value(songs, history, shown), abs=6e-4)
+        assert stated <= worth(page) + 1e-3
+        assert re.fullmatch(r"[\d.]+ m?s", one.locator(".time").inner_text())
+
+    meter = page.get_by_role("meter")
+    value, bound = (float(meter.get_attribute(f"aria-value{end}")) for end in ("now", "max"))
+    assert value == pytest.approx(worth(page), abs=6e-4)
+    assert bound >= value
+    verdict = page.locator(".verdict").inner_text()
+    if bound > value + 1e-9:
+        assert f"{bound:.3f}" in verdict
+        assert f"{100 * value / bound:.0f} %" in verdict
+    else:
+        assert verdict.startswith("Proven optimal:")
+
+
+def test_the_slate_is_shown_before_the_comparison(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4))
+    comparisons = held(page, "**/v1/explain")
+    page.get_by_label("Length of the slate").fill("5")
+    slate_shown(page)
+    assert len(titles(page)) == 5
+    assert page.get_by_role("meter").is_visible()
+    page.get_by_text("Comparing with other methods").wait_for()
+    assert page.locator(".figures .alone").all_inner_texts() == ["…"] * 5
+    assert not page.locator(".method").first.is_visible()  # those on the page are of the slate before
+    assert_accessible(page)
+
+    page.get_by_label("Length of the slate").fill("3")  # cancels the comparison of five
+    slate_shown(page)
+    page.wait_for_function("() => document.querySelectorAll('#items li').length === 3")
+    while len(comparisons) < 2:
+        page.wait_for_timeout(50)
+    comparisons[-1].continue_()
+    settled(page)
+    assert len(titles(page)) == 3
+    assert "…" not in page.locator(".figures .alone").all_inner_texts()
+    assert page.locator(".method[data-ranker=swap] li").count() == 3
+    assert not page.get_by_text("Comparing with other methods").is_visible()
+
+
+def test_a_slate_stays_where_its_comparison_fails(open_page, address) -> None:
+    page = open_page(address, expected="504")
+    body = {"error": {"code": "deadline", "message": "It took too long."}}
+    page.route("**/v1/explain", lambda route: route.fulfill(status=504, json=body))
+    page.get_by_label("Length of the slate").fill("3")
+    settled(page)
+    assert len(titles(page)) == 3
+    assert page.get_by_text("Not compared: It took too long.").count() == 2
+    assert page.get_by_role("alert").is_hidden()
+
+
+def test_what_the_page_is_and_what_its_figures_mean(open_page, address) -> None:
+    page = open_page(address, asking(k=7))
+    assert "this page recommends a slate" in page.locator("#what").inner_text()
+    assert page.locator("#certificate .worth").inner_text().endswith("expected hits of 7, the value of this slate")
+    for card, term in (("slate", "Upper bound"), ("attention", "Contribution"), ("rivals", "Time")):
+        assert not page.locator(f"#{card}-help").is_visible()
+        page.locator(f"#{card} details:has(dl) summary").press("Enter")
+        assert term in page.locator(f"#{card}-help dt").all_inner_texts()
+    assert_accessible(page)
+
+
+def test_a_limit_per_artist_holds(open_page, address) -> None:
+    page = open_page(address, asking(k=8))
+    page.get_by_label("At most per artist").fill("1")
+    settled(page)
+    artists = [words.split(" · ")[0] for words in page.locator("#items .byline").all_inner_texts()]
+    assert len(artists) == len(set(artists)) > 1
+
+
+def test_rewards_in_the_slate_and_by_themselves(open_page, address, songs) -> None:
+    page = open_page(address, asking(history=["song-1", "song-2"], k=6))
+    catalog = songs.index.catalog
+    rows = rows_of(songs, titles(page))
+    user = songs.recommend(history=["song-1", "song-2"], k=1, certify=False).user
+    for kind, wanted in (
+        ("together", sw.item_rewards(catalog, user, rows)),
+        ("alone", [sw.set_value(catalog, user, [row]) for row in rows]),
+    ):
+        stated = [words.split()[0] for words in page.locator(f".figures .{kind}").all_text_contents()]
+        assert stated == [f"{reward:.2f}" for reward in wanted]
+
+
+def test_think_longer_closes_the_gap(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1", "song-2"], k=20))
+    before, value = page.get_by_role("meter").get_attribute("aria-valuemax"), worth(page)
+    budgets: list[float] = []
+    page.on(
+        "request", lambda request: "recommend" in request.url and budgets.append(request.post_data_json["budget_ms"])
+    )
+    page.get_by_role("button", name="Think longer").press("Enter")
+    page.wait_for_selector("#longer", state="hidden")
+    settled(page)
+    limit = page.request.get(address + "v1/info").json()["limits"]["deadline_ms"]
+    assert budgets == sorted(budgets)
+    assert len(budgets) >= 1
+    assert budgets[-1] <= limit
+    gaps = page.locator("#closing").inner_text().removeprefix("Gap to the upper bound: ").split(", ")
+    assert len(gaps) == 1 + len(budgets)
+    shares = [0.0 if words.startswith("none") else float(words.split(" %")[0]) for words in gaps]
+    assert shares == sorted(shares, reverse=True)
+    assert worth(page) >= value
+    assert float(page.get_by_role("meter").get_attribute("aria-valuemax")) <= float(before)
+    assert focused(page)["what"] == "copy"
+    assert page.locator(".method[data-ranker=swap] .delta").inner_text() == "same"  # the comparison is of this slate
+    assert_accessible(page)
+
+
+def test_the_last_answer_wins(open_page, address) -> None:
+    page = open_page(address)
+    for k in (15, 3, 12, 8, 2):
+        page.get_by_label("Length of the slate").fill(str(k))
+        page.wait_for_timeout(190)  # long enough for the request to leave, not for its answer
+    settled(page)
+    page.wait_for_timeout(600)
+    assert len(titles(page)) == 2
+
+
+def test_without_titles_ids_are_shown(open_page, tmp_path) -> None:
+    bare = page_service.without_titles(120)
+    with page_service.served(bare, tmp_path) as url:
+        page = open_page(url, asking(history=[7]))
+        assert page.locator("#limit").is_hidden()
+        assert page.locator("#chips li span").all_inner_texts() == ["7"]
+        assert all(name.isdigit() for name in titles(page))
+        assert page.locator("#certificate .worth").inner_text().endswith(" value of this slate")
+        assert "hit" not in page.locator("#what").inner_text()  # a ReLU is not a probability
+        page.get_by_label("Find an item by id").press_sequentially("11")
+        suggestions(page).get_by_text("11", exact=True).click()
+        settled(page)
+        assert page.locator("#chips li span").all_inner_texts() == ["7", "11"]
+        assert_accessible(page)
