@@ -24,7 +24,7 @@ from setwise.ranking.phase_two.algorithm import phase_two
 
 FIELDS = (
     "family", "m", "k", "rank", "epsilon", "lam", "lam_prime", "seed", "optimum", "value", "promised", "programs",
-    "most_fractional", "evaluations", "gamma", "weight_min", "score_max", "reward_max", "seconds",
+    "most_fractional", "evaluations", "gamma", "score_max", "reward_max", "seconds",
 )  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def show(setting: tuple, rows: list[dict]) -> None:
         f"{family:9s} {m:2d} {k:2d} {rank:2d} {epsilon:4.2g} {'formula' if lam is None else 'by hand':8s}"
         f"{np.median(column['lam']):4.0f} {np.median(column['lam_prime']):4.0f} {share.mean():8.4f} {share.min():7.4f}"
         f" {(share > 1 - 1e-9).mean():7.2f} {promised.mean():9.3f} {column['programs'].mean():9.1f}"
-        f" {column['most_fractional'].max():5d} {np.median(column['gamma']):6.3f} {np.median(column['weight_min']):8.4f}"
+        f" {column['most_fractional'].max():5d} {np.median(column['gamma']):6.3f}"
         f" {column['seconds'].mean():8.3f}",
         flush=True,
     )
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the first seed")
     options = parser.parse_args()
     print(
-        "family     m  k  r    ε λ          λ   λ'     mean   worst   exact  promised  programs  frac      γ   W'_min  seconds"
+        "family     m  k  r    ε λ          λ   λ'     mean   worst   exact  promised  programs  frac      γ  seconds"
     )
     everything = []
     for setting in SETTINGS:

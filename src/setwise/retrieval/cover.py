@@ -51,7 +51,7 @@ from setwise.model.users import User
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.pure_embedding import guaranteed, refuse_added_scores
 
-_INWARDS = 1 - 1e-12  # balls are this much smaller, so that rounding cannot make a pair exceed δ
+INWARDS = 1 - 1e-12  # balls are this much smaller, so that rounding cannot make a pair exceed δ
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,11 @@ class Cover:
 
     def guaranteed(self, optimum: float, user: ArrayLike | User, k: int, eta: float = 0.0) -> float:
         """(1 − g(ε)) OPT − k h(ε): a lower bound on the best value among the retrieved items."""
-        return guaranteed(self.catalog.rewards, self.eps(user, eta), whole_number("k", k), optimum)
+        return self.guaranteed_after(self.eps(user, eta), optimum, whole_number("k", k))
+
+    def guaranteed_after(self, loss: float, optimum: float, k: int) -> float:
+        """The same for an ε that is known: no argument of a reward falls by more than ``loss``."""
+        return guaranteed(self.catalog.rewards, loss, k, optimum)
 
 
 def cover(catalog: Catalog, delta: float) -> Cover:
@@ -88,7 +92,7 @@ def cover(catalog: Catalog, delta: float) -> Cover:
     delta = real_number("delta", delta)
     if delta <= 0:
         raise InvalidInput("delta", "greater than 0", delta, "pass a distance between queries, or use delta_for")
-    cell_of = _pack(_covered(catalog), catalog.reward_class, delta / 2 * _INWARDS)
+    cell_of = pack(_covered(catalog), catalog.reward_class, delta / 2 * INWARDS)
     return Cover(catalog, Partition.of(catalog, cell_of, int(cell_of.max()) + 1), delta)
 
 
@@ -121,8 +125,8 @@ def _covered(catalog: Catalog) -> list[Floats]:
     return [part.astype(np.float64) for part in parts]
 
 
-def _pack(parts: list[Floats], reward_class: NDArray[np.int32], radius: float) -> NDArray[np.int32]:
-    """The cell of each item, by greedy maximal packing in the order of the rows: (n,)."""
+def pack(parts: list[Floats], reward_class: NDArray[np.int32], radius: float) -> NDArray[np.int32]:
+    """The cell of each item, packed greedily in the order of the rows; its first item is the centre: (n,)."""
     points = np.hstack(parts)
     first = np.cumsum([0] + [part.shape[1] for part in parts[:-1]])
     cell_of = np.empty(len(points), np.int32)

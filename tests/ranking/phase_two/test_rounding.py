@@ -14,7 +14,7 @@ from counts import examples
 from setwise.errors import SetwiseError
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
-from setwise.ranking.phase_two.linearization import targets, thresholds
+from setwise.ranking.phase_two.linearization import number_of_thresholds, targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
 from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs
 
@@ -77,11 +77,15 @@ def test_a_factor_with_zeros_has_a_cell_for_zero() -> None:
 @examples(40)
 @given(problems, st.integers(1, 2), st.floats(0.05, 1.0))
 def test_every_solution_has_thresholds_just_below_its_own(problem, lam: int, delta: float) -> None:
+    """θ ≤ d·x ≤ (1 + δ) θ; and at most 1 + ln(k/λ)/ln(1 + δ) values of each θ_j, whatever the weights are."""
     for partial in valid_tuples(problem.d, problem.k, lam):
         grid = thresholds(problem, partial, delta)
+        assert len(grid) == number_of_thresholds(problem, partial, delta)
+        most = 1 + np.log(problem.k / lam) / np.log1p(delta)
+        assert all(len(np.unique(column)) <= most + 1e-6 for column in grid.T)
         for x in extensions(partial, problem.k):
             own = problem.d @ x
-            fits = (grid <= own * CLOSE).all(axis=1) & (grid + delta * CLOSE >= own).all(axis=1)
+            fits = (grid <= own * CLOSE).all(axis=1) & ((1 + delta) * grid * CLOSE >= own).all(axis=1)
             assert fits.any()
 
 

@@ -6,22 +6,24 @@
     linearization      thresholds θ and ζ                                P(X, t) → linear inequalities in {0,1}^m
     rounding           λ' largest rewards, a vertex, rounded down
 
-with λ = ⌈(2r+2)(Vu)_max/ε⌉, λ' = ⌈(2r+2) max_i f_i((Vu)_max)/ε⌉, and grids of step ε for θ and kε for ζ. Of all
-solutions found the one of largest value in P'(I) is returned. λ is nearly always above k, and then this is complete
-enumeration under W'; pass ``lam`` and ``lam_prime`` to run the linear programs. This is a reference for tests, not a
-fast ranker.
+with λ = ⌈(2r+2)(Vu)_max/ε⌉, λ' = ⌈(2r+2) max_i f_i((Vu)_max)/ε⌉, grids of ratio 1 + ε for t and θ, and a grid of step
+kε for ζ. Of all solutions found the one of largest value in P'(I) is returned. λ is nearly always above k, and then
+this is complete enumeration under W'; pass ``lam`` and ``lam_prime`` to run the linear programs. This is a reference
+for tests, not a fast ranker.
 
 **What is guaranteed.** The proposition's bound with its proof repaired (see the errata): σ = (Vu)_max of the shifted
-scores, φ = max_i f_i(σ), ρ the largest row sum of W', g and h the largest over the reward functions, and
+scores, g and h the largest over the reward functions, F < 2r + 2 the largest sum of fractional entries of a vertex that
+was rounded, and
 
-    OPT' ≥ (1 − g(2γσ)) OPT − k h(2γσ)                               W' for W
-    OPT_t ≥ (1 − g(εσ)) OPT' − k h(εσ)                               t at the upper corner of its cell
-    v ≥ (1 − g(c)) OPT_t − k h(c),          c = ρε/W'_min            θ at the lower corner of its cell
-    ALG' ≥ (1 − g(c')) (v − kε − δ) − k h(c')                        ζ, and rounding, with
-             c' = (2r+2)σ/λ  and  δ = (2r+2)kφ/λ'                    (at most ε and kε for the λ and λ' above)
-    ALG ≥ (1 − g(2γσ)) ALG' − k h(2γσ)                               back to W
+    OPT' ≥ (1 − g(w)) OPT − k h(w),        w = γσ/(1 + √(1 − γ²))     W' for W
+    v ≥ (1 − g(c)) OPT' − k h(c),          c = σ (1 − (1+ε)^−2)       t rounded up, θ rounded down
+    ζ ≥ v − kε                                                        ζ rounded down
+    φ·⌊z⌋ ≥ (1 − F/λ') ζ                                              rounding loses F of λ' or more rewards
+    ALG' ≥ (1 − g(c')) φ·⌊z⌋ − k h(c'),    c' = σ min(1, F/λ)         and F of λ or more entries of every d_j
+    ALG ≥ (1 − g(w)) ALG' − k h(w)                                    back to W
 
-When λ ≥ k every solution is enumerated and ALG' = OPT'. The bound needs rewards of at least 0.
+When λ ≥ k every solution is enumerated and ALG' = OPT'. The bound needs rewards of at least 0. The proof of every line
+is in docs/explanation/guarantees.md.
 """
 
 from __future__ import annotations
@@ -41,11 +43,18 @@ from setwise.model.rewards import Reward
 from setwise.ranking.phase_two.discretization import denominators, number_of_denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, number_of_sets, small_solutions, valid_tuples
 from setwise.ranking.phase_two.linearization import number_of_targets, number_of_thresholds, targets, thresholds
-from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
+from setwise.ranking.phase_two.nonnegative_rank import (
+    SURROGATES,
+    Surrogate,
+    SurrogateProblem,
+    average_error,
+    row_stochastic,
+)
 from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
 
 MAX_SETS = 200_000  # sets enumerated at once
-MAX_PROGRAMS = 1_000_000  # linear programs, or grid points, in the worst case; a small share of the programs is solved
+MAX_POINTS = 1_000_000  # grid points (t, θ, ζ)
+MAX_PROGRAMS = 10_000_000  # linear programs in the worst case; a small share of them is solved
 FINEST = 1e-9  # the smallest ε: the solver's tolerance on the rows of the linear programs
 WIDEST = 700.0  # the largest spread of logits in a row whose weights are all positive doubles
 
@@ -58,7 +67,8 @@ class PhaseTwo:
     value: float
     evaluations: int  # solutions valued
     programs: int  # linear programs solved
-    most_fractional: int  # in a vertex, at most 2r + 2
+    most_fractional: int  # entries of a vertex, at most 2r + 2
+    most_lost: float  # F: the largest sum of such entries
     epsilon: float
     k: int
     rank: int
@@ -66,9 +76,7 @@ class PhaseTwo:
     lam: int
     lam_prime: int
     score_max: float  # σ
-    reward_max: float  # φ
-    weight_min: float  # W'_min
-    row_sum: float  # ρ
+    reward_max: float  # the largest f_i(σ)
     rewards: tuple[Reward, ...] = field(repr=False)
 
     @property
@@ -78,16 +86,14 @@ class PhaseTwo:
 
     def guarantee(self, optimum: float) -> float:
         """The value that the repaired proposition guarantees when the largest value is ``optimum``."""
-        surrogate = 2 * self.gamma * self.score_max
-        best = self._after(surrogate, optimum)
-        return self._after(surrogate, best if self.complete else self._after_rounding(best))
+        error = average_error(self.gamma) * self.score_max
+        best = self._after(error, optimum)
+        return self._after(error, best if self.complete else self._after_rounding(best))
 
     def _after_rounding(self, best: float) -> float:
-        per_row = (2 * self.rank + 2) / np.array([self.lam, self.lam_prime])
-        linear = self._after(self.epsilon * self.score_max, best)
-        linear = self._after(self.row_sum * self.epsilon / self.weight_min, linear)
-        linear -= self.k * (self.epsilon + per_row[1] * self.reward_max)
-        return self._after(per_row[0] * self.score_max, linear)
+        on_grid = self._after(self.score_max * (1 - (1 + self.epsilon) ** -2), best) - self.k * self.epsilon
+        rounded = max(0.0, 1 - self.most_lost / self.lam_prime) * max(0.0, on_grid)
+        return self._after(self.score_max * min(1.0, self.most_lost / self.lam), rounded)
 
     def _after(self, error: float, value: float) -> float:
         """(1 − g) value − k h: a lower bound on the value after this error in the argument of every reward."""
@@ -106,17 +112,16 @@ def phase_two(
     rank: int = 1,
     lam: int | None = None,
     lam_prime: int | None = None,
-    surrogate: str = "clusters",
+    surrogate: str | Surrogate = "clusters",
 ) -> PhaseTwo:
     """Run the paper's Phase Two; ``lam`` and ``lam_prime`` are λ and λ', by default those of its formulas.
 
-    ``rank`` is the largest non-negative rank of W' and ``surrogate`` its construction (nonnegative_rank.py).
+    ``rank`` is the largest non-negative rank of W' and ``surrogate`` its construction (nonnegative_rank.py), or W'
+    itself with a row for every candidate of the instance; ``rank`` is then not used.
     """
     epsilon = _precision(epsilon)
     small, candidates = _paper_case(instance, constraints)
-    if not isinstance(surrogate, str) or surrogate not in SURROGATES:
-        raise InvalidInput("surrogate", f"one of {', '.join(SURROGATES)}", repr(surrogate), "choose one of those")
-    made = SURROGATES[surrogate](small.logit[0], whole_number("rank", rank))
+    made = _surrogate(surrogate, small, candidates, instance.m, whole_number("rank", rank))
     problem = SurrogateProblem.of(small, made, min(constraints.k, small.m))
     score_max = float(problem.score.max())
     reward_max = _largest_reward(problem, score_max)
@@ -131,6 +136,7 @@ def phase_two(
         len(search.seen),
         search.programs.solves,
         search.programs.most_fractional,
+        search.programs.most_lost,
         epsilon,
         problem.k,
         made.rank,
@@ -139,8 +145,6 @@ def phase_two(
         lam_prime,
         score_max,
         reward_max,
-        made.smallest,
-        made.row_sum,
         small.rewards,
     )
 
@@ -178,12 +182,12 @@ class _Enumeration:
             grid *= number_of_thresholds(self.problem, partial, self.epsilon)
             small, guesses = number_of_guesses(partial, self.problem.k, self.lam_prime)
             points, programs = points + grid, programs + 2 * grid * guesses
-            if max(points, programs) > MAX_PROGRAMS or small > MAX_SETS:
+            if points > MAX_POINTS or programs > MAX_PROGRAMS or small > MAX_SETS:
                 raise TooLarge(
                     f"phase two must solve at most {MAX_PROGRAMS:,} linear programs, got up to {programs:,} for the "
-                    f"first {number:,} of {len(partials):,} tuples ({points:,} grid points, {small:,} small X', λ = "
-                    f"{self.lam}, λ' = {self.lam_prime}); raise epsilon, lower rank, pass fewer candidates or use "
-                    "another ranker."
+                    f"first {number:,} of {len(partials):,} tuples ({points:,} grid points, at most {MAX_POINTS:,}; "
+                    f"{small:,} small X', λ = {self.lam}, λ' = {self.lam_prime}); raise epsilon, lower rank, pass "
+                    "fewer candidates or use another ranker."
                 )
 
     def _extend(self, partial: PartialSolution) -> None:
@@ -222,6 +226,17 @@ def _paper_case(instance: Instance, constraints: Constraints) -> tuple[Instance,
         instance.base[candidates],
     )
     return small, candidates
+
+
+def _surrogate(given: str | Surrogate, small: Instance, candidates: NDArray[np.intp], m: int, rank: int) -> Surrogate:
+    """W' on the open candidates; one that is passed is scaled to these rows and columns, and its γ measured again."""
+    if isinstance(given, Surrogate):
+        if len(given.a) != m:
+            raise InvalidInput("surrogate", f"of {m} rows, one a candidate", len(given.a), "restrict it first")
+        return Surrogate.of(row_stochastic(small.logit[0]), given.a[candidates], given.b[candidates])
+    if not isinstance(given, str) or given not in SURROGATES:
+        raise InvalidInput("surrogate", f"one of {', '.join(SURROGATES)}", repr(given), "choose one of those")
+    return SURROGATES[given](small.logit[0], rank)
 
 
 def _largest_reward(problem: SurrogateProblem, score_max: float) -> float:

@@ -1,16 +1,21 @@
 """Phase Two, step 5: complete linearisation (Appendix F, step 5 and its lemma on the tuples).
 
 For a fixed t, with c_i = a_i / t_i, the objective Σ x_i f_i(Σ_j c_ij d_j·x) depends on x through the r numbers d_j·x
-alone, apart from the factors x_i. These numbers lie in [0, (Vu)_max]; a grid of step δ₁ gives θ_j ≤ d_j·x < θ_j + δ₁,
-and f_i(c_i·θ) is then a constant. The objective Σ x_i f_i(c_i·θ) in turn has a grid ζ of step δ₂ on
-[0, k max_i f_i((Vu)_max)]. It remains to find, for each (θ, ζ), an x with d_j·x ≥ θ_j and Σ x_i f_i(c_i·θ) ≥ ζ: see
-rounding.py.
+alone, apart from the factors x_i. Let θ_j ≤ d_j·x be a lower bound on each; f_i(c_i·θ) is then a constant. The
+objective Σ x_i f_i(c_i·θ) in turn has a grid ζ of step δ₂ on [0, k max_i f_i((Vu)_max)]. It remains to find, for each
+(θ, ζ), an x with d_j·x ≥ θ_j and Σ x_i f_i(c_i·θ) ≥ ζ: see rounding.py.
 
-The grid holds only values of θ_j that solutions of the partial solution reach; all other cells are empty.
+**The grid of θ.** The paper's has a constant step δ₁: θ_j ≤ d_j·x < θ_j + δ₁. Then c_i·θ falls short by δ₁ ‖a_i‖₁/t_i,
+where t_i may be as small as W'_min: a loss of (1 + γ) δ₁/W'_min, more than the whole range of the scores for every δ₁
+that a computer can afford. Here the ratio is constant (geometric_grid.py): θ_j ≤ d_j·x ≤ (1 + δ) θ_j. So
+
+    c_i·x' ≥ c_i·θ ≥ (1/(1 + δ)) Σ_j c_ij d_j·x      for every x' with d_j·x' ≥ θ_j,
+
+and an average of at most (Vu)_max falls by at most (Vu)_max δ/(1 + δ). W'_min is gone.
 
 The paper claims that x*, the best for t, reaches the last grid value ζ below OPT. It need not: f_i(c_i·θ) is smaller
-than f_i(Σ c_ij d_j·x*). It reaches the last grid value below Σ x*_i f_i(c_i·θ) ≥ (1 − g) OPT − kh, with g and h at
-δ₁ max_i ‖a_i‖₁/t_i; the guarantee of algorithm.py uses this.
+than f_i(Σ c_ij d_j·x*). It reaches the last grid value below Σ x*_i f_i(c_i·θ), and that is at least (1 − g) OPT − kh;
+the guarantee of algorithm.py uses this.
 """
 
 from __future__ import annotations
@@ -21,28 +26,23 @@ from itertools import product
 import numpy as np
 
 from setwise._types import Floats
-from setwise.ranking.phase_two.discretization import reach
 from setwise.ranking.phase_two.enumeration import PartialSolution
+from setwise.ranking.phase_two.geometric_grid import Axis
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
 
-_ROUNDING = 1e-12  # a value this close below a grid point belongs to the cell above it as well: start one cell lower
 
-
-def thresholds(problem: SurrogateProblem, partial: PartialSolution, delta_1: float) -> Floats:
+def thresholds(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> Floats:
     """Every θ whose cell may contain the d_j·x of a solution: (cells, r)."""
-    axes = [delta_1 * np.arange(first, last + 1) for first, last in _cells(problem, partial, delta_1)]
-    return np.array(list(product(*axes)))
+    return np.array(list(product(*(axis.lowers() for axis in _axes(problem, partial, delta)))))
 
 
-def number_of_thresholds(problem: SurrogateProblem, partial: PartialSolution, delta_1: float) -> int:
+def number_of_thresholds(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> int:
     """The number of θ that ``thresholds`` returns."""
-    return math.prod(last + 1 - first for first, last in _cells(problem, partial, delta_1))
+    return math.prod(axis.number_of_lowers for axis in _axes(problem, partial, delta))
 
 
-def _cells(problem: SurrogateProblem, partial: PartialSolution, delta_1: float) -> list[tuple[int, int]]:
-    """The first and the last cell that may contain d_j·x, for each j."""
-    ends = [reach(row, partial, problem.k) for row in problem.d]
-    return [(int(least * (1 - _ROUNDING) / delta_1), int(most / delta_1)) for least, most in ends]
+def _axes(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> list[Axis]:
+    return [Axis(row, partial, problem.k, delta) for row in problem.d]
 
 
 def number_of_targets(best_reward: float, k: int, delta_2: float) -> int:

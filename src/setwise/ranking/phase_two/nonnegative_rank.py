@@ -4,11 +4,11 @@ W is the m × m matrix of attention weights of one head, its rows rescaled to su
 
     1 − γ ≤ W_ij / W'_ij ≤ 1 + γ    for all i, j
 
-every average moves by at most 2γ (Vu)_max (scores shifted to be at least 0). γ is *measured*, not estimated: rows of W'
-scale freely, and the best scale of row i turns ratios between l and u into γ_i = (u − l)/(u + l) < 1; γ is their
-maximum.
-Then the columns of B are scaled to sum to 1 (Observation "scale"), so that the rows of A sum to those of W'. These sums
-are at most 1/(1 − γ); the paper's 1 + γ inverts the ratio.
+every average moves by at most γ/(1 + √(1 − γ²)) (Vu)_max, scores shifted to be at least 0 (``average_error``; the paper
+has 2γ). γ is *measured*, not estimated: rows of W' scale freely, and the best scale of row i turns ratios between l and
+u into γ_i = (u − l)/(u + l) < 1; γ is their maximum. Then the columns of B are scaled to sum to 1 (Observation
+"scale"), so that the rows of A sum to those of W'. These sums are at most 1/(1 − γ); the paper's 1 + γ inverts the
+ratio.
 
 Up to a scale, row i of W is exp of row i of the logits; so distances between rows are measured by the *spread* of their
 difference, max − min, which no additive constant changes, and rows that differ by a spread ω give γ ≤ tanh(ω/2).
@@ -17,6 +17,7 @@ Constructions, all deterministic:
 
 query_clusters   rows in one of r clusters share one row: A is one-hot, B_jc = exp of the centre of c. With queries and
                  keys, γ ≤ tanh(δ_q ‖K‖) ≤ exp(δ_q ‖K‖) − 1.
+rank_partition   the paper's corollary: from a distance δ to W', with γ and the rank bounded in advance. See there.
 joint_clusters   the paper's: W'_ij depends on the clusters of i and of j alone. Its factorisation over *unordered*
                  pairs of clusters leaves entries with cluster(i) > cluster(j) at 0; over ordered pairs it works with ℓ²
                  columns, and ℓ columns suffice: ℓ clusters have ℓ different rows. Kept as the reference: leaving the
@@ -31,6 +32,7 @@ For a matrix of non-negative rank 1 (all rows proportional) all but joint_cluste
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -75,16 +77,6 @@ class Surrogate:
         """W', (m, m)."""
         return np.asarray(self.a @ self.b.T)
 
-    @property
-    def smallest(self) -> float:
-        """W'_min."""
-        return float(self.weight.min())
-
-    @property
-    def row_sum(self) -> float:
-        """The largest sum of a row of W', which is the largest ‖a_i‖₁."""
-        return float(self.a.sum(axis=1).max())
-
 
 @dataclass(frozen=True, eq=False)
 class SurrogateProblem:
@@ -124,6 +116,16 @@ class SurrogateProblem:
         return np.asarray((x * self.reward(average)).sum(axis=1))
 
 
+def average_error(gamma: float) -> float:
+    """γ/(1 + √(1 − γ²)): how far an average of numbers in [0, 1] moves when W' replaces W.
+
+    Ratios between 1 − γ and 1 + γ change the odds of any set of columns by at most ω = (1 + γ)/(1 − γ), hence its
+    probability by at most (√ω − 1)/(√ω + 1) = γ/(1 + √(1 − γ²)). An average of numbers in [0, 1] is an integral of such
+    probabilities over the levels of the numbers.
+    """
+    return gamma / (1 + math.sqrt(max(0.0, 1 - gamma * gamma)))
+
+
 def row_stochastic(logit: Floats) -> Floats:
     """W: exp of the logits (m, m), rows summing to 1; entries stay positive down to e^−700 of the row's largest."""
     rows = _floored(logit)
@@ -141,11 +143,11 @@ def joint_clusters(logit: Floats, rank: int) -> Surrogate:
     """At most ``rank`` joint clusters of rows (queries) and columns (keys): W' is constant on every block."""
     rows = _floored(logit)
     labels = _clusters(np.hstack([_centred(rows), _centred(rows.T)]), rank)
-    hot = _one_hot(labels)
+    hot = one_hot(labels)
     centres, _ = _centres(rows, labels)
     size = hot.sum(axis=0)
     blocks = (centres @ hot) / size  # (ℓ, ℓ): the centre of a cluster of rows, averaged over a cluster of columns
-    return _scaled(rows, hot, (blocks @ hot.T).T)
+    return scaled(rows, hot, (blocks @ hot.T).T)
 
 
 def factorised(logit: Floats, rank: int) -> Surrogate:
@@ -233,17 +235,18 @@ def _middle(rows: Floats) -> Floats:
     return np.asarray((rows.max(axis=0) + rows.min(axis=0)) / 2)
 
 
-def _one_hot(labels: Rows) -> Floats:
+def one_hot(labels: Rows) -> Floats:
+    """A: row i has a 1 in the column of its cluster."""
     return np.asarray(labels[:, None] == np.arange(labels.max() + 1), np.float64)
 
 
 def _clustered(rows: Floats, labels: Rows) -> Surrogate:
     """The surrogate of clusters of rows: A is one-hot, the columns of B are exp of the centres."""
     centres, _ = _centres(rows, labels)
-    return _scaled(rows, _one_hot(labels), centres.T)
+    return scaled(rows, one_hot(labels), centres.T)
 
 
-def _scaled(rows: Floats, hot: Floats, log_b: Floats) -> Surrogate:
-    """B has 1 as the largest entry of every column; the rows of W' find their scale when measured."""
+def scaled(rows: Floats, hot: Floats, log_b: Floats) -> Surrogate:
+    """A = ``hot`` and B = exp(``log_b``), 1 the largest entry of a column; measuring scales the rows of W'."""
     b = np.exp(np.maximum(log_b - log_b.max(axis=0), FLOOR))
     return Surrogate.of(row_stochastic(rows), hot, b)

@@ -13,9 +13,9 @@ finds that no solution of X has W'x ≤ t, d_j·x ≥ θ_j for all j and φ·x �
 *  Round them down. (The pseudo-code returns z itself.) Rows of ≤ stay satisfied. Each of the 2r + 2 entries lost is at
    most the smallest of X_j in d_j, and at most the smallest of X' in φ. So
 
-        d_j·⌊z⌋ ≥ (1 − (2r+2)/λ) d_j·z ≥ θ_j − (2r+2)(Vu)_max/λ      φ·⌊z⌋ ≥ (1 − (2r+2)/λ') φ·z,
+        d_j·⌊z⌋ ≥ (1 − (2r+2)/λ) d_j·z ≥ (1 − (2r+2)/λ) θ_j      φ·⌊z⌋ ≥ (1 − (2r+2)/λ') φ·z,
 
-   the paper's slacks δ₁ and δ₂ for its λ and λ'.
+   within the paper's slacks δ₁ and δ₂ for its λ and λ'. The entries lost sum to F < 2r + 2, which may take its place.
 
 No program is solved for an X' when a single row shows that PH is empty.
 """
@@ -76,7 +76,7 @@ class Programs:
         self.problem = problem
         self._polyhedron = _Program(problem, problem.surrogate.weight)
         self._reduced = _Program(problem, problem.surrogate.b.T)
-        self.most_fractional = 0
+        self.most_fractional, self.most_lost = 0, 0.0
 
     @property
     def solves(self) -> int:
@@ -96,6 +96,7 @@ class Programs:
         if vertex is None:
             raise SetwiseError("PH(z*) must contain z*, got infeasible from the solver; please report the instance.")
         self.most_fractional = max(self.most_fractional, len(vertex.fractional))
+        self.most_lost = max(self.most_lost, float(vertex.x[vertex.fractional].sum()))
         return vertex
 
 
