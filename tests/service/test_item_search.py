@@ -69,6 +69,30 @@ def test_every_text_attribute_is_searched_beside_titles() -> None:
     assert found.find("starter broth", 5)[0].tolist() == [2]
 
 
+def test_kinds_of_columns() -> None:
+    found = search(
+        Title=["Soup", "Tart", None],
+        Artist=["Ada", "Ada", "Bo"],
+        cover=["https://images.example/a.png", "HTTP://images.example/b.png", "none"],
+        live=[True, False, True],
+        price=[5.0, float("inf"), float("nan")],
+        missing=[float("nan")] * 3,
+        note=[None, "http", "see https://images.example"],
+    )
+    described = {one.name: (one.kind, one.values, one.low, one.high) for one in found.columns()}
+    assert described == {
+        "Title": ("text", ["Soup", "Tart"], None, None),
+        "Artist": ("text", ["Ada", "Bo"], None, None),
+        "cover": ("url", None, None, None),
+        "live": ("boolean", None, None, None),
+        "price": ("number", None, 5.0, 5.0),
+        "missing": ("number", None, None, None),
+        "note": ("text", ["http", "see https://images.example"], None, None),
+    }
+    assert (found.title, found.group) == ("Title", "Artist")
+    assert found.find("images.example", 5)[0].tolist() == [2], "addresses are not searched"
+
+
 def test_many_values_are_not_listed() -> None:
     found = search(name=[f"n{i}" for i in range(60)])
     assert found.columns()[0].values is None

@@ -46,6 +46,9 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
     public = run(str(tmp_path), "--host", "0.0.0.0")
     assert public.returncode == 2
     assert public.stderr.startswith("setwise: the API key must be set, as 0.0.0.0 can be reached")
+    hosts = run(str(tmp_path), "--image-hosts", "https://images.example/covers")
+    assert hosts.returncode == 2
+    assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")
     nothing = run(str(tmp_path / "nothing"))
     assert nothing.returncode == 2
     assert "there is no manifest.json" in nothing.stderr
@@ -117,7 +120,7 @@ def test_the_documentation_names_settings_that_exist() -> None:
     """The whole table is generated into the reference; the guide names some of its rows."""
     assert "<!-- generated: settings -->" in (ROOT / "docs" / "reference" / "http.md").read_text()
     text = (ROOT / "docs" / "how-to" / "operations.md").read_text()
-    known = {row.option for row in table()} | {"--host", "--allow-host", "--out", "--log"}
+    known = {row.option for row in table()} | {"--host", "--allow-host", "--image-hosts", "--out", "--log"}
     assert set(re.findall(r"(?<![-\w])--[a-z][a-z-]+", text)) <= known
 
 

@@ -53,6 +53,13 @@ def serve(
         Path | None,
         typer.Option(envvar=PREFIX + "LOG", help="A folder to log slates and their outcomes in; by default none."),
     ] = None,
+    image_hosts: Annotated[
+        str,
+        typer.Option(
+            envvar=PREFIX + "IMAGE_HOSTS",
+            help="Hosts that the page may load pictures from, by https, separated by commas; by default none.",
+        ),
+    ] = "",
     **limits: Any,
 ) -> None:
     """Serve recommendations over HTTP, and a page to explore them.
@@ -68,4 +75,7 @@ def serve(
         from setwise.service.server import serve as run
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "serving", "serve") from None
-    run(folder, host, port, api_key or None, Settings(**limits), allow_host or (), log)
+    from setwise.service.security_headers import parse_image_hosts
+
+    pictures = parse_image_hosts(image_hosts)
+    run(folder, host, port, api_key or None, Settings(**limits), allow_host or (), log, pictures)

@@ -27,14 +27,6 @@ from setwise.service.settings import Settings
 
 SWEEP_S = 0.25  # between two checks of all connections
 OTHER = "other"  # the metrics label of requests that match no route
-SECURITY_HEADERS = (
-    b"content-security-policy: default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'\r\n"
-    b"x-content-type-options: nosniff\r\n"
-    b"x-frame-options: DENY\r\n"
-    b"referrer-policy: no-referrer\r\n"
-    b"cross-origin-opener-policy: same-origin\r\n"
-    b"cross-origin-resource-policy: same-origin\r\n"
-)
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -76,9 +68,10 @@ class Connection(asyncio.Protocol):
         *,
         respond: Callable[[Request], Awaitable[Response]],
         limits: ConnectionLimits,
+        security: bytes,
     ) -> None:
         """The first four arguments are those of uvicorn; all connections of a server share its state."""
-        self._respond, self._limits, self._settings = respond, limits, limits.settings
+        self._respond, self._limits, self._settings, self._security = respond, limits, limits.settings, security
         self._server = server_state or ServerState()
         self._http = h11.Connection(h11.SERVER, self._settings.head_bytes)
         self._request: Request | None = None  # in progress: its response is not complete
@@ -218,7 +211,7 @@ class Connection(asyncio.Protocol):
         head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
         data = self._http.send(h11.Data(data=body)) or b""
         more = b"".join(b"%s: %s\r\n" % header for header in self._server.default_headers)  # the date
-        self.transport.write(b"".join((head[:-2], more, SECURITY_HEADERS, head[-2:], data)))
+        self.transport.write(b"".join((head[:-2], more, self._security, head[-2:], data)))
 
     def _complete(self, request: Request) -> None:
         """The response was handed to the transport: go on with the next request, or close."""

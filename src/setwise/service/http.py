@@ -9,7 +9,7 @@ the page do not.
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -48,10 +48,17 @@ class Service:
     document: bytes
     has_key: bool
     log: OutcomeLog | None
+    image_hosts: Sequence[str]  # where the page may load pictures from
 
     @classmethod
     async def start(
-        cls, folder: Path, settings: Settings, metrics: Metrics, has_key: bool, log_folder: Path | None = None
+        cls,
+        folder: Path,
+        settings: Settings,
+        metrics: Metrics,
+        has_key: bool,
+        log_folder: Path | None = None,
+        image_hosts: Sequence[str] = (),
     ) -> Service:
         """A service for the artifact in ``folder``, with its workers running; slates are logged in ``log_folder``."""
         log = None if log_folder is None else OutcomeLog(log_folder, settings, metrics)
@@ -64,7 +71,7 @@ class Service:
             raise
         metrics.watch(lambda: len(queue), lambda: len(queue.pool.workers), lambda: queue.pool.info.items)
         document = msgspec.json.encode(openapi.document(ROUTES, settings, has_key))
-        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key, log)
+        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key, log, image_hosts)
 
     async def end(self) -> None:
         """End the workers, and write what the log has accepted."""
@@ -114,7 +121,8 @@ async def _outcomes(service: Service, request: Request) -> Response:
 
 
 async def _info(service: Service, _: Request) -> Response:
-    return Response(msgspec.json.encode(service.queue.pool.info))
+    info = msgspec.structs.replace(service.queue.pool.info, image_hosts=[*service.image_hosts])
+    return Response(msgspec.json.encode(info))
 
 
 async def _reload(service: Service, _: Request) -> Response:

@@ -7,7 +7,7 @@ searched in the whole block at once; the line ends give the values that contain 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,9 @@ from setwise.model.attributes import Categorical, Column, Strings
 from setwise.model.catalog import Catalog
 from setwise.service.schemas import Attribute, Item
 
-TITLES = ("title", "name")  # attributes that name an item, in order of preference
+TITLES = ("title", "name")  # attributes that name an item, in order of preference and in any case
+ADDRESSES = ("http://", "https://")  # beginnings of web addresses
+SAMPLED = 100  # values by which a column of addresses is recognised
 FEW = 50  # an attribute with more distinct values is not listed in /v1/info
 MOST_WORDS = 8  # of a query; further words are ignored
 _END = 10  # the byte of a line end
@@ -53,12 +55,13 @@ class ItemSearch:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        texts = {name: column for name, column in catalog.attributes.items() if isinstance(column, Categorical)}
-        self.title = next((name for name in TITLES if name in texts), None)
+        columns = catalog.attributes.items()
+        texts = {name: one for name, one in columns if isinstance(one, Categorical) and _kind(one) == "text"}
+        self.title = next((name for wanted in TITLES for name in texts if name.lower() == wanted), None)
         self.group = _group(texts, self.title)
-        columns = {name: (column.codes, TextBlock(column.values)) for name, column in texts.items()}
-        self._columns = list(columns.values())
-        self._titles = None if self.title is None else columns[self.title]
+        searched = {name: (column.codes, TextBlock(column.values)) for name, column in texts.items()}
+        self._columns = list(searched.values())
+        self._titles = None if self.title is None else searched[self.title]
         self._ids = TextBlock(catalog.ids.values) if isinstance(catalog.ids.values, Strings) else None
 
     def find(self, query: str, limit: int) -> tuple[Rows, int]:
@@ -126,16 +129,30 @@ def _plain(cell: Any) -> Any:
     return None if plain != plain else plain
 
 
-def _describe(name: str, column: Column) -> Attribute:
+def _kind(column: Column) -> Literal["text", "number", "boolean", "url"]:
     if not isinstance(column, Categorical):
-        return Attribute(name, "number", None)
-    return Attribute(name, "text", sorted(column.values) if len(column.values) <= FEW else None)
+        return "boolean" if column.dtype.kind == "b" else "number"
+    sampled = [column.values[code] for code in range(min(SAMPLED, len(column.values)))]
+    addresses = sum(value.lower().startswith(ADDRESSES) for value in sampled)
+    return "url" if 2 * addresses > len(sampled) else "text"
+
+
+def _describe(name: str, column: Column) -> Attribute:
+    kind = _kind(column)
+    if isinstance(column, Categorical):
+        few = kind == "text" and len(column.values) <= FEW
+        return Attribute(name, kind, sorted(column.values) if few else None)
+    finite = column[np.isfinite(column)]
+    if kind == "boolean" or not len(finite):
+        return Attribute(name, kind)
+    return Attribute(name, kind, None, float(finite.min()), float(finite.max()))
 
 
 def _group(texts: dict[str, Categorical], title: str | None) -> str | None:
     """The attribute to limit by: the artist, or else the text attribute with the fewest values, at least two."""
-    if "artist" in texts:
-        return "artist"
+    artist = next((name for name in texts if name.lower() == "artist"), None)
+    if artist is not None:
+        return artist
     sizes = {name: len(column.values) for name, column in texts.items() if name != title}
     useful = {name: size for name, size in sizes.items() if 2 <= size <= max(2, len(texts[name]) // 2)}
     return min(useful, key=lambda name: useful[name]) if useful else None

@@ -236,11 +236,16 @@ class OutcomesResponse(msgspec.Struct):
 
 
 class Attribute(msgspec.Struct):
-    """A column of the catalogue; its values where they are few."""
+    """A column of the catalogue: the values of texts where they are few, the least and the largest of numbers.
+
+    A column of the kind "url" holds texts that are web addresses.
+    """
 
     name: str
-    kind: str
-    values: list[str] | None
+    kind: Literal["text", "number", "boolean", "url"]
+    values: list[str] | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class Info(msgspec.Struct):
@@ -258,6 +263,7 @@ class Info(msgspec.Struct):
     hits: bool  # whether every reward is a probability, so that a value is an expected number of hits
     rankers: list[str]
     limits: dict[str, int]
+    image_hosts: list[str] = []  # where the page may load pictures from
 
 
 class Status(msgspec.Struct):

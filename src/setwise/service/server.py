@@ -21,6 +21,7 @@ from setwise.service.http import Application, Service
 from setwise.service.http_errors import HttpError
 from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
+from setwise.service.security_headers import security_headers
 from setwise.service.settings import Settings
 
 ABORT_S = 1.0  # after the last response of a drain, until the remaining connections are aborted
@@ -34,13 +35,17 @@ def serve(
     settings: Settings,
     allow_hosts: Sequence[str] = (),
     log_folder: Path | None = None,
+    image_hosts: Sequence[str] = (),
 ) -> None:
-    """Serve the artifact in ``folder`` until a signal ends the process; slates are logged in ``log_folder``."""
+    """Serve the artifact in ``folder`` until a signal ends the process.
+
+    Slates are logged in ``log_folder``. The page shows pictures of ``image_hosts`` only.
+    """
     check_exposure(host, key)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(folder, host, port, key, settings, hosts, log_folder))
+        runner.run(_serve(folder, host, port, key, settings, hosts, log_folder, image_hosts))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -60,9 +65,10 @@ async def _serve(
     settings: Settings,
     hosts: AllowedHosts,
     log_folder: Path | None,
+    image_hosts: Sequence[str],
 ) -> None:
     metrics = Metrics()
-    service = await Service.start(folder, settings, metrics, key is not None, log_folder)
+    service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts)
     try:
         with _frozen_garbage():
             await Server(Application(service, key, hosts), host, port).serve()
@@ -88,14 +94,14 @@ class Server(uvicorn.Server):
     def __init__(self, application: Application, host: str = "127.0.0.1", port: int = 0) -> None:
         service = application.service
         settings = service.settings
-        limits = ConnectionLimits(settings, service.metrics)
+        limits, security = ConnectionLimits(settings, service.metrics), security_headers(service.image_hosts)
         super().__init__(
             uvicorn.Config(
                 cast(Any, application),
                 host,
                 port,
                 interface="asgi3",
-                http=cast(Any, partial(Connection, respond=application.respond, limits=limits)),
+                http=cast(Any, partial(Connection, respond=application.respond, limits=limits, security=security)),
                 ws="none",
                 lifespan="off",
                 log_config=None,
