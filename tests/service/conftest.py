@@ -63,6 +63,15 @@ def address(songs: sw.Recommender, tmp_path_factory: pytest.TempPathFactory) -> 
         yield url
 
 
+@pytest.fixture(scope="session")
+def odd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of the page of songs with pictures, and with odd ids and titles."""
+    page_browser.required()
+    options = ("--image-hosts", page_service.IMAGE_HOSTS)
+    with page_service.served(page_service.odd_songs(120), tmp_path_factory.mktemp("odd"), *options) as url:
+        yield url
+
+
 @pytest.fixture
 def open_page(chromium) -> Iterator[Pages]:
     """Opens pages; after the test their consoles hold nothing but what was expected."""

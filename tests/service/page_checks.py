@@ -1,8 +1,10 @@
-"""Accessibility checks in Chromium: names, headings, contrast, sizes and focus."""
+"""Accessibility checks in Chromium: the rules of axe-core, and names, headings, contrast in SVG, sizes and focus."""
 
 from __future__ import annotations
 
 from itertools import pairwise
+
+from axe_playwright_python.sync_playwright import Axe
 
 NAMED = {
     "button", "combobox", "textbox", "slider", "option", "listbox", "link", "img", "image", "meter", "table", "dialog", "region", "checkbox", "radio", "menuitem",
@@ -66,7 +68,8 @@ FOCUS = """() => {
 
 
 def assert_accessible(page) -> None:
-    """Check names, pictures, headings, ids and contrast of the current page."""
+    """Check the current page by axe-core, and its names, pictures, headings, ids and contrast."""
+    assert violations(page) == []
     assert nameless(page) == []
     assert page.evaluate(PICTURES) == []
     assert page.evaluate(DOUBLE_IDS) == []
@@ -77,6 +80,12 @@ def assert_accessible(page) -> None:
     texts = page.evaluate(CONTRAST)
     assert len(texts) > 5
     assert [(words, round(ratio, 2)) for words, ratio, least in texts if ratio < least] == []
+
+
+def violations(page) -> list[str]:
+    """What breaks a rule of axe-core, best practices included: the rule and the element."""
+    found = Axe().run(page).response["violations"]
+    return [f"{rule['id']}: {element['html'][:100]}" for rule in found for element in rule["nodes"]]
 
 
 def nameless(page) -> list[str]:

@@ -27,6 +27,60 @@ def with_hostile_titles(n_items: int) -> sw.Recommender:
     return _described(world, world.index.catalog.ids[:], attributes)
 
 
+IMAGE_HOSTS = "images.example,*.cdn.example"
+FORBIDDEN = (  # addresses of pictures that must never be asked for
+    "https://elsewhere.example/1.png",
+    "http://images.example/2.png",
+    "//images.example/3.png",
+    "javascript:window.hurt=4",
+    "data:image/svg+xml,<svg onload='window.hurt=5'/>",
+    "https://images.example@elsewhere.example/6.png",
+    "https://user:word@images.example/7.png",
+    "https://images.example.elsewhere.example/8.png",
+    "https://cdn.example/9.png",
+    "https://images.example:8443/10.png",
+    "https://[images.example/11.png",
+)
+ODD_IDS = {
+    0: '"><img src=x onerror="window.hurt = 6">',
+    1: "__proto__",
+    2: "a b&history=[]#k=3",
+    3: "../../v1/info",
+    4: "\u05e9\u05d9\u05e8",
+    5: "x" * 3000,
+    6: "one,two",
+}
+ODD_TITLES = {
+    0: "<b onclick='window.hurt = 7'>bold</b>",
+    1: "\u0634\u0627\u0631\u0639 \u0627\u0644\u0646\u062e\u064a\u0644",  # Arabic
+    2: "\u202eelttil a\u2069",  # an override of the direction, and the end of an isolate
+    3: "word " * 1000,
+    4: "w" * 5000,
+    5: " \t ",
+    7: "two\nlines",
+}
+
+
+def odd_songs(n_items: int) -> sw.Recommender:
+    """The world with pictures, prices, a column of yes and no, and odd ids and titles."""
+    world = world_recommender(n_items)
+    ids = list(world.index.catalog.ids[:])
+    attributes = {name: list(column[:]) for name, column in world.index.catalog.attributes.items()}
+    for row, id_ in ODD_IDS.items():
+        ids[row] = id_
+    for row, title in ODD_TITLES.items():
+        attributes["title"][row] = title
+    pictures = [f"https://images.example/{row}.png" for row in range(n_items)]
+    pictures[-len(FORBIDDEN) :] = FORBIDDEN
+    pictures[10], pictures[11] = "https://a.cdn.example/10.png", None
+    attributes |= {
+        "Price": [1 + row / 4 for row in range(n_items)],
+        "live": [row % 3 == 0 for row in range(n_items)],
+        "cover": pictures,
+    }
+    return _described(world, np.array(ids, object), attributes)
+
+
 def without_titles(n_items: int) -> sw.Recommender:
     """The world without titles and with other rewards: the ids are numbers, and a value is not a number of hits."""
     return _described(world_recommender(n_items), np.arange(n_items), None, sw.ReLU())
@@ -51,8 +105,8 @@ SLACK = ("--deadline-ms", "20000", "--grace-ms", "120000")  # other tests may ke
 
 
 @contextmanager
-def served(shown: sw.Recommender, folder: Path) -> Iterator[str]:
+def served(shown: sw.Recommender, folder: Path, *options: str) -> Iterator[str]:
     """The address of the page of this recommender."""
     shown.save(folder / "songs")
-    with running(folder / "songs", *SLACK) as service:
+    with running(folder / "songs", *SLACK, *options) as service:
         yield service.url + "/"

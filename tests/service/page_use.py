@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from urllib.parse import quote
 
@@ -72,6 +73,22 @@ def held(page, pattern: str) -> list:
 
 def asking(**state) -> str:
     return "#" + "&".join(f"{name}={quote(json.dumps(value))}" for name, value in state.items())
+
+
+SQUARE = '<svg xmlns="http://www.w3.org/2000/svg" width="8" height="8"><rect width="8" height="8"/></svg>'
+
+
+def answer_pictures(page, broken: str = "") -> list[str]:
+    """Answer the requests for pictures of other hosts, with 404 where the address contains ``broken``; their addresses."""
+    asked: list[str] = []
+
+    def answer(route) -> None:
+        asked.append(route.request.url)
+        missing = bool(broken) and broken in asked[-1]
+        route.fulfill(status=404 if missing else 200, content_type="image/svg+xml", body="" if missing else SQUARE)
+
+    page.route(re.compile("^https?://[a-z]"), answer)  # the service has a number for a name
+    return asked
 
 
 def suggestions(page):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from page_checks import assert_accessible, assert_fits, focused
+from page_checks import assert_accessible, assert_fits, focused, violations
 from page_use import DESKTOP, PHONE, asking, settled, suggestions
 
 
@@ -29,7 +29,7 @@ def test_by_keyboard_alone(open_page, address) -> None:
     assert page.locator("#chips li").count() == 2
     assert focused(page)["what"].startswith("Remove ")  # the focus went to its neighbour
     seen = travelled(page, until="at-most")
-    assert seen[-3:] == ["clear", "k", "at-most"]
+    assert seen[-4:] == ["clear", "SUMMARY", "k", "at-most"]  # the summary of the filters
     press("Shift+Tab")
     press("Home")
     press("ArrowRight")
@@ -61,17 +61,31 @@ def travelled(page, until: str) -> list[str]:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_accessible_in_light_and_dark(open_page, address, scheme: str) -> None:
-    page = open_page(
-        address, asking(history=["song-1", "song-2", "song-7"]), color_scheme=scheme, reduced_motion="reduce"
-    )
+@pytest.mark.parametrize("size", [DESKTOP, PHONE], ids=["desktop", "phone"])
+def test_accessible_in_light_and_dark(open_page, address, scheme: str, size: dict) -> None:
+    options = {"color_scheme": scheme, "reduced_motion": "reduce", "viewport": size}
+    page = open_page(address, **options)
+    page.locator("#sample-list button").first.wait_for()
+    assert_accessible(page)  # the first view
+    page = open_page(address, asking(history=["song-1", "song-2", "song-7"]), **options)
     assert_accessible(page)
-    page.get_by_text("The same as a table").click()
+    for closed in page.locator("details:not([open]) > summary").all()[::-1]:
+        closed.click()
     page.locator("#graph .node").nth(2).focus()
+    assert_accessible(page)  # filters, table and help are open
     page.locator("#search").click()
     suggestions(page).first.wait_for()
     page.locator("#search").press("ArrowDown")
     assert_accessible(page)
+
+
+def test_the_check_of_accessibility_finds_violations(open_page, address) -> None:
+    page = open_page(address, asking(k=2))
+    assert violations(page) == []
+    page.evaluate("() => document.querySelector('#copy').replaceChildren()")
+    page.evaluate("() => document.querySelector('.motto').style.setProperty('color', '#e0e4e6')")
+    rules = {words.split(":")[0] for words in violations(page)}
+    assert rules == {"button-name", "color-contrast"}
 
 
 def test_on_a_phone(open_page, address) -> None:

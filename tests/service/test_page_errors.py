@@ -1,13 +1,12 @@
-"""What goes wrong: errors of the service, its key, hostile titles, other hosts."""
+"""What goes wrong: errors of the service, its key, other hosts."""
 
 from __future__ import annotations
 
 import re
 from pathlib import Path
 
-import page_service
 from page_checks import assert_accessible
-from page_use import add, asking, settled, titles
+from page_use import asking, settled, titles
 
 import setwise as sw
 
@@ -81,18 +80,6 @@ def test_a_key_is_asked_for_and_kept(open_page, address) -> None:
     dialog.wait_for()
     page.keyboard.press("Escape")
     assert page.get_by_role("alert").locator("p").inner_text() == "The API key must be right."
-
-
-def test_hostile_titles_stay_text(open_page, address) -> None:
-    page = open_page(address, asking(history=["song-3"], k=12))
-    for words in ("onerror", "Brien"):
-        add(page, words)
-    assert page.locator("#chips li span").all_inner_texts() == list(page_service.HOSTILE.values())
-    page.get_by_label(f"Remove {page_service.HOSTILE[4]}").click()
-    settled(page)
-    assert page.locator("#chips li").count() == 2
-    assert page.evaluate("window.hurt") is None
-    assert page.locator("#answer img, #answer script, .ask img, .ask script").count() == 0
 
 
 def test_nothing_comes_from_elsewhere(chromium, address) -> None:

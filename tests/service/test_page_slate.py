@@ -148,6 +148,37 @@ def test_think_longer_closes_the_gap(open_page, address) -> None:
     assert_accessible(page)
 
 
+def test_what_a_busy_service_has_left_out(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4))
+    note = page.locator("#left-out")
+    assert note.is_hidden()
+    lacks: list[str] = []
+
+    def degraded(route) -> None:
+        """The answer as a busy service gives it: greedy, without a bound, and marked."""
+        body = route.fetch().json()
+        if lacks:
+            body |= {"upper_bound": None, "gap": None, "proven": False, "left_out": lacks}
+        route.fulfill(json=body)
+
+    page.route("**/v1/recommend", degraded)
+    for some, words in (
+        (["certificate"], "no upper bound was computed."),
+        (["certificate", "search"], "no upper bound was computed, and only a tenth of the search was done."),
+    ):
+        lacks[:] = some
+        page.get_by_label("Length of the slate").fill(str(4 + len(some)))
+        note.get_by_text(f"The service is busy: {words} Ask again in a moment").wait_for()
+        settled(page)
+        assert page.get_by_role("meter").count() == 0
+    assert_accessible(page)
+    lacks.clear()
+    page.get_by_role("button", name="Think longer").click()
+    page.get_by_role("meter").wait_for()
+    settled(page)
+    assert note.is_hidden()
+
+
 def test_the_last_answer_wins(open_page, address) -> None:
     page = open_page(address)
     for k in (15, 3, 12, 8, 2):

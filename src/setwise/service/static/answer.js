@@ -40,7 +40,8 @@ export async function thinkLonger(body, first, budgets, { onStep, onStopped, ...
     for (const budget of budgets) {
       const next = await askSlate({ ...body, budget_ms: budget }, signal, shows.onBusy);
       if (signal.aborted) return;
-      best = next.value >= best.value ? tightened(next, best) : tightened(best, next);
+      const lacks = best.left_out.filter((part) => next.left_out.includes(part));
+      best = { ...(next.value >= best.value ? tightened(next, best) : tightened(best, next)), left_out: lacks };
       onStep(best, budget);
       if (best.proven) break;
     }

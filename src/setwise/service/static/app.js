@@ -1,13 +1,15 @@
-// The explorer: a history, items to keep or to leave out, two sliders, and the answer. A change is a step Back undoes.
+// The explorer: a history, items to keep or to leave out, filters, sliders, and the answer. A change is a step Back undoes.
 
 import { answer } from "./answer.js";
 import { ask } from "./api.js";
 import { prepareAttention } from "./attention.js";
 import { showChips } from "./chips.js";
 import { byId } from "./dom.js";
+import { offerFilters, showFilters } from "./filters.js";
 import { about, showHelp } from "./help.js";
 import { fetchItems, isUnknown, itemsOf, remember } from "./items.js";
 import { prepareLink } from "./link.js";
+import { usePictures } from "./pictures.js";
 import { offerSamples } from "./samples.js";
 import { Search } from "./search.js";
 import { showBusy, showTrouble, showing } from "./show.js";
@@ -18,7 +20,7 @@ const PAUSE = 180; // milliseconds without input before a request is sent
 const LONGEST = 20; // items in a slate on this page
 
 let info = null;
-let state = { history: [], include: [], exclude: [], k: 10, atMost: NO_LIMIT }; // lists of items
+let state = { history: [], include: [], exclude: [], where: {}, k: 10, atMost: NO_LIMIT }; // lists of items
 let turn = 0; // counts changes of the state
 let timer = null;
 
@@ -26,6 +28,8 @@ async function start() {
   try {
     info = await ask("v1/info", { onBusy: showBusy });
     useInfo(info);
+    usePictures(info);
+    offerFilters(info, filter);
     describeCatalog();
     offerSamples(info, startFrom).catch(() => {}); // the page does without
     await restore();
@@ -47,15 +51,15 @@ function describeCatalog() {
 
 const longest = () => Math.min(LONGEST, info.limits.k, info.limits.slow_k);
 
-/** Restore the state from the address; ids that the catalogue does not have are left out, with a note. */
+/** Restore the state from the address; ids and filters that the catalogue does not have are left out, with a note. */
 async function restore() {
   const mine = (turn += 1);
-  const read = fromAddress(longest());
+  const { unknown, ...read } = fromAddress(longest());
   const ids = LISTS.flatMap((list) => read[list]);
   await fetchItems(ids, showBusy);
   if (mine !== turn) return; // the state has changed in the meantime
   state = { ...read, ...Object.fromEntries(LISTS.map((list) => [list, itemsOf(read[list])])) };
-  changed({ pause: 0, push: false, unknown: ids.filter(isUnknown) });
+  changed({ pause: 0, push: false, unknown: [...ids.filter(isUnknown), ...unknown] });
 }
 
 const without = (items, item) => items.filter((other) => other.id !== item.id);
@@ -72,6 +76,11 @@ function put(list, item) {
 
 function take(list, item) {
   state[list] = without(state[list], item);
+  changed();
+}
+
+function filter(where) {
+  state.where = where;
   changed();
 }
 
@@ -97,6 +106,7 @@ function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
   showChips("chips", state.history, (item) => take("history", item), "Remove");
   showChips("include", state.include, (item) => take("include", item), "No longer keep");
   showChips("exclude", state.exclude, (item) => take("exclude", item), "Allow again");
+  showFilters(state.where, filter);
   byId("kept").hidden = state.include.length === 0;
   byId("removed").hidden = state.exclude.length === 0;
   byId("clear").hidden = state.history.length < 2;
@@ -121,6 +131,7 @@ function request() {
   const body = { history, k: state.k };
   if (include.length) body.include = include;
   if (exclude.length) body.exclude = [...new Set([...history, ...exclude])].filter((id) => !include.includes(id));
+  if (Object.keys(state.where).length) body.where = state.where;
   if (info.group !== null && state.atMost !== NO_LIMIT) body.at_most = { [info.group]: state.atMost };
   return body;
 }

@@ -39,6 +39,15 @@ export function certificate(slate, info) {
   ];
 }
 
+const LEFT_OUT = { certificate: "no upper bound was computed", search: "only a tenth of the search was done" };
+
+/** What a busy service has left out of this slate, as a sentence; null if nothing. */
+export function leftOutWords({ left_out: parts }) {
+  if (parts.length === 0) return null;
+  const lacks = parts.map((part) => LEFT_OUT[part] ?? `there is no ${part}`).join(", and ");
+  return `The service is busy: ${lacks}. Ask again in a moment for a complete answer.`;
+}
+
 export function verdict(slate, catalogSize) {
   const among = `of these ${many(catalogSize)}`;
   if (slate.proven) return `Proven optimal: no feasible slate ${among} has a higher value.`;

@@ -30,6 +30,7 @@ function termsOf({ hits }) {
     ["Value", hits ? "The sum of these probabilities over the slate: the expected number of hits." : "The sum of the rewards of the slate."],
     ["Upper bound", "No feasible slate of this catalogue has a higher value. If the value reaches it, the slate is proven optimal."],
     ["Share of the optimum", "The value divided by the upper bound. The true share may be higher, as the bound may be too high."],
+    ["Gap", "What is missing from the upper bound to the value, as a share of the bound. “Think longer” closes it."],
     ["Times", "Waiting in the queue, retrieving candidates, ranking them, and computing the upper bound."],
     ["Reward in the slate", `Dark bar and bold figure: ${reward} beside the others of the slate.`],
     ["Reward by itself", `Grey bar and grey figure: ${reward} if it is shown alone.`],

@@ -9,7 +9,8 @@ export function offerLonger(slate, info, body, shows) {
   const [button, budgets] = [byId("longer"), longerBudgets(info.limits)];
   const gaps = [gapAfter(slate, info.limits.budget_ms)];
   byId("closing").textContent = "";
-  finish(slate.proven || slate.upper_bound === null || budgets.length === 0);
+  const uncertified = slate.upper_bound === null && slate.left_out.length === 0; // no more time brings a bound
+  finish(slate.proven || uncertified || budgets.length === 0);
   button.onclick = () => {
     button.onclick = null;
     button.textContent = "Thinking …";

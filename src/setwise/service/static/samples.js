@@ -2,7 +2,7 @@
 
 import { ask } from "./api.js";
 import { byId, make } from "./dom.js";
-import { textAttributes, titleOf } from "./words.js";
+import { cell, textAttributes, titleOf } from "./words.js";
 
 const SAMPLES = 3;
 const ITEMS = 3; // in a sample
@@ -13,7 +13,7 @@ export async function offerSamples(info, choose) {
   const { items } = await ask(`v1/items?${new URLSearchParams({ limit: READ })}`);
   const buttons = samplesOf(items, info).map(([name, sample]) => {
     const titles = sample.map(titleOf).join(", ");
-    const button = make("button", { type: "button" }, make("span", { class: "name" }, name ?? titles));
+    const button = make("button", { type: "button" }, make("span", { class: "name" }, cell(name) ?? titles));
     if (name !== null) button.append(make("span", { class: "byline" }, titles));
     button.addEventListener("click", () => choose(sample));
     return make("li", {}, button);

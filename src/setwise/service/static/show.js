@@ -1,7 +1,7 @@
 // What the page shows while it asks: the slate, then the comparison, or what went wrong.
 
 import { showAttention } from "./attention.js";
-import { spent, valueDecimals, verdict } from "./certificate.js";
+import { leftOutWords, spent, valueDecimals, verdict } from "./certificate.js";
 import { aside, byId } from "./dom.js";
 import { offerLonger } from "./longer.js";
 import { showRivals } from "./rivals.js";
@@ -22,6 +22,7 @@ export function showing({ info, body, actions, unknown }) {
   const shows = {
     onStep(slate) {
       showSlate({ slate, alone: null }, info, actions);
+      showLeftOut(slate);
       showStatus(slate, info, unknown);
       progress("false", "pending");
     },
@@ -52,11 +53,17 @@ export function showing({ info, body, actions, unknown }) {
   return shows;
 }
 
+function showLeftOut(slate) {
+  const words = leftOutWords(slate);
+  byId("left-out").hidden = words === null;
+  byId("left-out").textContent = words;
+}
+
 function showStatus(slate, info, unknown) {
   const ignored = [...new Set([...unknown, ...slate.ignored])];
   byId("status").replaceChildren(
     `${many(slate.items.length)} in ${duration(spent(slate))}`,
-    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)}`),
+    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)} ${leftOutWords(slate) ?? ""}`),
     ignored.length ? ` Not in the catalogue, so ignored: ${ignored.join(", ")}.` : "",
   );
 }

@@ -2,6 +2,7 @@
 
 import { certificate } from "./certificate.js";
 import { aside, byId, make, refill } from "./dom.js";
+import { pictureOf } from "./pictures.js";
 import { bylineOf, decimalsOf, figure, signed, titleOf } from "./words.js";
 
 /** ``alone``: the reward of each item by itself, or null until it is known. */
@@ -30,8 +31,8 @@ function row(item, alone, together, { scale, decimals }, actions) {
     make(
       "div",
       { class: "who" },
-      make("span", { class: "name" }, title),
-      byline && make("span", { class: "byline" }, byline),
+      pictureOf(item, title),
+      make("div", {}, make("span", { class: "name" }, title), byline && make("span", { class: "byline" }, byline)),
     ),
     make("div", { class: "bars" }, stripe("together", together, scale), stripe("alone", alone ?? 0, scale)),
     make("p", { class: "figures" }, ...figuresOf(together, alone, decimals)),

@@ -1,4 +1,6 @@
-// The state in the address, so that it can be shared as a link: #history=["a",7]&include=["b"]&exclude=["c"]&k=8&at_most=2.
+// The state in the address, so that it can be shared as a link: #history=["a",7]&include=["b"]&where={"genre":["jazz"]}&k=8.
+
+import { readWhere } from "./filters.js";
 
 export const NO_LIMIT = 6; // the last position of the slider
 export const LISTS = ["history", "include", "exclude"];
@@ -9,6 +11,7 @@ export function fromAddress(longest) {
   const given = new URLSearchParams(location.hash.slice(1));
   return {
     ...Object.fromEntries(LISTS.map((list) => [list, idsIn(given.get(list))])),
+    ...readWhere(given.get("where")),
     k: within(given.get("k"), 1, longest, Math.min(DEFAULT_K, longest)),
     atMost: within(given.get("at_most"), 1, NO_LIMIT, NO_LIMIT),
   };
@@ -20,6 +23,7 @@ export function toAddress(state, push) {
   for (const list of LISTS) {
     if (state[list].length) fields.set(list, JSON.stringify(state[list].map((item) => item.id)));
   }
+  if (Object.keys(state.where).length) fields.set("where", JSON.stringify(state.where));
   fields.set("k", state.k);
   if (state.atMost !== NO_LIMIT) fields.set("at_most", state.atMost);
   if (`#${fields}` === location.hash) return;

@@ -6,27 +6,45 @@ export function useInfo(newInfo) {
   info = newInfo;
 }
 
-const text = (value) => (value === null || value === undefined || value === "" ? null : String(value));
+const CONTROLS = /[\p{Cc}\u202a-\u202e\u2066-\u2069]+/gu; // line ends, and marks of direction, which would move what is around
+const RIGHT_TO_LEFT = /[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]/;
 
-export const titleOf = (item) => text(info.title && item.attributes?.[info.title]) ?? String(item.id);
+/** A value as a line of text, or null if there is nothing to read. */
+function text(value) {
+  const plain = value === null || value === undefined ? "" : String(value).replace(CONTROLS, " ").trim();
+  return plain === "" ? null : plain;
+}
+
+/** At most so many letters; a text that runs from right to left is isolated from the sentence around it. */
+function short(words, letters) {
+  const all = [...words];
+  const cut = all.length > letters ? `${all.slice(0, letters - 1).join("")}…` : words;
+  return RIGHT_TO_LEFT.test(cut) ? `\u2068${cut}\u2069` : cut;
+}
+
+export const titleOf = (item) =>
+  short(text(info.title && item.attributes?.[info.title]) ?? text(item.id) ?? "(no title)", TITLE_LETTERS);
 
 const KNOWN = ["artist", "author", "brand", "course", "category", "genre", "year", "price"]; // shown first, in this order
-const SHOWN = 3; // attributes in a byline
+const SHOWN = 4; // attributes in a byline
 const LETTERS = 60; // of one of them
+const TITLE_LETTERS = 120;
 
 export const textAttributes = () => info.attributes.filter((one) => one.kind === "text").map((one) => one.name);
 
-/** The attributes that people know an item by, then other texts; null if there are none. Addresses are not texts. */
+/** The attributes that people know an item by, then other texts; null if there are none. */
 export function bylineOf(item) {
-  const known = KNOWN.filter((name) => info.attributes.some((one) => one.name === name));
-  const names = [...new Set([...known, ...textAttributes()])].filter((name) => name !== info.title);
-  const words = names.map((name) => cell(item.attributes?.[name])).filter((word) => word && !/^https?:/.test(word));
+  const known = KNOWN.map((name) => info.attributes.find((one) => one.kind !== "url" && one.name.toLowerCase() === name)?.name);
+  const names = [...new Set([...known, ...textAttributes()])].filter((name) => name && name !== info.title);
+  const words = names.map((name) => cell(item.attributes?.[name], name)).filter((word) => word !== null);
   return words.length ? words.slice(0, SHOWN).join(" · ") : null;
 }
 
-function cell(value) {
-  const word = typeof value === "number" && !Number.isInteger(value) ? value.toFixed(2) : text(value);
-  return word && word.length > LETTERS ? `${word.slice(0, LETTERS - 1)}…` : word;
+/** A value of an attribute as a short text; a price has two decimals and, as it has no currency, its name. */
+export function cell(value, name = "") {
+  const word = typeof value !== "number" ? text(value) : Number.isInteger(value) ? String(value) : value.toFixed(2);
+  if (name.toLowerCase() === "price" && typeof value === "number") return `${name} ${value.toFixed(2)}`;
+  return word && short(word, LETTERS);
 }
 
 /** What an item can be found by: "title, artist or genre". */
@@ -35,7 +53,7 @@ export function findable() {
   return names.length > 1 ? `${names.slice(0, -1).join(", ")} or ${names.at(-1)}` : names[0];
 }
 
-export const noun = () => (info.attributes.some((one) => one.name === "artist") ? "song" : "item");
+export const noun = () => (info.attributes.some((one) => one.name.toLowerCase() === "artist") ? "song" : "item");
 
 export const one = () => (noun() === "item" ? "an item" : `a ${noun()}`);
 
