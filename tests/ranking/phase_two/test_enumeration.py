@@ -95,7 +95,7 @@ def test_number_of_sets_is_enough(case) -> None:
     assert len(found(d, k, lam)) <= number_of_sets(d.shape[1], k, lam, len(d))
 
 
-def test_the_papers_validity_lets_in_small_tuples_that_nothing_corresponds_to() -> None:
+def test_validity_admits_small_tuples_of_no_solution() -> None:
     """|X_j| = 1 < λ = 2: ({0}, {1}) passes the paper's test, yet a solution of one item has X_1 = X_2."""
     d = np.array([[2.0, 1.0], [2.0, 2.0]])
     sets = ({0}, {1})
