@@ -10,6 +10,7 @@ import setwise
 from setwise.cli.bench import bench
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
+from setwise.cli.diagnose import diagnose
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
 from setwise.cli.recommend import recommend
@@ -40,7 +41,7 @@ def _options(
     """Recommend the best set of items, not the best items."""
 
 
-for verb in (demo, train, index, recommend, evaluate, verify, serve, bench, reproduce):  # in the order of use
+for verb in (demo, train, index, recommend, evaluate, diagnose, verify, serve, bench, reproduce):  # in the order of use
     app.command()(verb)
 app.command("compile")(compile_loops)
 

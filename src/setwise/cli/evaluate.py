@@ -17,9 +17,9 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
-from setwise.cli.other_slates import read_slates, row_of, write_histories
+from setwise.cli.held_out import drawn_histories, read_sessions
+from setwise.cli.other_slates import read_slates, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, quality
-from setwise.datasets import Sessions, Slates, read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -81,8 +81,8 @@ def evaluate(
     catalog = recommender.index.catalog
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
-    held_out, unknown = _read_sessions(_given("SESSIONS", sessions), named, catalog)
-    split = _drawn(held_out, most, seed)
+    held_out, unknown = read_sessions(_given("SESSIONS", sessions), named, catalog)
+    split = drawn_histories(held_out, most, seed)
     if histories is not None:
         write_histories(histories, split, catalog)
         print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
@@ -112,29 +112,6 @@ def _given(name: str, path: Path | None) -> Path:
     if path is None:
         raise InvalidInput(name, "given, or --log DIR in place of both arguments", "nothing", "name it")
     return path
-
-
-def _drawn(sessions: Sessions, most: int, seed: int) -> HistorySplit:
-    """At most so many of the sessions, each split into its first items and the others."""
-    drawn = sessions.taken(np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most]))
-    return HistorySplit.first(drawn.shuffled_where_unordered(seed))
-
-
-def _read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
-    """The sessions as rows of the catalogue, with two known items or more each, and the number of unknown entries."""
-    data = read(path, **named)
-    if isinstance(data, Slates):
-        todo = "setwise train evaluates on logged slates"
-        raise InvalidInput("sessions", "sessions of items", "slates with outcomes", todo)
-    place = np.array([row_of(catalog, one) for one in data.ids], np.int64)
-    rows = place[data.items.values]
-    known = data.items.kept(rows >= 0)
-    items = Ragged.cut(place[known.values], known.lengths)
-    whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered)
-    long = np.flatnonzero(whole.distinct().items.lengths >= 2)
-    if not len(long):
-        raise InvalidInput("sessions", "some with two items of the catalogue or more", "none", "check the ids")
-    return whole.taken(long), int(np.count_nonzero(rows < 0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def index(
     """
     artifact.refuse_foreign(out)
     began = time.perf_counter()
-    catalog, encoder, features = _load(source)
+    catalog, encoder, features = load_source(source)
     recommender = Recommender(Index.build(catalog, cells, backend), encoder=encoder, features=features)
     recommender.save(out)
     report = {
@@ -88,7 +88,7 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     )
 
 
-def _load(source: Path) -> tuple[Catalog, Encoder | None, FeatureEncoder | None]:
+def load_source(source: Path) -> tuple[Catalog, Encoder | None, FeatureEncoder | None]:
     """The catalogue, and the encoders of histories and of features if there are any."""
     if source.suffix == ".npz":
         return (*_from_arrays(source), None)

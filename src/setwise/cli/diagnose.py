@@ -1,0 +1,87 @@
+"""``setwise diagnose``: whether optimising the set pays for a saved model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from setwise.cli import columns
+from setwise.cli.held_out import drawn_histories, read_sessions
+from setwise.cli.index import load_source
+from setwise.recommend.diagnosis import Diagnosis, random_histories, random_users
+from setwise.recommend.diagnosis import diagnose as diagnosed
+from setwise.recommend.recommender import Recommender
+from setwise.retrieval import Index
+from setwise.storage import artifact
+from setwise.training import portfolio
+
+HISTORY = 5  # items of a random history
+INDEXED = ("index", "recommender")
+
+
+def diagnose(
+    folder: Annotated[Path, typer.Argument(help="The folder of a model, a catalogue, an index or a recommender.")],
+    sessions: Annotated[
+        Path | None, typer.Option(help="Sessions whose first items are the histories; by default random histories.")
+    ] = None,
+    session: columns.Session = None,
+    item: columns.Item = None,
+    delimiter: columns.Delimiter = None,
+    baskets: columns.Baskets = False,
+    users: Annotated[int, typer.Option(min=2, help="The number of users.")] = 60,
+    k: Annotated[int, typer.Option(min=1, help="The size of the sets.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="The seed of the draws.")] = 0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure what the best sets of a model have beyond top-k and beyond greedy, and say whether to optimise sets.
+
+    Users are the sessions of a file, or histories of random items. A model without an encoder of histories gets random
+    vectors.
+
+    Example: [bold]setwise diagnose model/ --sessions held_out.csv --session playlist --item track[/bold]
+    """
+    recommender = _recommender(folder)
+    source: dict[str, Any]
+    if sessions is not None:
+        named = columns.reader_options(session, False, baskets, item=item, delimiter=delimiter)
+        held_out, _ = read_sessions(sessions, named, recommender.index.catalog)
+        split = drawn_histories(held_out, users, seed)
+        source, drawn = {"histories": [recommender.index.catalog.ids[seen] for seen in split.history]}, "sessions"
+    elif recommender.encoder is not None:
+        source, drawn = {"histories": random_histories(recommender, users, HISTORY, seed)}, "histories of random items"
+    else:
+        source, drawn = {"users": random_users(recommender, users, seed)}, "random vectors"
+    result = diagnosed(recommender, k, **source)
+    if as_json:
+        print(json.dumps(result.to_dict() | {"source": drawn}))
+    else:
+        console = Console()
+        console.print(_table(result, drawn))
+        console.print(result.sentence, highlight=False, soft_wrap=True)
+
+
+def _recommender(folder: Path) -> Recommender:
+    """The saved recommender, or one of a saved model or catalogue."""
+    if folder.suffix != ".npz" and artifact.read(folder, "model", portfolio.KIND, "catalog", *INDEXED).kind in INDEXED:
+        return Recommender.load(folder)
+    catalog, encoder, features = load_source(folder)
+    return Recommender(Index.build(catalog), encoder=encoder, features=features)
+
+
+def _table(result: Diagnosis, drawn: str) -> Table:
+    found = result.to_dict()
+    table = Table(title=f"Sets of {result.k} for {result.users} users ({drawn})", title_justify="left")
+    for heading in ("measure", "value", "meaning"):
+        table.add_column(heading)
+    for name, rival in (("top-k / best", "top_k"), ("greedy / best", "greedy")):
+        gained, error = (found[f"headroom_over_{rival}{end}"] for end in ("", "_error"))
+        table.add_row(name, f"{found[rival + '_over_best']:.3f}", f"the best has {gained:.1%} ± {error:.1%} more")
+    table.add_row("proven gap", f"{found['median_gap']:.1%}", f"median; {found['proven']} sets proven optimal")
+    table.add_row("base rate", f"{result.base_rate:.3f}", "reward of an item of the best sets")
+    table.add_row("items attended", f"{found['items_attended']:.1f}", f"of {result.k}: few is sharp attention")
+    return table

@@ -1,0 +1,38 @@
+"""Sessions of a file as histories of a saved recommender's users, for ``evaluate`` and ``diagnose``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise.cli.other_slates import row_of
+from setwise.datasets import Sessions, Slates, read
+from setwise.datasets.splits import HistorySplit
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.ragged import Ragged
+
+
+def drawn_histories(sessions: Sessions, most: int, seed: int) -> HistorySplit:
+    """At most so many of the sessions, each split into its first items and the others."""
+    drawn = sessions.taken(np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most]))
+    return HistorySplit.first(drawn.shuffled_where_unordered(seed))
+
+
+def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
+    """The sessions as rows of the catalogue, with two known items or more each, and the number of unknown entries."""
+    data = read(path, **named)
+    if isinstance(data, Slates):
+        todo = "setwise train evaluates on logged slates"
+        raise InvalidInput("sessions", "sessions of items", "slates with outcomes", todo)
+    place = np.array([row_of(catalog, one) for one in data.ids], np.int64)
+    rows = place[data.items.values]
+    known = data.items.kept(rows >= 0)
+    items = Ragged.cut(place[known.values], known.lengths)
+    whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered)
+    long = np.flatnonzero(whole.distinct().items.lengths >= 2)
+    if not len(long):
+        raise InvalidInput("sessions", "some with two items of the catalogue or more", "none", "check the ids")
+    return whole.taken(long), int(np.count_nonzero(rows < 0))
