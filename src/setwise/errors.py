@@ -34,8 +34,12 @@ class InvalidInput(SetwiseError, ValueError):
     """``parameter`` must be ``must``, got ``got``; ``todo``."""
 
     def __init__(self, parameter: str, must: str, got: object, todo: str) -> None:
-        self.parameter = parameter
+        self.parameter, self._rest = parameter, (must, got, todo)
         super().__init__(f"{parameter} must be {must}, got {got}; {todo}{'' if todo.endswith('?') else '.'}")
+
+    def about(self, parameter: str) -> InvalidInput:
+        """The same error under another name of the parameter: that of an option, or of an argument of the caller."""
+        return type(self)(parameter, *self._rest)
 
 
 class UnknownId(InvalidInput, KeyError):

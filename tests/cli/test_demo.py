@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
 import setwise
@@ -74,10 +75,14 @@ def test_bad_arguments(arguments: tuple[str, ...]) -> None:
 
 
 def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> None:
-        raise InvalidInput("x", "1", "2", "change it")
+    app = typer.Typer()
 
-    monkeypatch.setattr(cli, "app", fail)
+    @app.command()
+    def fail(number: str) -> None:
+        raise InvalidInput("x", "1", number, "change it")
+
+    monkeypatch.setattr(cli, "app", app)
+    monkeypatch.setattr(sys, "argv", ["setwise", "2"])
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2

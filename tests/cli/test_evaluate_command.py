@@ -130,12 +130,12 @@ def test_slates_that_do_not_fit_are_refused(songs: Path, tmp_path: Path, text: s
 def test_errors(songs: Path, tmp_path: Path) -> None:
     result = run("evaluate", songs, sessions_file(tmp_path, [f"other {i}" for i in range(9)]))
     assert isinstance(result.exception, InvalidInput)
-    assert "sessions must be some with two items of the catalogue or more, got none; check the ids." in str(
+    assert "sessions must be some with two items of the catalogue or more, got none: the file has ids such as" in str(
         result.exception
     )
     (tmp_path / "shown.csv").write_text("session,slate,item,outcome\n1,1,s1,1\n1,1,s2,0\n")
     result = run("evaluate", songs, tmp_path / "shown.csv")
-    assert "sessions must be sessions of items, got slates with outcomes" in str(result.exception)
+    assert "sessions must be sessions of items, got shown.csv with slates and outcomes" in str(result.exception)
     sw.Recommender(sw.Index.build(model().catalog()), certify=False).save(tmp_path / "plain")
     result = run("evaluate", tmp_path / "plain", sessions_file(tmp_path, IDS))
     assert "this recommender has no encoder" in str(result.exception)

@@ -133,7 +133,7 @@ def test_a_full_disk_is_one_sentence(tmp_path: Path, monkeypatch, capsys) -> Non
     with pytest.raises(SystemExit) as caught:
         cli.main()
     assert caught.value.code == 2
-    sentence = "setwise: songs/arrays cannot be read or written (No space left on device).\n"
+    sentence = "setwise: songs/arrays must be one that can be read or written, got No space left on device; check path, rights and disk.\n"
     assert capsys.readouterr().err == sentence
 
 

@@ -190,17 +190,17 @@ def test_unknown_ids_of_a_history(songs: Path) -> None:
     ("arguments", "error", "sentence"),
     [
         ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, --features, got none; pass one of them, --history '' for an empty history, or --scores alone."),
-        (("--history", "s1", "--user-json", "x"), InvalidInput, "got several; pass one of them"),
+        (("--history", "s1", "--user-json", "x"), InvalidInput, "got --history and --user-json; pass one of them"),
         (("--history", "s1", "--include", "unknown"), UnknownId, "'unknown'"),
         (("--history", "s1,gone", "--unknown", "error"), UnknownId, "got 'gone'; check its spelling"),
         (("--history", "s1", "--unknown", "perhaps"), InvalidInput, "unknown must be 'ignore' or 'error', got 'perhaps'; choose one of the two"),
         (("--features", "a=1", "--unknown", "error"), InvalidInput, "--unknown must be given with a history only, got error; leave it out, or add --history"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
-        (("--history", "", "--where", "mood=sad"), InvalidInput, "attribute must be one the catalogue has"),
+        (("--history", "", "--where", "mood=sad"), InvalidInput, "an attribute of --where must be one the catalogue has"),
         (("--history", "", "--at-most", "artist=two"), InvalidInput, "--at-most artist must be a whole number, got 'two'"),
         (("--history", "", "--ranker", "best"), InvalidInput, "ranker must be one of"),
-        (("--history-file", "nowhere.txt"), InvalidInput, "file must be one that can be read, got nowhere.txt (No such file or directory)"),
+        (("--history-file", "nowhere.txt"), InvalidInput, "--history-file must be a text file that can be read, got nowhere.txt (No such file or directory)"),
     ],
 )  # fmt: skip
 def test_errors(songs: Path, arguments, error, sentence: str) -> None:
@@ -222,7 +222,9 @@ def test_invalid_user_files(songs: Path, tmp_path: Path, content: bytes, sentenc
 
 def test_numeric_ids_must_be_numbers(songs: Path) -> None:
     result = run("recommend", songs / "numbered", "--history", "first")
-    assert "id must be a whole number, got 'first'" in str(result.exception)
+    sentence = str(result.exception)
+    assert "id of --history must be a whole number, as the ids of this catalogue are (such as 100)" in sentence
+    assert "got 'first'" in sentence
 
 
 def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
@@ -235,7 +237,7 @@ def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
     assert done.returncode == 2
     assert (
         done.stderr.strip()
-        == "setwise: id must be one of the known ids, got 'unknown'; check its spelling and its type."
+        == "setwise: an id of --include must be one of the known ids, got 'unknown'; check its spelling and its type."
     )
 
 

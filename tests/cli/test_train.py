@@ -212,22 +212,22 @@ def test_errors(
     single = tmp_path / "single.csv"
     single.write_text("session,item\n1,a\n2,b\n3,a\n4,a\n")
     for arguments, sentence in (
-        ((tmp_path / "none.csv", "--out", out), "path must be that of a file"),
+        ((tmp_path / "none.csv", "--out", out), "FILE must be a file"),
         ((baskets, "--out", out), "order, product, name"),
-        ((baskets, "--session", "cart", "--item", "product", "--out", out), "column must be one that baskets.csv has"),
+        ((baskets, "--session", "cart", "--item", "product", "--out", out), "--session must be a column that baskets.csv has"),
         ((baskets, *COLUMNS, "--out", occupied), "--out must be a folder for the model alone"),
         ((baskets, *COLUMNS, "--out", plain), "--out must be a folder that can be written"),
         ((baskets, *COLUMNS, "--out", plain / "below"), "--out must be a folder that can be written"),
         ((baskets, *COLUMNS, "--out", "."), "--out must be a folder for the model alone"),
         ((baskets, *COLUMNS, "--out", "/proc/nobody"), "/proc/nobody.checkpoint"),
         ((baskets, *COLUMNS, "--out", out, "--slate", "name"), "slate and outcome must be given together"),
-        ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "data must be one session or slate at least, got none"),
-        ((baskets, *COLUMNS, "--out", out, "--device", "tpu"), "device must be cpu, cuda"),
+        ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "--least-sessions must be a number of sessions"),
+        ((baskets, *COLUMNS, "--out", out, "--device", "tpu"), "--device must be cpu, cuda"),
         ((baskets, "--session", "Order", "--item", "product", "--out", out), "did you mean 'order'?"),
         ((baskets, *COLUMNS, "--out", out, "--attribute", "title="), "--attribute must be a column, or a name, = and a column"),
         ((baskets, *COLUMNS, "--out", out, "--attribute", "title=nam"), "got no 'nam' among 'order', 'product', 'name'; did you mean 'name'?"),
         ((baskets, *COLUMNS, "--out", out, "--time", "name", "--no-time"), "--no-time must be absent beside --time"),
-        ((baskets, *COLUMNS, "--out", out, "--on-error", "ignore"), "on_error must be 'stop' or 'skip', got 'ignore'"),
+        ((baskets, *COLUMNS, "--out", out, "--on-error", "ignore"), "--on-error must be 'stop' or 'skip', got 'ignore'"),
         ((single, "--out", out), "got 4 sessions of one item each; check --session"),
     ):  # fmt: skip
         assert sentence in refused(monkeypatch, capsys, *arguments), arguments

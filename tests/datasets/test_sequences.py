@@ -75,7 +75,7 @@ def test_an_unknown_form(tmp_path):
 
 
 def test_a_folder_is_refused(tmp_path):
-    with pytest.raises(InvalidInput, match="path must be that of a file, got a folder"):
+    with pytest.raises(InvalidInput, match="path must be a file, got the folder"):
         read_sequences(tmp_path)
 
 

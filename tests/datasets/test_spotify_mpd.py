@@ -120,7 +120,7 @@ def test_missing_slices_are_refused(tmp_path):
         pass
     with pytest.raises(InvalidInput, match=r"empty.zip' without any"):
         list(playlists(tmp_path / "empty.zip"))
-    with pytest.raises(InvalidInput, match="path must be that of a file"):
+    with pytest.raises(InvalidInput, match="path must be a file, got"):
         list(playlists(tmp_path / "none.json"))
 
 

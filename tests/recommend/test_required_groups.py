@@ -145,7 +145,7 @@ def test_the_json_form_names_numbers_by_texts(tmp_path: Path) -> None:
         ({"exactly": {"mood": 1}}, InvalidInput, "exactly must be about attributes the items have"),
         ({"exactly": {"genre": 0}}, InvalidInput, r"exactly\['genre'\] must be a whole number of at least 1"),
         ({"exactly": 1}, InvalidInput, "exactly must be a mapping"),
-        ({"at_least": {"genre": {"polka": 1}}}, Infeasible, "values that enough eligible items have, got 0"),
+        ({"at_least": {"genre": {"polka": 1}}}, Infeasible, "eligible items with 'polka', 0, got 1"),
         ({"at_least": {"genre": {"jazz": 9}}}, Infeasible, "of at most k = 4 items in all, got 9"),
         ({"at_least": {"genre": 2}}, InvalidInput, "at_least must be a mapping {attribute: {value: n}}"),
         ({"at_least": {"year": {"late": 1}}}, InvalidInput, "about numbers, which the attribute holds, got 'late'"),

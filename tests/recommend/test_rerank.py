@@ -158,7 +158,7 @@ ONES = np.ones((3, 2))
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({}, "rerank's arguments must be either embeddings alone or query and key together, got another choice; pass one of the two."),
+        ({}, "rerank's arguments must be either embeddings alone or query and key together, got none of them; pass one of the two."),
         ({"embeddings": ONES, "query": ONES, "key": ONES}, "rerank's arguments must be either"),
         ({"query": ONES}, "rerank's arguments must be either"),
         ({"embeddings": np.ones((4, 2))}, "embeddings must be an array of shape (3, d), got shape (4, 2); reshape it or check its source."),

@@ -154,7 +154,7 @@ def error_message(response: httpx.Response, status: int | None = None) -> str:
     error = response.json()["error"]
     assert set(error) == {"code", "message"}
     assert status is None or response.status_code == status, response.text
-    assert error["message"].endswith((".", "…")), error["message"]
+    assert error["message"].endswith((".", "?", "…")), error["message"]
     for secret in ("/work", "/tmp", "Traceback", ".py"):
         assert secret not in error["message"], error["message"]
     return error["message"]

@@ -26,7 +26,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])
 def test_a_public_address_needs_a_key(host: str) -> None:
-    with pytest.raises(InvalidInput, match=f"the API key must be set, as {host} can be reached from elsewhere"):
+    with pytest.raises(InvalidInput, match=f"--api-key must be set, as {host} can be reached from elsewhere"):
         hosts.check_exposure(host, None)
     hosts.check_exposure(host, "a-long-and-random-key")
 
@@ -45,7 +45,7 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
 
     public = run(str(tmp_path), "--host", "0.0.0.0")
     assert public.returncode == 2
-    assert public.stderr.startswith("setwise: the API key must be set, as 0.0.0.0 can be reached")
+    assert public.stderr.startswith("setwise: --api-key must be set, as 0.0.0.0 can be reached")
     hosts = run(str(tmp_path), "--image-hosts", "https://images.example/covers")
     assert hosts.returncode == 2
     assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")

@@ -188,7 +188,7 @@ NANS = np.full((30, 3), np.nan)
         (SLATES.taken([0]), {}, "slates must be two or more, one of them for validation, got 1"),
         (grouped_sessions(19), {}, "sessions must be 20 or more of two items or more, got 19"),
         (Sessions.of([["a"]] * 50), {}, "sessions must be 20 or more of two items or more, got 0"),
-        (SLATES, {"wings": 2}, "options must be among dim, heads, .*, got 'wings'; check its spelling"),
+        (SLATES, {"wings": 2}, "options must be among dim, heads, .*, got 'wings'; leave it out"),
         (SLATES, {"heads": 0}, "heads must be a whole number of at least 1"),
         (SLATES, {"epochs": 1.5}, "epochs must be a whole number"),
         (SLATES, {"learning_rate": -1}, "learning_rate must be positive"),

@@ -13,6 +13,7 @@ from setwise.cli.demo import demo
 from setwise.cli.diagnose import diagnose
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
+from setwise.cli.mistakes import UsageError, sentence
 from setwise.cli.recommend import recommend
 from setwise.cli.reproduce import reproduce
 from setwise.cli.serve import serve
@@ -47,14 +48,14 @@ app.command("compile")(compile_loops)
 
 
 def main() -> None:
-    """The entry point. An error of setwise or of the file system is one sentence on standard error, no traceback."""
+    """The entry point. A mistake is one sentence on standard error and status 2, without a traceback."""
+    command, arguments = typer.main.get_command(app), sys.argv[1:] or ["--help"]
     try:
-        app()
-    except SetwiseError as error:
-        sentence = str(error)
-    except OSError as error:  # a full disk, a folder without write permission
-        sentence = f"{error.filename or 'a file'} cannot be read or written ({error.strerror})."
-    else:
-        return
-    print(f"setwise: {sentence}", file=sys.stderr)
-    sys.exit(2)
+        status = command.main(arguments, "setwise", standalone_mode=False)
+    except typer.Abort:
+        sys.exit(1)
+    except (SetwiseError, OSError, UsageError) as error:
+        print(f"setwise: {sentence(error, getattr(command, 'commands', {}), arguments)}", file=sys.stderr)
+        sys.exit(2)
+    if status:
+        sys.exit(status)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from setwise.datasets import Sessions, Slates, read
 from setwise.errors import InvalidInput
 
 Session = Annotated[
@@ -25,6 +27,14 @@ Baskets = Annotated[bool, typer.Option("--baskets", help="Text: no header, every
 OnError = Annotated[
     str | None, typer.Option("--on-error", help="Table: stop at a malformed row (the default), or skip such rows.")
 ]
+
+
+def read_named(argument: str, path: Path, options: dict[str, Any]) -> Sessions | Slates:
+    """The data of a file, whose path is this argument of the command."""
+    try:
+        return read(path, **options)
+    except InvalidInput as error:
+        raise (error.about(argument) if error.parameter == "path" else error) from None
 
 
 def reader_options(

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from setwise.cli.columns import read_named
 from setwise.cli.other_slates import row_of
-from setwise.datasets import Sessions, Slates, read
+from setwise.datasets import Sessions, Slates
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -23,10 +24,10 @@ def drawn_histories(sessions: Sessions, most: int, seed: int) -> HistorySplit:
 
 def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
     """The sessions as rows of the catalogue, with two known items or more each, and the number of unknown entries."""
-    data = read(path, **named)
+    data = read_named("sessions", path, named)
     if isinstance(data, Slates):
         todo = "setwise train evaluates on logged slates"
-        raise InvalidInput("sessions", "sessions of items", "slates with outcomes", todo)
+        raise InvalidInput("sessions", "sessions of items", f"{path.name} with slates and outcomes", todo)
     place = np.array([row_of(catalog, one) for one in data.ids], np.int64)
     rows = place[data.items.values]
     known = data.items.kept(rows >= 0)
@@ -34,5 +35,8 @@ def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[
     whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered)
     long = np.flatnonzero(whole.distinct().items.lengths >= 2)
     if not len(long):
-        raise InvalidInput("sessions", "some with two items of the catalogue or more", "none", "check the ids")
+        ours, theirs = catalog.ids[np.arange(min(2, len(catalog)))].tolist(), list(data.ids[:2])
+        must = "some with two items of the catalogue or more"
+        got = f"none: the file has ids such as {theirs}, the catalogue such as {ours}"
+        raise InvalidInput("sessions", must, got, "name their column with --item")
     return whole.taken(long), int(np.count_nonzero(rows < 0))

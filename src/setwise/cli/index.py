@@ -52,7 +52,7 @@ def index(
 
     Example: [bold]setwise index model/ --out songs/[/bold]
     """
-    artifact.refuse_foreign(out)
+    _require_free(out)
     began = time.perf_counter()
     catalog, encoder, features = load_source(source)
     recommender = Recommender(Index.build(catalog, cells, backend), encoder=encoder, features=features)
@@ -72,6 +72,14 @@ def index(
         print(json.dumps(report))
     else:
         Console().print(_summary(report, catalog), highlight=False, soft_wrap=True)
+
+
+def _require_free(out: Path) -> None:
+    """Refuse a folder of other files before the work starts."""
+    try:
+        artifact.refuse_foreign(out)
+    except InvalidInput as error:
+        raise error.about("--out") from None
 
 
 def _summary(report: dict[str, Any], catalog: Catalog) -> str:

@@ -28,8 +28,12 @@ def write_histories(path: Path, split: HistorySplit, catalog: Catalog) -> None:
         for number, rows in enumerate(split.history)
     ]
     draft = path.with_name(f"{path.name}.draft")
-    draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
-    os.replace(draft, path)
+    try:
+        draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
+        os.replace(draft, path)
+    except OSError as error:
+        must, got = "a file that can be written", f"{path} ({error.strerror})"
+        raise InvalidInput("--histories", must, got, "choose a file in a folder that can be written") from None
 
 
 def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ragged:
@@ -51,16 +55,18 @@ def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ra
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    for number, line in enumerate(read_text(path).splitlines(), 1):
+    for number, line in enumerate(read_text(path, "--slates").splitlines(), 1):
         if not line.strip():
             continue
         try:
             content = json.loads(line)
             session, items = content["session"], content["items"]
         except (ValueError, RecursionError, TypeError, KeyError):
-            raise InvalidInput("--slates", FORM, f"line {number} of {path.name}", "write JSON lines") from None
+            raise InvalidInput(
+                "--slates", FORM, f"line {number} of {path.name}: {line[:40]!r}", "write JSON lines"
+            ) from None
         if type(session) is not int or not isinstance(items, list):
-            raise InvalidInput("--slates", FORM, f"line {number} of {path.name}", "write JSON lines")
+            raise InvalidInput("--slates", FORM, f"line {number} of {path.name}: {line[:40]!r}", "write JSON lines")
         yield session, items
 
 

@@ -40,25 +40,27 @@ def split(texts: Iterable[str]) -> list[str]:
     return [one.strip() for text in texts for one in text.split(",") if one.strip()]
 
 
-def ids(catalog: Catalog, texts: Iterable[str]) -> list[Any]:
-    """The texts as ids of this catalogue."""
+def ids(catalog: Catalog, texts: Iterable[str], option: str) -> list[Any]:
+    """The texts of this option as ids of the catalogue."""
     if isinstance(catalog.ids.values, Strings):
         return list(texts)
-    return [_number("id", one, int) for one in texts]
+    like = f", as the ids of this catalogue are (such as {catalog.ids[0]})"
+    return [_number(f"an id of {option}", one, int, like) for one in texts]
 
 
 def lines(path: Path) -> list[str]:
     """The lines of a file that are not empty; the way to give ids that contain commas."""
-    return [line for line in read_text(path).splitlines() if line.strip()]
+    return [line for line in read_text(path, "--history-file").splitlines() if line.strip()]
 
 
 def user(path: Path) -> User:
     """A user from a JSON file: {"heads": [[…]], "base": […]}, or only the vector or matrix of heads."""
-    text = read_text(path)
+    text = read_text(path, "--user-json")
     try:
         content = json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidInput("--user-json", "a file of JSON", path.name, "write the user as JSON") from None
+        todo = 'write the user as {"heads": [[…]], "base": […]}'
+        raise InvalidInput("--user-json", "a file of JSON", path.name, todo) from None
     parts = content if isinstance(content, dict) else {"heads": content}
     if "heads" not in parts or not parts.keys() <= {"heads", "base"}:
         raise InvalidInput(
@@ -104,12 +106,18 @@ def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
 
 
 def _condition(catalog: Catalog, name: str, values: list[str]) -> Any:
-    column = catalog.attributes[name]
+    try:
+        column = catalog.attributes[name]
+    except InvalidInput as error:
+        raise error.about("an attribute of --where") from None
     if isinstance(column, Categorical):
-        return values
+        return values if len(values) > 1 else values[0]
     if len(values) == 1 and ".." in values[0]:
         ends = values[0].split("..", 1)
-        return tuple(_number(f"--where {name}", end, float) if end.strip() else None for end in ends)
+        low, high = (_number(f"--where {name}", end, float) if end.strip() else None for end in ends)
+        if low is not None and high is not None and low > high:
+            raise InvalidInput(f"--where {name}", "a range from low to high", repr(values[0]), "exchange its ends")
+        return low, high
     return [_number(f"--where {name}", value, float) for value in values]
 
 
@@ -120,18 +128,18 @@ def _pair(option: str, text: str, example: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
-def _number(name: str, text: str, kind: type[int] | type[float]) -> Any:
+def _number(name: str, text: str, kind: type[int] | type[float], more: str = "") -> Any:
     try:
         return kind(text)
     except ValueError:
         must = "a whole number" if kind is int else "a number, or a range such as 50..200"
-        raise InvalidInput(name, must, repr(text), "check its spelling") from None
+        raise InvalidInput(name, must + more, repr(text), "check its spelling") from None
 
 
-def read_text(path: Path) -> str:
-    """The text of a file in UTF-8."""
+def read_text(path: Path, option: str) -> str:
+    """The text of a file in UTF-8 that this option names."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-        raise InvalidInput("file", "one that can be read", f"{path} ({reason})", "check the path") from None
+        raise InvalidInput(option, "a text file that can be read", f"{path} ({reason})", "check the path") from None

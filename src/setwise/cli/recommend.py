@@ -71,21 +71,28 @@ def recommend(
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
-        exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude)),
-        include=query_options.ids(catalog, query_options.split(include or ())),
+        exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude), "--exclude"),
+        include=query_options.ids(catalog, query_options.split(include or ()), "--include"),
         where=query_options.where(catalog, where or ()),
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         budget_ms=budget_ms,
         ranker=ranker,
     )
     if save is not None:
-        slate.save(save)
+        _save(slate, save)
     explanation = recommender.explain(slate) if explain else None
     if as_json:
         report = slate.to_dict() | ({} if explanation is None else explanation.to_dict())
         print(json.dumps(report))
     else:
         _print(Console(), slate, explanation)
+
+
+def _save(slate: Slate, path: Path) -> None:
+    try:
+        slate.save(path)
+    except InvalidInput as error:
+        raise error.about("--save") from None
 
 
 def _user(
@@ -105,15 +112,17 @@ def _user(
         return {}
     if given != 1:
         todo = "pass one of them, --history '' for an empty history, or --scores alone"
-        got = "several" if given else "none"
+        named = {"--history": history, "--history-file": history_file, "--user-json": user_json, "--features": features}
+        got = " and ".join(name for name, value in named.items() if value is not None) or "none"
         raise InvalidInput("the user", "given by one of --history, --history-file, --user-json, --features", got, todo)
     if features is not None:
         return {"features": query_options.features(features)}
     if user_json is not None:
         return {"user": query_options.user(user_json)}
+    option = "--history" if history is not None else "--history-file"
     known = query_options.split(history) if history is not None else query_options.lines(Path(history_file or ""))
     stated = {} if unknown is None else {"unknown": unknown}
-    return {"history": query_options.ids(catalog, known), **stated}
+    return {"history": query_options.ids(catalog, known, option), **stated}
 
 
 # --- tables ---

@@ -19,7 +19,7 @@ from setwise.model.catalog import Catalog
 
 def read_scores(catalog: Catalog, path: Path) -> Any:
     """The scores in this file, as ``recommend`` takes them."""
-    text = read_text(path)
+    text = read_text(path, "--scores")
     return _from_json(path, text) if text.lstrip()[:1] in ("{", "[") else _from_csv(catalog, path, text)
 
 
@@ -27,7 +27,9 @@ def _from_json(path: Path, text: str) -> Any:
     try:
         content = json.loads(text, object_pairs_hook=list)
     except (ValueError, RecursionError):
-        raise InvalidInput("--scores", "a file of JSON or CSV", path.name, "write {id: score} or id,score") from None
+        raise InvalidInput(
+            "--scores", "a file of JSON or CSV", path.name, "write {id: score}, or lines of id,score"
+        ) from None
     if not text.lstrip().startswith("{"):
         return content
     scores: dict[str, Any] = {}
@@ -48,7 +50,7 @@ def _from_csv(catalog: Catalog, path: Path, text: str) -> dict[Any, float]:
         if score is None:
             got = repr(",".join(line)[:60])
             raise InvalidInput(f"a line of {path.name}", "id,score", got, "write one id and one number per line")
-        one = ids(catalog, [line[0]])[0]
+        one = ids(catalog, [line[0]], "--scores")[0]
         if one in scores:
             raise _repeated(one)
         scores[one] = score

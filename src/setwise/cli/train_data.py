@@ -6,7 +6,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from setwise.datasets import Sessions, Slates, read
+from setwise.cli.columns import read_named
+from setwise.datasets import Sessions, Slates
 from setwise.errors import InvalidInput
 
 LEAST_SESSIONS = 3  # by default items of fewer sessions are left out,
@@ -20,6 +21,7 @@ def prepared(
     """The data of the file without rare items, and its counts for the report."""
     skipped: Counter[str] = Counter()
     data = _read(file, named, skipped)
+    _refuse_nothing(file, data, skipped)
     if isinstance(data, Slates):
         slates = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
         return data, {**slates, "rare_items": 0, "skipped": dict(skipped)}
@@ -34,11 +36,11 @@ def prepared(
 
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
     try:
-        return read(file, skipped=skipped, **named)
+        return read_named("FILE", file, {"skipped": skipped, **named})
     except InvalidInput as error:  # readers that skip nothing have no such option
         if error.parameter != "option 'skipped'":
             raise
-        return read(file, **named)
+        return read_named("FILE", file, named)
 
 
 def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
@@ -46,7 +48,18 @@ def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
     kept = sessions.trimmed(LEAST_SESSIONS if least is None else least, least_items=2)
     if least is None and len(kept) < MIN_SESSIONS_LEFT:
         return sessions.trimmed(1, least_items=2)
+    if not len(kept):
+        must = "a number of sessions that some items reach, so that sessions of two such items remain"
+        raise InvalidInput("--least-sessions", must, least, "lower it")
     return kept
+
+
+def _refuse_nothing(file: Path, data: Sessions | Slates, skipped: Counter[str]) -> None:
+    """Refuse a file without a single usable row."""
+    if not len(data):
+        found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "no row below the header"
+        must, todo = "a file with a session and an item in some rows", "check the file, or name other columns"
+        raise InvalidInput("FILE", must, f"{file.name}: {found}", f"{todo} with --session and --item")
 
 
 def _refuse_single_items(sessions: Sessions) -> None:

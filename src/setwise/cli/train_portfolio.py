@@ -40,7 +40,7 @@ def train_portfolio(
     """The model of the cases of a file, and the report; ``columns`` are those of case, item and outcome."""
     for name, given in columns.items():
         if given is None:
-            raise InvalidInput(f"--{name}", "the name of a column, beside --user-columns", "left out", "name it")
+            raise InvalidInput(f"--{name}", "the name of a column, beside --user-columns", "nothing", "name it")
     case, item, outcome = (str(given) for given in columns.values())
     skipped: Counter[str] = Counter()
     data = read_cases(file, case, item, outcome, features, delimiter=delimiter, skipped=skipped)

@@ -31,7 +31,7 @@ def train_sets(
 ) -> tuple[SlateModel, dict[str, Any]]:
     """The model of the sets of a file, and the report; ``columns`` are those of the set and of the item."""
     if outcome is None:
-        raise InvalidInput("--outcome", "the column of the outcome of a set", "left out", "name it")
+        raise InvalidInput("--outcome", "the column of the outcome of a set", "nothing", "name it")
     for name in ("device", "minutes"):
         if name in options:
             raise InvalidInput(f"--{name}", "left out for outcomes of sets", options[name], "leave it out")

@@ -64,7 +64,8 @@ def read(path: Source, baskets: bool = False, **options: Any) -> Sessions | Slat
         return _call(_READERS[kind], path, options)
     if kind not in _TABLES and "delimiter" not in options:
         known = ", ".join(sorted({*_READERS, *_TABLES}))
-        raise InvalidInput("path", f"a folder or a file of {known}", Path(path).name, "convert it, or rename it")
+        todo = "save it as .csv, or rename it if it is one of these"
+        raise InvalidInput("path", f"a folder or a file of {known}", repr(Path(path).name), todo)
     columns = table_columns(path, options.get("delimiter"))
     if set(columns) >= set(COLUMNS):
         return _call(read_trivago, path, options)
@@ -105,10 +106,10 @@ def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> 
 
 def _refuse_missing(role: str, path: Source, columns: Sequence[str]) -> None:
     got = f"{Path(path).name} with {', '.join(columns)}"[:300]
-    raise InvalidInput(
-        role,
-        f"given where no column has a usual name ({', '.join(USUAL[role])})",
-        got,
+    todo = (
         f"name the column: {role}=... in Python, --{role} on the command line; or baskets=True, --baskets, if there is "
-        "no header and every line is a basket",
+        "no header and every line is a basket"
     )
+    if len(columns) == 1:
+        todo = "the header is one column: pass delimiter (--delimiter); or baskets=True (--baskets) if it is a basket"
+    raise InvalidInput(role, f"given where no column has a usual name ({', '.join(USUAL[role])})", got, todo)

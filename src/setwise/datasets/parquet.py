@@ -28,7 +28,9 @@ def _open(file: Path) -> Iterator[Any]:
         raise
     except (pyarrow.ArrowException, OSError, ValueError, OverflowError) as error:
         reason = " ".join(str(error).split())[:200].rstrip(".")
-        raise MalformedFile(file, 1, f"it must be a Parquet file that pyarrow reads, but: {reason}") from None
+        raise MalformedFile(
+            file, 1, f"it must be a Parquet file that pyarrow reads, but: {reason}; write it again"
+        ) from None
 
 
 def parquet_columns(file: Path) -> list[str]:

@@ -21,6 +21,7 @@ from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
 
+_SHARE = "0 to 1, or true or false (1 for a hit, 0 for none)"
 _TRUTH = {"true": 1.0, "false": 0.0}
 
 
@@ -41,6 +42,13 @@ class Columns:
         """All names, in that order."""
         single = [name for name in (self.time, self.slate, self.outcome, self.ordered) if name is not None]
         return [self.item, *self.session, *single, *self.attributes.values()]
+
+    @property
+    def required(self) -> dict[str, Sequence[str]]:
+        """The names by role, without those of attributes, which rows of JSON may lack."""
+        single = {"time": self.time, "slate": self.slate, "outcome": self.outcome, "ordered": self.ordered}
+        given = {role: [name] for role, name in single.items() if name is not None}
+        return {"item": [self.item], "session": self.session, **given}
 
 
 class RowCollector:
@@ -141,7 +149,7 @@ class RowCollector:
         word = cell.strip().lower() if isinstance(cell, str) else cell
         number = _TRUTH[word] if isinstance(word, str) and word in _TRUTH else parse_number(word)
         if not 0 <= number <= 1:
-            raise MalformedFile(self._file, line, f"'{column}' must be 0 to 1, or true or false, got {cell!r:.60}")
+            raise MalformedFile(self._file, line, f"'{column}' must be {_SHARE}, got {cell!r:.60}")
         return number
 
     def sessions(self) -> Sessions:

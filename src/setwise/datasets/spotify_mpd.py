@@ -163,7 +163,10 @@ def _sorted_slices(source: Path, files: Iterable[AnyPath]) -> list[AnyPath]:
     )
     if not found:
         raise InvalidInput(
-            "path", "a folder or zip of mpd.slice.*.json", f"{str(source)!r} without any", "pass where they are"
+            "path",
+            "a folder or zip of mpd.slice.*.json",
+            f"{str(source)!r} without any",
+            "pass where they are, or one file of another format",
         )
     for (_, last, file), (first, _, other) in pairwise(found):
         if first <= last:
@@ -177,13 +180,15 @@ def _text(file: Path, stream: IO[bytes]) -> str:
     try:
         data = stream.read(LARGEST_SLICE + 1)
     except DAMAGE:
-        raise MalformedFile(file, 1, "the compressed file is damaged") from None
+        raise MalformedFile(file, 1, "the compressed file is damaged; copy it again") from None
     if len(data) > LARGEST_SLICE:
         raise MalformedFile(file, 1, f"a slice must have at most {LARGEST_SLICE:,} bytes; split it")
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise MalformedFile(file, data.count(b"\n", 0, error.start) + 1, "the text must be UTF-8") from None
+        raise MalformedFile(
+            file, data.count(b"\n", 0, error.start) + 1, "the text must be UTF-8; convert the file"
+        ) from None
 
 
 # --- the JSON ------------------------------------------------------------------------------------------------------
@@ -206,7 +211,12 @@ def _objects(file: Path, text: str) -> Iterator[tuple[int, Any]]:
                 found = True
     reader.end()
     if not found:
-        raise MalformedFile(file, 1, "there must be a list of playlists, or an object with 'playlists'")
+        raise MalformedFile(
+            file,
+            1,
+            "there must be a list of playlists, or an object with 'playlists'; "
+            "name a file of one JSON object a line .jsonl",
+        )
 
 
 class _JsonScanner:

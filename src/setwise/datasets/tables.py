@@ -84,18 +84,32 @@ def read_table(
     such rows and the first of them.
     """
     if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
-        got = "one of them" if (slate is None) != (outcome is None) else "them without session, or with ordered"
+        got = "them without session, or with ordered"
+        if (slate is None) != (outcome is None):
+            got = f"{'outcome' if slate is None else 'slate'} {outcome if slate is None else slate!r} alone"
         raise InvalidInput("slate and outcome", "given together, beside session", got, "name both columns or neither")
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
     columns = Columns(item, sessions, time, slate, outcome, ordered, named)
     malformed = MalformedRows(on_error)
+    _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
     rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress, malformed))
     malformed.report(counts)
     report_skipped(counts, file, progress)
     return rows.sessions() if slate is None else rows.slates()
+
+
+def _require_columns(file: Path, columns: Columns, delimiter: str | None) -> None:
+    """Refuse columns that the table does not have, each by its role; objects of JSON may lack attributes."""
+    header, json_lines = table_columns(file, delimiter), file_extension(file) in JSON_LINES
+    if json_lines and not header:
+        return  # no object at all: no sessions
+    for role, names in columns.required.items():
+        column_positions(file, header, names, role)
+    if not json_lines:
+        column_positions(file, header, list(columns.attributes.values()), "attribute")
 
 
 def with_attributes(

@@ -37,6 +37,9 @@ OnMalformed = Callable[["MalformedFile"], None]  # raises, or returns to skip th
 
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_EMPTY = "the file must begin with a header, and is empty; check that it was written to the end"
+_NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
+_NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
 _BAR_LINES = 1 << 12  # lines between updates of the progress bar
 
 
@@ -44,9 +47,18 @@ def existing_file(path: Source) -> Path:
     """``path`` as a Path, checked to be an existing file."""
     file = Path(path)
     if not file.is_file():
-        got = "a folder" if file.is_dir() else f"{str(file)!r}, where there is none"
-        raise InvalidInput("path", "that of a file", got, "check the path")
+        got = f"the folder {str(file)!r}" if file.is_dir() else f"{str(file)!r}, where there is none"
+        raise InvalidInput("path", "a file", got, _similar_file(file) or "check the path")
     return file
+
+
+def _similar_file(file: Path) -> str:
+    """The question for a file beside this one whose name is similar, if there is one."""
+    try:
+        beside = [one.name for one in file.parent.iterdir() if one.is_file()]
+    except OSError:
+        return ""
+    return did_you_mean(file.name, beside)
 
 
 def file_extension(file: Path) -> str:
@@ -77,13 +89,15 @@ def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iter
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 if b"\0" in line:
-                    raise MalformedFile(file, number, "a text must not hold NUL bytes")
+                    raise MalformedFile(file, number, f"a text must not hold NUL bytes; {_NO_TEXT}")
                 if not number % _BAR_LINES:
                     shown.advance(raw.tell() - done)
                     done = raw.tell()
                 yield decode(number, line)
         except DAMAGE:
-            raise MalformedFile(file, number + 1, "the compressed file is damaged from here on") from None
+            raise MalformedFile(
+                file, number + 1, f"the compressed file must be intact, but is damaged from here on; {_NO_GZIP}"
+            ) from None
         except UnicodeDecodeError as error:
             reason = f"the text must be UTF-8, got byte {error.object[error.start]:#04x}; convert the file to UTF-8"
             raise MalformedFile(file, number, reason) from None
@@ -149,7 +163,7 @@ def cell_rows(
             malformed(MalformedFile(file, line, reason))
         line = rows.line_num + 1
     if not width:
-        raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
+        raise MalformedFile(file, 1, _EMPTY)
 
 
 def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[tuple[int, list[str]]]:
@@ -163,7 +177,7 @@ def plain_rows(file: Path, delimiter: str, progress: bool = False) -> Iterator[t
             raise MalformedFile(file, line, f"there must be {width} cells, as in the header, got {len(cells)}")
         yield line, cells
     if not width:
-        raise MalformedFile(file, 1, "the file must begin with a header, and is empty")
+        raise MalformedFile(file, 1, _EMPTY)
 
 
 def json_rows(
@@ -187,14 +201,17 @@ def _json_object(file: Path, line: int, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise_json_error(file, line, error)
     if type(row) is not dict:
-        raise MalformedFile(file, line, f"the line must be a JSON object, got {type(row).__name__}")
+        reason = f"the line must be a JSON object, got {text.strip()[:40]!r}; write {{column: value}} on every line"
+        raise MalformedFile(file, line, reason)
     return row
 
 
 def raise_json_error(file: Path, line: int, error: ValueError | RecursionError) -> NoReturn:
     """Raise the error of the JSON parser as MalformedFile."""
     why = "it is nested too deeply" if isinstance(error, RecursionError) else str(getattr(error, "msg", error))
-    raise MalformedFile(file, line, f"it must be JSON, but: {why}") from None
+    begins = str(getattr(error, "doc", "")).strip()[:40]
+    got = f", got {begins!r}" if begins else ""
+    raise MalformedFile(file, line, f"it must be JSON, but: {why}{got}; check how the file was written") from None
 
 
 def parse_number(cell: object) -> float:
@@ -208,14 +225,15 @@ def parse_number(cell: object) -> float:
     return number if math.isfinite(number) else math.nan
 
 
-def column_positions(file: Path, header: Sequence[str], names: Sequence[str]) -> list[int]:
-    """The positions of the columns of these names in a header."""
+def column_positions(file: Path, header: Sequence[str], names: Sequence[str], parameter: str = "column") -> list[int]:
+    """The positions of the columns of these names in a header; an error is about ``parameter``."""
     for name in names:
         if header.count(name) != 1:
-            what = f"{name!r} twice" if name in header else f"no {name!r}"
-            got = f"{what} among {', '.join(map(repr, header))}"
-            todo = did_you_mean(name, header) or "pass the name of a column"
-            raise InvalidInput("column", f"one that {file.name} has once", got[:500], todo)
+            twice = name in header
+            got = f"{name!r} twice" if twice else f"no {name!r}"
+            got += f" among {', '.join(map(repr, header))}"
+            todo = "rename one of the two" if twice else did_you_mean(name, header) or "pass the name of a column"
+            raise InvalidInput(parameter, f"a column that {file.name} has once", got[:500], todo)
     return [header.index(name) for name in names]
 
 

@@ -82,15 +82,15 @@ class TimestampParser:
     def _set_kind(self, line: int, kind: str, cell: Any) -> None:
         if self._kind:
             reason = f"all times must be of one kind, got {ascii(cell)[:60]} after others ({self._kind})"
-            raise MalformedFile(self._file, line, reason)
+            raise MalformedFile(self._file, line, f"{reason}; read without (--no-time)")
         self._kind = kind
 
     def _exclude_orders(self, line: int, cell: str) -> None:
         """Exclude the orders of month and day in which this is not a date."""
         month_first, day_first = _orders(cell)
         if not (self._month_first and month_first) and not (self._day_first and day_first):
-            reason = f"{cell!r} must be a date, with month and day in the order of the others; pass time_format"
-            raise MalformedFile(self._file, line, reason)
+            reason = f"{cell!r} must be a date, with month and day in the order of the others"
+            raise MalformedFile(self._file, line, f"{reason}; pass time_format (--time-format)")
         self._month_first &= month_first
         self._day_first &= day_first
         if month_first and day_first and not self._ambiguous and _is_ambiguous(cell):

@@ -16,7 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Ints
+from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput
+
+SOME = 10_000  # values of a column among which a misspelt one is looked for
 
 
 class Strings:
@@ -200,7 +203,8 @@ class Attributes(Mapping[str, Column]):
     def __getitem__(self, name: str) -> Column:
         if name not in self._columns:
             known = ", ".join(sorted(self._columns)) or "none"
-            raise InvalidInput("attribute", f"one the catalogue has ({known})", repr(name), "use one of those names")
+            todo = did_you_mean(name, self._columns) or "use one of those names"
+            raise InvalidInput("attribute", f"one the catalogue has ({known})", repr(name), todo)
         return self._columns[name]
 
     def __contains__(self, name: object) -> bool:
@@ -252,6 +256,13 @@ class Attributes(Mapping[str, Column]):
             else:
                 result &= np.isin(column, _numbers(name, condition))
         return result
+
+    def some_values(self, name: str) -> list[str]:
+        """Up to SOME of the texts of a column, none of a column of numbers: to find what a misspelt one means."""
+        column = self[name]
+        if not isinstance(column, Categorical):
+            return []
+        return [column.values[at] for at in range(min(SOME, len(column.values)))]
 
     def record(self, row: int) -> dict[str, Any]:
         """The values of one item by attribute, as JSON has them: None for a missing value."""

@@ -17,8 +17,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Mask, Rows
-from setwise._validation import frozen, index_array
+from setwise._validation import did_you_mean, frozen, index_array
 from setwise.errors import Infeasible, InvalidInput
+from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 
 
@@ -44,6 +45,8 @@ class Eligibility:
         Without removals and filter the cost does not depend on n.
         """
         allowed = catalog.attributes.matching(where) if where else None
+        if where and not np.any(allowed):
+            _refuse_unmet(catalog.attributes, where)
         if removed is not None:
             allowed = ~removed if allowed is None else allowed & ~removed
         if allowed is not None:
@@ -102,6 +105,14 @@ def require_rows(eligible: Eligibility, n: int) -> None:
     if eligible.n != n:
         must, got = f"one for the {n} items of this catalogue", f"one for {eligible.n} items"
         raise InvalidInput("eligible", must, got, "call eligible() on this index")
+
+
+def _refuse_unmet(attributes: Attributes, where: Mapping[str, Any]) -> None:
+    """Refuse the first condition that no item meets, if there is one: they may also exclude each other."""
+    for name, condition in where.items():
+        if not attributes.matching({name: condition}).any():
+            todo = did_you_mean(condition, attributes.some_values(name)) if isinstance(condition, str) else ""
+            raise Infeasible(f"where['{name}']", "met by an item", repr(condition), todo or "loosen it")
 
 
 def _nonempty(eligible: Eligibility) -> Eligibility:

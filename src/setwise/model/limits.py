@@ -16,7 +16,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from setwise._validation import whole_number
+from setwise._validation import did_you_mean, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Attributes, Categorical
 
@@ -67,7 +67,12 @@ def checked(given: Mapping[str, Any], attributes: Container[str], known: str) ->
     result: dict[str, dict[str, Any]] = {}
     for name, stated in given.items():
         if name not in LIMITS:
-            raise InvalidInput("the arguments", f"known, as the limits {', '.join(LIMITS)} are", repr(name), "drop it")
+            raise InvalidInput(
+                "the arguments",
+                f"known, as the limits {', '.join(LIMITS)} are",
+                repr(name),
+                did_you_mean(name, LIMITS) or "drop it",
+            )
         limit = LIMITS[name]
         if stated is None:
             continue
@@ -76,7 +81,8 @@ def checked(given: Mapping[str, Any], attributes: Container[str], known: str) ->
         for attribute in stated:
             if attribute not in attributes:
                 must = f"about attributes the items have ({known or 'none'})"
-                raise InvalidInput(name, must, repr(attribute), "use one of those")
+                todo = did_you_mean(attribute, known.split(", ")) or "use one of those"
+                raise InvalidInput(name, must, repr(attribute), todo)
         if stated:
             result[name] = {attribute: _numbers(limit, attribute, one) for attribute, one in stated.items()}
     return result

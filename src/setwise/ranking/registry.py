@@ -67,8 +67,8 @@ def rank(
     limits = {name: options.pop(name) for name in LIMITS if name in options}
     for option in options:
         if option not in chosen.options:
-            known = ", ".join(chosen.options) or "none"
-            raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), "drop it")
+            known, todo = ", ".join(chosen.options) or "none", did_you_mean(option, chosen.options) or "drop it"
+            raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), todo)
     lower = [name for name, stated in limits.items() if stated and LIMITS[name].lower]
     if lower and not chosen.lower_limits:
         able = ", ".join(each.name for each in RANKERS.values() if each.lower_limits)

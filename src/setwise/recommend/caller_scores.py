@@ -21,6 +21,7 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
+from setwise.recommend.histories import rows_named
 
 Given = ArrayLike | Mapping[Any, float]
 
@@ -59,7 +60,9 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
     if not scores and floor is None:
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
     ids = list(scores)
-    rows = catalog.rows_of(ids if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in ids])
+    rows = rows_named(
+        catalog, "scores", ids if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in ids]
+    )
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])

@@ -6,12 +6,14 @@ another type than the catalogue's are refused in any case.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from setwise._types import Rows
-from setwise.errors import InvalidInput
+from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 
@@ -31,6 +33,23 @@ def known_items(catalog: Catalog, history: IdChoice, unknown: str) -> tuple[Rows
     if unknown not in (IGNORE, ERROR):
         raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
     if unknown == ERROR:
-        return catalog.rows_of(history), ()
-    rows, others = catalog.ids.known_rows(history)
+        return rows_named(catalog, "history", history), ()
+    with _about("history"):
+        rows, others = catalog.ids.known_rows(history)
     return rows, tuple(others)
+
+
+def rows_named(catalog: Catalog, parameter: str, ids: IdChoice) -> Rows:
+    """The rows of these ids; an error names the parameter that has them."""
+    with _about(parameter):
+        return catalog.rows_of(ids)
+
+
+@contextmanager
+def _about(parameter: str) -> Iterator[None]:
+    try:
+        yield
+    except UnknownId as error:
+        raise error.about(f"an id of {parameter}") from None
+    except InvalidInput as error:
+        raise error.about(parameter) from None

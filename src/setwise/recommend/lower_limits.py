@@ -51,10 +51,11 @@ def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits
             if needed > k:
                 got = f"{needed} of {len(groups)} values"
                 raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
-            for one in groups:
+            for at, one in enumerate(groups):
                 if len(one.rows) < one.least:
-                    must = "about values that enough eligible items have"
-                    raise Infeasible(parameter, must, f"{len(one.rows)}", "lower it")
+                    value = f" with {list(numbers)[at]!r}" if limit.by_value else " with one of the values"
+                    must = f"at most the number of eligible items{value}, {len(one.rows)}"
+                    raise Infeasible(parameter, must, one.least, "check the value, lower the number, or loosen where")
             found += groups
     return tuple(found)
 

@@ -40,6 +40,7 @@ from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_t
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
+from setwise.recommend.histories import rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
@@ -104,8 +105,8 @@ class Query:
         are the limits.
         """
         catalog = index.catalog
-        pinned = np.unique(catalog.rows_of(include)).astype(np.intp)
-        unwanted = np.setdiff1d(seen, pinned) if exclude is None else catalog.rows_of(exclude)
+        pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp)
+        unwanted = np.setdiff1d(seen, pinned) if exclude is None else rows_named(catalog, "exclude", exclude)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp)
         if where is not None and not isinstance(where, Mapping):
             must = "a mapping of attributes, or left out"

@@ -29,13 +29,14 @@ For base terms, sinks, classes of rewards and pinned items use ``Instance`` and 
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats
-from setwise._validation import frozen, numbers, real_array, real_number, whole_number
+from setwise._validation import did_you_mean, frozen, numbers, real_array, real_number, whole_number
 from setwise.errors import InvalidInput, ScoresGivenUp
 from setwise.model.instance import Instance, unit_rows
 from setwise.model.rewards import Logistic, Reward
@@ -118,12 +119,14 @@ def _refuse_mixed(given: dict[str, Any]) -> None:
     has = {name for name, value in given.items() if value is not None}
     if ("embeddings" in has) == ("query" in has) or ("query" in has) != ("key" in has):
         must = "either embeddings alone or query and key together"
-        raise InvalidInput("rerank's arguments", must, "another choice", "pass one of the two")
+        got = " and ".join(sorted(has & {"embeddings", "query", "key"})) or "none of them"
+        raise InvalidInput("rerank's arguments", must, got, "pass one of the two")
     if ("groups" in has) != ("at_most" in has):
         raise InvalidInput("groups and at_most", "given together", "one alone", "pass both or neither")
     if given["strategy"] not in STRATEGIES:
         must = f"one of {', '.join(STRATEGIES)}"
-        raise InvalidInput("strategy", must, repr(given["strategy"]), "choose one of those")
+        todo = did_you_mean(given["strategy"], STRATEGIES) or "choose one of those"
+        raise InvalidInput("strategy", must, repr(given["strategy"]), todo)
     if {"diversity", "strength"} <= has:
         raise InvalidInput("diversity and strength", "one of the two", "both", "leave strength out")
     if {"scale", "outcomes"} <= has:
@@ -149,6 +152,9 @@ def _named(ids: ArrayLike | None, m: int, chosen: NDArray[np.intp]) -> NDArray[A
     names = np.asarray(ids)
     if names.shape != (m,):
         raise InvalidInput("ids", f"{m}, one for each score", f"shape {names.shape}", "align ids with scores")
+    if len(set(names.tolist())) < m:
+        repeated = next(one for one, count in Counter(names.tolist()).items() if count > 1)
+        raise InvalidInput("ids", "distinct", f"{repeated!r} twice", "score each item once")
     return np.asarray(names[chosen])
 
 

@@ -90,6 +90,10 @@ class Index:
         backend, for instance ``recall=0.99`` to ``tree``. ``progress`` shows a bar; by default on a terminal only.
         """
         name, kind = resolved(backend)
+        if not isinstance(catalog, Catalog):
+            raise InvalidInput(
+                "catalog", "a setwise.Catalog", type(catalog).__name__, "make one: Catalog(query, key, value)"
+            )
         if catalog.positions is not None:
             raise InvalidInput(
                 "catalog",

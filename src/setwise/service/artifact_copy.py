@@ -12,6 +12,7 @@ import shutil
 from pathlib import Path
 
 from setwise.errors import DamagedArtifact
+from setwise.storage.artifact import no_artifact
 
 _ATTEMPTS = 5  # a reader that meets a save in progress tries again
 _MANIFEST = "manifest.json"
@@ -49,7 +50,7 @@ def _copy_file(source: Path, target: Path) -> None:
 def _read_manifest(folder: Path) -> bytes:
     manifest = folder / _MANIFEST
     if not manifest.is_file():
-        raise DamagedArtifact(folder, f"there is no {_MANIFEST}")
+        raise no_artifact(folder)
     if manifest.stat().st_size > _MANIFEST_LIMIT:
         raise DamagedArtifact(folder, f"{_MANIFEST} is larger than {_MANIFEST_LIMIT} bytes")
     return manifest.read_bytes()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
+import socket
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -23,10 +24,26 @@ def check_exposure(host: str, key: str | None) -> None:
     """Raise an error for a service that other machines can reach without a key, or with a short one."""
     if key is None and not is_loopback(host):
         todo = "pass --api-key, set SETWISE_API_KEY, or serve on 127.0.0.1"
-        raise InvalidInput("the API key", f"set, as {host} can be reached from elsewhere", "none", todo)
+        raise InvalidInput("--api-key", f"set, as {host} can be reached from elsewhere", "none", todo)
     if key is not None and (len(key) < LEAST_KEY or not key.isascii() or not key.isprintable() or " " in key):
         must = f"at least {LEAST_KEY} printable ASCII characters without spaces"
-        raise InvalidInput("the API key", must, f"{len(key)} characters", "choose a longer random one")
+        raise InvalidInput("--api-key", must, f"{len(key)} characters", "choose a longer random one")
+
+
+def check_address(host: str, port: int) -> None:
+    """Refuse an address that cannot be listened on, before workers start: that of another service, or of no machine."""
+    try:
+        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except socket.gaierror as error:
+        raise InvalidInput(
+            "--host", "an address of this machine", f"{host} ({error.strerror})", "try 0.0.0.0"
+        ) from None
+    except OSError as error:
+        todo = "choose another --port, 0 for any free one, or end what listens there"
+        raise InvalidInput("--host and --port", "free", f"{host}:{port} ({error.strerror})", todo) from None
 
 
 def is_loopback(host: str) -> bool:

@@ -6,10 +6,12 @@ argument of the same name: a new field is a line here and its meaning in the lib
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 
+from setwise._validation import did_you_mean
 from setwise.ranking import RANKERS
 from setwise.ranking.registry import DEFAULT
 from setwise.recommend.query import arguments_from_json
@@ -282,6 +284,7 @@ class Reloaded(msgspec.Struct):
 # --- decoding ---
 
 Decoded = TypeVar("Decoded")
+_UNKNOWN = re.compile("unknown field `(.*?)`")
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
 _EXPLAIN = msgspec.json.Decoder(ExplainRequest)
 _OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
@@ -368,6 +371,8 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
+        if unknown := _UNKNOWN.search(reason):
+            reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
         raise malformed(reason[:1].lower() + reason[1:]) from None
 
 

@@ -16,7 +16,7 @@ from typing import Any, cast
 import uvicorn
 
 from setwise.service.connections import Connection, ConnectionLimits, sweep
-from setwise.service.hosts import AllowedHosts, check_exposure
+from setwise.service.hosts import AllowedHosts, check_address, check_exposure
 from setwise.service.http import Application, Service
 from setwise.service.http_errors import HttpError
 from setwise.service.logs import configure_logs, log
@@ -42,6 +42,7 @@ def serve(
     Slates are logged in ``log_folder``. The page shows pictures of ``image_hosts`` only.
     """
     check_exposure(host, key)
+    check_address(host, port)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:

@@ -234,14 +234,20 @@ def flush_folder(folder: Path) -> None:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
+def no_artifact(folder: Path) -> DamagedArtifact:
+    """The error for a path that holds no artifact."""
+    todo = "check the path: it must be a folder that setwise saved"
+    there = "it is a file" if folder.is_file() else "the folder has none" if folder.is_dir() else "there is no folder"
+    return DamagedArtifact(folder, f"there is no manifest.json ({there})", todo)
+
+
 def _manifest_bytes(folder: Path) -> bytes:
     try:
         about = (folder / _MANIFEST).stat()
         if stat.S_ISREG(about.st_mode) and about.st_size <= _MANIFEST_LIMIT:
             return (folder / _MANIFEST).read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        todo = "check the path: it must be a folder that setwise saved"
-        raise DamagedArtifact(folder, "there is no manifest.json", todo) from None
+        raise no_artifact(folder) from None
     if not stat.S_ISREG(about.st_mode):
         raise DamagedArtifact(folder, "manifest.json is not a regular file")
     raise DamagedArtifact(folder, f"manifest.json has {about.st_size} bytes, more than the limit of {_MANIFEST_LIMIT}")
@@ -257,7 +263,7 @@ def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
         raise DamagedArtifact(folder, "manifest.json was altered or cut short")
     version = content.get("version")
     if type(version) is not int or version != FORMAT_VERSION:  # true and 1.0 are equal to 1, and are not versions
-        todo = "save it again with this version of setwise"
+        todo = "save it again with this version of setwise, or install the version that saved it"
         raise DamagedArtifact(folder, f"the format version is {version!r}, not {FORMAT_VERSION}", todo)
     if not _DATA_FILE.fullmatch(str(content["data"]["file"])):
         raise DamagedArtifact(folder, "the manifest names a file outside the folder")

@@ -200,8 +200,9 @@ class SlateLog:
             folder.mkdir(parents=True, exist_ok=True)
             self._database(str(week_of(time.time())), create=True)
         except (OSError, sqlite3.Error) as error:
+            reason = getattr(error, "strerror", None) or error
             todo = "choose a folder that this user can write, on a disk with room"
-            raise InvalidInput("--log", "a folder for the log", f"{folder} ({error})", todo) from None
+            raise InvalidInput("--log", "a folder for the log", f"{folder} ({reason})", todo) from None
 
     def write(self, entries: Sequence[Entry]) -> list[Recorded]:
         """Commit all entries, in their order, and flush them if outcomes are among them; what became of each.

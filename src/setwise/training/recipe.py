@@ -15,7 +15,7 @@ from dataclasses import fields
 from typing import Any
 
 from setwise._types import Floats32
-from setwise._validation import real_number, whole_number
+from setwise._validation import did_you_mean, real_number, whole_number
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput
 from setwise.training.from_sessions import fit_sessions
@@ -91,6 +91,7 @@ def _settings(options: dict[str, Any]) -> tuple[Shape, Schedule]:
     known = {one.name: kind for kind in (Shape, Schedule) for one in fields(kind)}
     for name in options:
         if name not in known:
-            raise InvalidInput("options", f"among {', '.join(known)}", repr(name), "check its spelling")
+            todo = did_you_mean(name, known) or "leave it out"
+            raise InvalidInput("options", f"among {', '.join(known)}", repr(name), todo)
     parts = [{name: value for name, value in options.items() if known[name] is kind} for kind in (Shape, Schedule)]
     return Shape(**parts[0]), Schedule(**parts[1])

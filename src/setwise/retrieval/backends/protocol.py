@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Array, Floats, Floats32, Ints, Mask
+from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
@@ -118,7 +119,8 @@ def resolved(name: str) -> tuple[str, type[Neighbors]]:
     if name == "auto":
         name = "scan"
     if name not in BACKENDS:
-        raise InvalidInput("backend", f"'auto' or one of {', '.join(BACKENDS)}", repr(name), "choose one of those")
+        todo = did_you_mean(name, BACKENDS) or "choose one of those"
+        raise InvalidInput("backend", f"'auto' or one of {', '.join(BACKENDS)}", repr(name), todo)
     return name, BACKENDS[name].load()
 
 
