@@ -86,7 +86,7 @@ def test_rows_without_session_or_item_are_counted(tmp_path):
 def test_the_first_value_of_an_attribute_counts(tmp_path):
     path = table(tmp_path, "session,item,Description,price\n1,a,,\n1,b,B,2\n2,a,A,3\n2,a,other,\n")
     result = read_table(path, attributes={"title": "Description", "price": "price"})
-    assert result.attributes == {"title": ["A", "B"], "price": ["3", "2"]}
+    assert result.attributes == {"title": ["A", "B"], "price": [3, 2]}
     assert set(read_table(path, attributes=["price"]).attributes) == {"price"}
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
+from setwise.datasets.attribute_columns import typed_columns
 from setwise.datasets.grouping import as_int64, group_by_owner, windows
 from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.missing import is_missing
@@ -157,7 +158,7 @@ class RowCollector:
         time = self._timestamps.resolve(self._time) if self._columns.time is not None else None
         items = group_by_owner(self._session, self._item, len(self._session_of), time)
         ordered = frozen(np.array(self._ordered, bool)) if self._columns.ordered is not None else None
-        return Sessions(items, self._items.ids, self._attributes, ordered)
+        return Sessions(items, self._items.ids, typed_columns(self._attributes), ordered)
 
     def slates(self) -> Slates:
         """The rows, grouped into slates, each with the history of its session."""
@@ -167,7 +168,8 @@ class RowCollector:
         aligned = outcome[np.argsort(slate, kind="stable")]
         session = np.array([session for session, _ in self._slate_of], np.int64)
         history = _histories(shown, aligned, session, self._start_times(count))
-        return Slates(history, shown, frozen(aligned.astype(np.float32)), self._items.ids, self._attributes)
+        columns = typed_columns(self._attributes)
+        return Slates(history, shown, frozen(aligned.astype(np.float32)), self._items.ids, columns)
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Item, slate and outcome of the rows; a repeated item of a slate counts once, with its largest outcome."""

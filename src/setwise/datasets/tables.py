@@ -20,6 +20,7 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
+from setwise.datasets.attribute_columns import typed_columns
 from setwise.datasets.delimiters import DELIMITERS, delimiter_of
 from setwise.datasets.malformed_rows import STOP, MalformedRows
 from setwise.datasets.parquet import parquet_columns, parquet_rows
@@ -130,7 +131,7 @@ def with_attributes(
     for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
         if (row := row_of.get(str(one))) is not None:
             set_attributes(file, line, columns, row, cells)
-    return replace(data, attributes={**data.attributes, **columns})
+    return replace(data, attributes={**data.attributes, **typed_columns(columns)})
 
 
 def _named(attributes: Sequence[str] | Mapping[str, str]) -> dict[str, str]:
