@@ -1,18 +1,22 @@
-"""Chromium for the tests of the page: find it, install it with apt-get as root, or skip with a reason.
+"""Chromium for the tests of the page: find it, install it, or skip with a reason.
 
     python tests/service/page_browser.py      # called by `make test`; never fails
 
-Playwright's own download of a browser is not used, because it needs more of the network than a package registry.
+A browser on the PATH comes first, then one that Playwright has downloaded. Where there is none, apt-get installs it as
+root; otherwise Playwright downloads its own, which needs more of the network than a package registry.
 """
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -28,26 +32,51 @@ FLAGS = [
 SECONDS = 600  # time limit of an installation step
 
 
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+
+
+@cache
 def chromium() -> str | None:
     """The path of Chromium, or None."""
-    return shutil.which("chromium") or shutil.which("chromium-browser")
+    return next((path for path in map(shutil.which, NAMES) if path), None) or _downloaded()
+
+
+def _downloaded() -> str | None:
+    """The path of the Chromium that Playwright has downloaded, or None."""
+    if importlib.util.find_spec("playwright") is None:
+        return None
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as driver:
+        path = driver.chromium.executable_path
+    return path if Path(path).is_file() else None
 
 
 def install() -> str:
     """Install Chromium if it is missing and this process may; return the result as one sentence."""
     if chromium():
         return "Chromium is installed: the page is tested in it."
-    if os.geteuid() != 0 or not shutil.which("apt-get"):
-        return "Chromium is missing and may not be installed here: the tests of the page are skipped."
-    for step in (["update"], ["install", "-y", "--no-install-recommends", "chromium"]):
+    for step in _steps():
         try:
-            done = subprocess.run(["apt-get", "-qq", *step], capture_output=True, text=True, timeout=SECONDS)
+            done = subprocess.run(step, capture_output=True, text=True, timeout=SECONDS)
         except subprocess.TimeoutExpired:
-            return f"apt-get {step[0]} took over {SECONDS} s: the tests of the page are skipped."
-        if done.returncode and step[0] == "install":
-            last = done.stderr.strip().splitlines()[-1:] or ["no reason given"]
-            return f"apt-get could not install Chromium ({last[0]}): the tests of the page are skipped."
-    return "Chromium was installed: the page is tested in it."
+            return f"{step[0]} took over {SECONDS} s: the tests of the page are skipped."
+    chromium.cache_clear()
+    if chromium():
+        return "Chromium was installed: the page is tested in it."
+    lines = done.stderr.strip().splitlines() or ["no reason given"]
+    reason = next((line.strip() for line in lines if "rror" in line), lines[-1])
+    return f"Chromium could not be installed ({reason}): the tests of the page are skipped."
+
+
+def _steps() -> list[list[str]]:
+    """The commands that install Chromium."""
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        return [
+            ["apt-get", "-qq", "update"],
+            ["apt-get", "-qq", "install", "-y", "--no-install-recommends", "chromium"],
+        ]
+    return [[sys.executable, "-m", "playwright", "install", "chromium"]]
 
 
 def required() -> str:
@@ -55,7 +84,7 @@ def required() -> str:
     pytest.importorskip("playwright.sync_api", reason="playwright is missing: pip install '.[dev]'")
     path = chromium()
     if path is None:
-        pytest.skip("Chromium is missing: apt-get install chromium, or run `make test` as root, which does so")
+        pytest.skip("Chromium is missing: python tests/service/page_browser.py installs it, or says why not")
     return path
 
 

@@ -174,8 +174,7 @@ def test_what_a_busy_service_has_left_out(open_page, address) -> None:
     assert_accessible(page)
     lacks.clear()
     page.get_by_role("button", name="Think longer").click()
-    page.get_by_role("meter").wait_for()
-    settled(page)
+    page.get_by_role("meter").wait_for()  # after its first step
     assert note.is_hidden()
 
 

@@ -84,7 +84,7 @@ function legend(weights, lent) {
           ["negative", "subtracts from the score"],
         ]
       : [["positive", lent ? "adds to the score" : "receives attention from"]];
-  const keys = kinds.flatMap(([kind, words]) => [make("span", { class: `key ${kind}` }), words]);
+  const keys = kinds.map(([kind, words]) => make("span", {}, make("span", { class: `key ${kind}` }), words));
   const unit = lent
     ? "A number is what one item adds to the argument of another item's reward."
     : "A number is a share of an item's attention.";

@@ -40,10 +40,10 @@ export function bylineOf(item) {
   return words.length ? words.slice(0, SHOWN).join(" · ") : null;
 }
 
-/** A value of an attribute as a short text; a price has two decimals and, as it has no currency, its name. */
+/** A value of an attribute as a short text; a price, which has no currency, has its name. */
 export function cell(value, name = "") {
   const word = typeof value !== "number" ? text(value) : Number.isInteger(value) ? String(value) : value.toFixed(2);
-  if (name.toLowerCase() === "price" && typeof value === "number") return `${name} ${value.toFixed(2)}`;
+  if (word !== null && name.toLowerCase() === "price") return `${name} ${word}`;
   return word && short(word, LETTERS);
 }
 
