@@ -199,6 +199,25 @@ def test_a_beam_wide_enough_tries_everything(instance: sw.Instance, k: int, opti
 # --- ordered slates ---
 
 
+@examples(30)
+@given(instances, st.integers(1, 4), options, st.sampled_from(["first", "last"]))
+def test_tuples_of_one_place(instance: sw.Instance, k: int, options: dict, order: str) -> None:
+    """(j, 1, …, 1) and (1, …, 1, j) by the definition, j = 1, 2, …"""
+    places = k - len(options.get("include", ()))
+    if places < 1:
+        return
+    made = sw.rank(instance, k, "beam", solutions=4, order=order, **options)
+    for j, value in enumerate(made.solutions, 1):
+        branching = (j, *(places - 1) * [1]) if order == "first" else (*(places - 1) * [1], j)
+        passed = ByReference(instance, k, **options).sets_of(branching)
+        full = instance.value(passed[-1])
+        if order == "last" and j > 1 and len(passed[-1]) == k:
+            assert value == pytest.approx(full)
+        assert value >= full - 1e-9
+    if order == "last":
+        assert made.trace.max() == pytest.approx(made.trace[0]), "it never improves on greedy"
+
+
 def test_all_sequences_are_within_reach() -> None:
     """Every sequence without gaps is a tuple; the model itself says which is best."""
     for seed in range(10):
@@ -224,7 +243,15 @@ def test_all_sequences_are_within_reach() -> None:
     [
         ({"solutions": 0}, "solutions must be a whole number of at least 1, got 0; pass 1 or more."),
         ({"width": 2.5}, "width must be a whole number of at least 1, got 2.5; pass an int."),
-        ({"solutions": 5, "width": 5}, "solutions and width must be given one at a time, got both; drop one."),
+        (
+            {"solutions": 5, "width": 5},
+            "solutions or order, and width must be given one at a time, got both; drop one.",
+        ),
+        (
+            {"order": "first", "width": 5},
+            "solutions or order, and width must be given one at a time, got both; drop one.",
+        ),
+        ({"order": "middle"}, "order must be one of total, first, last, got 'middle'; choose one of those."),
     ],
 )
 def test_invalid_arguments(options, sentence: str) -> None:

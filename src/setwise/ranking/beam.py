@@ -11,6 +11,10 @@ No prefix is computed twice. Let ℓ be the last place with b_ℓ > 1. A tuple i
 to its first ℓ − 1 items and continuing greedily; its children raise b_ℓ, or one of the entries after it, by 1. Every
 tuple but (1, …, 1) is the child of exactly one tuple, whose total is smaller by 1; so a queue yields the order above.
 
+``order`` chooses other tuples. The paper says only that b_1, …, b_k are tuned. ``"first"`` is (j, 1, …, 1), greedy
+after the j-th best first item; ``"last"`` is (1, …, 1, j), greedy with the j-th best last item, which can never improve
+on greedy. ``"total"`` is the order above.
+
 **By width.** Every candidate is added to every set of a level (the first level is the pinned items alone); the
 ``width`` best distinct results are the next level. ``width`` = 1 is greedy, and a width beyond the number of sets
 evaluates all of them.
@@ -21,6 +25,7 @@ Both return the best set on the way, as F is not monotone in S.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Callable
 from itertools import islice
 
 import numpy as np
@@ -36,18 +41,51 @@ SOLUTIONS = 100  # the budget when none is given
 
 
 def beam(
-    instance: Instance, constraints: Constraints, solutions: int | None = None, width: int | None = None
+    instance: Instance,
+    constraints: Constraints,
+    solutions: int | None = None,
+    width: int | None = None,
+    order: str | None = None,
 ) -> Ranking:
-    """The best of the first ``solutions`` candidate solutions (100), or of a beam of ``width``."""
+    """The best of the first ``solutions`` candidate solutions (100) by ``order``, or of a beam of ``width``."""
     start = PartialSet.from_pinned(instance, constraints)
+    if order is not None and order not in ORDERS:
+        raise InvalidInput("order", f"one of {', '.join(ORDERS)}", repr(order), "choose one of those")
     if width is None:
-        return _by_solutions(start, SOLUTIONS if solutions is None else whole_number("solutions", solutions))
-    if solutions is not None:
-        raise InvalidInput("solutions and width", "given one at a time", "both", "drop one")
+        most = SOLUTIONS if solutions is None else whole_number("solutions", solutions)
+        return _by_solutions(start, most, ORDERS[order or "total"])
+    if solutions is not None or order is not None:
+        raise InvalidInput("solutions or order, and width", "given one at a time", "both", "drop one")
     return _by_width(start, whole_number("width", width))
 
 
-def _by_solutions(start: PartialSet, solutions: int) -> Ranking:
+Node = tuple[PartialSet, int]  # a prefix and the rank of the next candidate
+
+
+def _every_child(prefix: PartialSet, rank: int, extensions: list[PartialSet]) -> list[Node]:
+    """The next rank at this place, and the second at every later place."""
+    return [(prefix, rank + 1), *((partial, 2) for partial in extensions)]
+
+
+def _first_place(prefix: PartialSet, rank: int, extensions: list[PartialSet]) -> list[Node]:
+    return [(prefix, rank + 1)]
+
+
+def _last_place(prefix: PartialSet, rank: int, extensions: list[PartialSet]) -> list[Node]:
+    """The set but its last item, from greedy on."""
+    return [(extensions[-2], 2)] if len(extensions) > 1 else [(prefix, rank + 1)]
+
+
+ORDERS: dict[str, Callable[[PartialSet, int, list[PartialSet]], list[Node]]] = {
+    "total": _every_child,
+    "first": _first_place,
+    "last": _last_place,
+}
+
+
+def _by_solutions(
+    start: PartialSet, solutions: int, children_of: Callable[[PartialSet, int, list[PartialSet]], list[Node]]
+) -> Ranking:
     """The queue holds the point where a tuple differs from its parent: a prefix and the rank of the next candidate."""
     queue = deque([(start, 1)])
     best, evaluations = start, _evaluations(start)
@@ -60,7 +98,7 @@ def _by_solutions(start: PartialSet, solutions: int) -> Ranking:
         evaluations += sum(len(partial.ranked) for partial in extensions)
         made.append(found.value)
         trace.append(best.value)
-        children = [(prefix, rank + 1), *((partial, 2) for partial in extensions)]
+        children = children_of(prefix, rank, extensions)
         room = solutions - len(trace) - len(queue)  # prefixes beyond the budget are not stored
         queue.extend(islice((child for child in children if child[1] <= len(child[0].ranked)), room))
     return Ranking(best.chosen, best.value, evaluations=evaluations, trace=np.array(trace), solutions=np.array(made))
