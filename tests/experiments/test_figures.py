@@ -254,10 +254,21 @@ def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path,
     figure = loaded(monkeypatch, "figure_4_scatter")
     command = ["--quick", "--data", str(miniature), "--out", str(tmp_path / "figure_4.csv")]
     rows = figure.main([*command, "--catalogues", "playlists_one_head", "trivago", "--cache", str(tmp_path / "cache")])
-    assert len(rows) == 2 * 3 * 7 * 6  # catalogues, users, rankers in their readings, pairs
+    assert len(rows) == 2 * 3 * (3 * 6 + 4) * 6  # catalogues, users, rankers in their readings, pairs
     assert {row["solution"] for row in rows} == set(range(1, 7))
     assert all(0 < row["beam"] <= 5 for row in rows)
-    assert figure.table(rows).row_count == 3 * 7
+    assert figure.table(rows).row_count == 2 * 22
+    by_reading = {name: [row for row in rows if row["reading"] == name] for name in figure.READINGS}
+    ours = {
+        row["solution"]: row["ours"]
+        for row in by_reading["best so far"]
+        if row["user"] == 0 and row["ranker"] == "paper"
+    }
+    mixed = [row for row in by_reading["best so far against single"] if row["user"] == 0 and row["ranker"] == "paper"]
+    assert all(row["ours"] == ours[row["solution"]] for row in mixed if row["catalogue"] == rows[-1]["catalogue"])
+    last = [row for row in by_reading["single, (1,…,1,j)"] if row["ranker"] == "paper"]
+    first = {(row["catalogue"], row["user"]): row["beam"] for row in last if row["solution"] == 1}
+    assert all(row["beam"] <= first[row["catalogue"], row["user"]] + 1e-12 for row in last), "never above greedy"
 
 
 def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.MonkeyPatch) -> None:
