@@ -184,6 +184,21 @@ def test_a_greedy_packing_may_need_more_than_the_papers_count() -> None:
     assert found.most_candidates(1) == 3**2
 
 
+def test_sensitivity_by_hand() -> None:
+    """Σ_h R_h D_h + 2 Σ_{p>1} ‖u^p‖: the sink's key and score count, and value parts but the first head's twice."""
+    query = np.array([[[2.0], [1.0]], [[0.0], [-1.0]]])
+    key = np.array([[[1.0], [3.0]], [[0.5], [0.0]]])
+    value = np.array([[[0.0], [1.0]], [[1.0], [-0.5]]])
+    sink = sw.Sink([[0.0], [4.0]], [[5.0], [0.0]])
+    catalog = sw.Catalog(query, key, value, base=np.zeros((2, 2)), sink=sink)
+    user = sw.User([[1.0], [2.0]], [3.0, 4.0])
+    reach = ((2 + 1) / 2, (1 + 4) / 2)  # longest query and key of each head
+    spread = (5 - 0, 2 - (-1))  # scores of head 1: 0, 1 and the sink's 5; of head 2: 2, −1 and 0
+    expected = reach[0] * spread[0] + reach[1] * spread[1] + 2 * (2 + 5)
+    assert sensitivity(catalog, user) == pytest.approx(expected)
+    assert cover(catalog, 0.1).eps(user, eta=0.5) == pytest.approx(0.5 + 0.1 * expected)
+
+
 def test_delta_from_eps() -> None:
     catalog, user = random_catalog(3, heads=2, base=True, sink=True)
     found = cover(catalog, delta_for(catalog, 0.25, user))

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 import setwise as sw
 from counts import examples
 from setwise.errors import SetwiseError
+from setwise.model.constraints import Constraints
+from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
 from setwise.ranking.phase_two.linearization import number_of_thresholds, targets, thresholds
@@ -160,3 +162,47 @@ def test_an_empty_reduced_polyhedron_is_an_error(monkeypatch) -> None:
     monkeypatch.setattr(programs._reduced, "maximise", lambda *_: None)
     with pytest.raises(SetwiseError, match=r"PH\(z\*\) must contain z\*"):
         programs.vertex(np.full(5, 10.0), np.zeros(1), 0.0, np.ones(5), nothing, everything)
+
+
+class Recorded(Programs):
+    """The programs that were asked for: φ, and the items fixed and allowed."""
+
+    def __init__(self, problem: SurrogateProblem) -> None:
+        super().__init__(problem)
+        self.asked: list[tuple[np.ndarray, np.ndarray, np.ndarray]] = []
+
+    def vertex(self, t, theta, zeta, phi, lower, upper):
+        self.asked.append((phi, lower, upper))
+        return super().vertex(t, theta, zeta, phi, lower, upper)
+
+
+def test_items_that_rank_before_the_guess_are_excluded() -> None:
+    """X̂': beyond X and X', no item of a program has a larger φ than the smallest of X'; all smaller free ones are there."""
+    asked = 0
+    for seed in range(1, 12):
+        problem = random_problem(seed, 7, 4, 1)
+        for partial in valid_tuples(problem.d, 4, 1):
+            programs = Recorded(problem)
+            x = extensions(partial, 4)[-1]
+            t, theta = 1.2 * problem.surrogate.weight @ x, 0.7 * (problem.d @ x)
+            list(AuxiliarySolver(programs, partial, 2).solutions(t, theta, np.array([0.5, 1.0])))
+            for phi, lower, upper in programs.asked:
+                guess = lower & ~partial.fixed
+                assert guess.sum() == 2
+                assert (phi[upper & ~lower] <= phi[guess].min()).all()
+                assert (upper | (phi >= phi[guess].min()) | ~partial.free).all(), "and only those"
+                assert not (upper & partial.excluded).any()
+            asked += len(programs.asked)
+    assert asked > 10
+
+
+def test_answers_of_the_programs_are_the_result() -> None:
+    """λ = λ' = 1, rank 1: enumeration has single items only, so every larger set is a rounded vertex."""
+    sizes = []
+    for seed in range(1, 9):
+        rng = np.random.default_rng(seed)
+        instance = sw.Instance(np.tile(rng.normal(size=6), (6, 1)), rng.random(6), sw.Logistic(1.5, -0.5))
+        made = phase_two(instance, Constraints.of(instance, 3), lam=1, lam_prime=1, epsilon=0.4)
+        sizes.append(len(made.indices))
+        assert made.evaluations > 6
+    assert min(sizes) >= 2, "two items of probability above 0 have more value than one"
