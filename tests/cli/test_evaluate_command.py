@@ -48,6 +48,31 @@ def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
     assert shown <= 12 * 5
 
 
+def test_the_latest_sessions_by_time(songs: Path, tmp_path: Path) -> None:
+    """Sessions in a random order of the file: the latest eight are evaluated, two a period, each as if alone."""
+    rng, file = np.random.default_rng(0), tmp_path / "timed.csv"
+    days = rng.permutation(20)
+    picks = {day: rng.choice(IDS, 6, replace=False) for day in days}
+    rows = [f"{day},{one},2024-03-{day + 1:02}T10:{at:02}" for day in days for at, one in enumerate(picks[day])]
+    file.write_text("\n".join(["playlist,track,time", *rows]) + "\n")
+    arguments = ("evaluate", songs, file, "--k", 5, "--ranker", "greedy", "--split", "time", "--most", 8)
+    result = run(*arguments, "--json")
+    assert result.exit_code == 0, result.output or result.exception
+    report = json.loads(result.stdout)
+    assert (report["sessions"], report["split"]) == (8, "time")
+    rec, (row,) = sw.Recommender.load(songs), report["rankers"]
+    observed = []
+    for day in range(12, 20):
+        slate = rec.recommend(history=picks[day][:3].tolist(), k=5, ranker="greedy", certify=False)
+        observed.append(len({*slate.items.tolist()} & {*picks[day][3:]}))
+    assert row["observed"] == pytest.approx(np.mean(observed))
+    assert [part["sessions"] for part in row["by_time"]] == [2, 2, 2, 2]
+    assert [part["observed"] for part in row["by_time"]] == pytest.approx(np.reshape(observed, (4, 2)).mean(1).tolist())
+    text = said(run(*arguments))
+    assert "8 sessions, the latest." in text
+    assert "Hits by time, from the earliest sessions to the latest" in text
+
+
 def lists(cuts: HistorySplit, ids: list[str]) -> tuple[list[list[str]], list[list[str]]]:
     return tuple([[ids[row] for row in one] for one in part] for part in (cuts.history, cuts.targets))
 

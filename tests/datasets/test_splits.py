@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.datasets.sessions import Sessions
-from setwise.datasets.splits import HistorySplit, random_split
+from setwise.datasets.splits import HistorySplit, random_split, time_split
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 
@@ -106,3 +108,20 @@ def test_outcomes_are_the_targets_of_the_same_session() -> None:
     shown = Ragged.of([[2, 4], [4, 2]])
     np.testing.assert_array_equal(split.outcomes(shown), [1, 0, 1, 0])
     np.testing.assert_array_equal(split.slates(shown).outcome, [1, 0, 1, 0])
+
+
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=20), st.integers(1, 25))
+def test_the_latest_are_after_all_others(starts: list[int], latest: int) -> None:
+    sessions = replace(Sessions.of([["a", "b"]] * len(starts)), starts=np.array(starts, float))
+    before, after = time_split(sessions, latest)
+    assert sorted([*before, *after]) == list(range(len(starts)))
+    assert len(after) == min(latest, len(starts))
+    assert max((starts[row] for row in before), default=0) <= min(starts[row] for row in after)
+    assert [starts[row] for row in after] == sorted(starts[row] for row in after)
+
+
+def test_a_split_by_time_needs_times() -> None:
+    with pytest.raises(InvalidInput, match="data must be sessions or slates with times, got none; name the column"):
+        time_split(Sessions.of([["a", "b"]]), 1)
+    with pytest.raises(InvalidInput, match="starts must be 1 times, one for each, got 2"):
+        replace(Sessions.of([["a", "b"]]), starts=np.zeros(2))

@@ -23,6 +23,10 @@ Delimiter = Annotated[
     str | None, typer.Option("--delimiter", help="Table: the delimiter; by default the header decides.")
 ]
 NoTime = Annotated[bool, typer.Option("--no-time", help="Table: keep the order of the file, whatever the times.")]
+Split = Annotated[
+    str | None,
+    typer.Option("--split", help="What is held out: random sessions (the default), or with time the latest ones."),
+]
 Baskets = Annotated[bool, typer.Option("--baskets", help="Text: no header, every line is a basket of items.")]
 OnError = Annotated[
     str | None, typer.Option("--on-error", help="Table: stop at a malformed row (the default), or skip such rows.")

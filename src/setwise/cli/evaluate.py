@@ -19,7 +19,8 @@ from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
 from setwise.cli.held_out import drawn_histories, read_sessions
 from setwise.cli.other_slates import read_slates, write_histories
-from setwise.cli.slate_metrics import HITS, VARIETY, quality
+from setwise.cli.slate_metrics import HITS, VARIETY, by_time, quality
+from setwise.cli.train_data import TIME, require_split
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -57,6 +58,7 @@ def evaluate(
         int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw.")] = 0,
+    split_by: columns.Split = None,
     slates: Annotated[
         list[Path] | None,
         typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories."),
@@ -82,14 +84,15 @@ def evaluate(
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
     held_out, unknown = read_sessions(_given("SESSIONS", sessions), named, catalog)
-    split = drawn_histories(held_out, most, seed)
+    by = require_split(split_by, held_out)
+    split = drawn_histories(held_out, most, seed, by)
     if histories is not None:
         write_histories(histories, split, catalog)
         print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
         return
     others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
     results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
-    report = _report(results, others, split, k, catalog) | {"unknown_entries": unknown}
+    report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown}
     if as_json:
         print(json.dumps(report))
     else:
@@ -97,13 +100,18 @@ def evaluate(
 
 
 def _report(
-    results: Sequence[_Result], others: Mapping[str, Ragged], split: HistorySplit, k: int, catalog: Catalog
+    results: Sequence[_Result], others: Mapping[str, Ragged], split: HistorySplit, k: int, catalog: Catalog, by: str
 ) -> dict[str, Any]:
+    def measured(shown: Ragged) -> dict[str, Any]:
+        times = {"by_time": by_time(shown, split, k, catalog)} if by == TIME else {}
+        return quality(shown, split, k, catalog) | times
+
     return {
         "sessions": len(split),
+        "split": by,
         "k": k,
-        "rankers": [one.row() | quality(one.shown, split, k, catalog) for one in results],
-        "others": [{"name": name} | quality(shown, split, k, catalog) for name, shown in others.items()],
+        "rankers": [one.row() | measured(one.shown) for one in results],
+        "others": [{"name": name} | measured(shown) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }
 
@@ -153,14 +161,15 @@ class _Result:
 
 def _print(console: Console, report: dict[str, Any]) -> None:
     unknown = report["unknown_entries"]
-    console.print(
-        f"{report['sessions']:,} sessions. The first items are the history; a hit is a slate's item among the others."
-        + (f" {unknown:,} entries are not in the catalogue and were left out." if unknown else ""),
-        highlight=False,
-    )
+    latest = ", the latest" if report["split"] == TIME else ""
+    history = "The first items are the history; a hit is a slate's item among the others."
+    left_out = f" {unknown:,} entries are not in the catalogue and were left out." if unknown else ""
+    console.print(f"{report['sessions']:,} sessions{latest}. {history}{left_out}", highlight=False)
     rows = report["rankers"] + report["others"]
     console.print(_measures(f"\nHits per slate of {report['k']}", rows, {"predicted": "predicted", **HITS}))
     console.print(_measures("\nWhat is shown", rows, {**VARIETY, "milliseconds": "ms"}))
+    if report["split"] == TIME:
+        console.print(_periods(rows))
     table = Table(title=f"\nPredictions of {report['reliability']['ranker']}, item by item", title_justify="left")
     for heading in ("items", "predicted", "observed"):
         table.add_column(heading, justify="right")
@@ -168,6 +177,17 @@ def _print(console: Console, report: dict[str, Any]) -> None:
         table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
     console.print(table)
     console.print("Sessions do not record rejections: a miss may still be relevant.")
+
+
+def _periods(rows: list[dict[str, Any]]) -> Table:
+    """Observed hits of the sessions of each period, with their standard errors."""
+    table = Table("ranker", title="\nHits by time, from the earliest sessions to the latest", title_justify="left")
+    for number, part in enumerate(rows[0]["by_time"], 1):
+        table.add_column(f"{number}: {part['sessions']:,} sessions", justify="right")
+    for row in rows:
+        cells = (f"{part['observed']:.3f} ± {part['error']:.3f}" for part in row["by_time"])
+        table.add_row(row.get("ranker") or row["name"], *cells)
+    return table
 
 
 def _measures(title: str, rows: list[dict[str, Any]], names: dict[str, str]) -> Table:

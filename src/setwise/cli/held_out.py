@@ -9,17 +9,24 @@ import numpy as np
 
 from setwise.cli.columns import read_named
 from setwise.cli.other_slates import row_of
+from setwise.cli.train_data import RANDOM, TIME
 from setwise.datasets import Sessions, Slates
-from setwise.datasets.splits import HistorySplit
+from setwise.datasets.splits import HistorySplit, time_split
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
 
 
-def drawn_histories(sessions: Sessions, most: int, seed: int) -> HistorySplit:
-    """At most so many of the sessions, each split into its first items and the others."""
-    drawn = sessions.taken(np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most]))
-    return HistorySplit.first(drawn.shuffled_where_unordered(seed))
+def drawn_histories(sessions: Sessions, most: int, seed: int, split: str = RANDOM) -> HistorySplit:
+    """At most so many of the sessions, each split into its first items and the others.
+
+    They are drawn at random, in the order of the file; by time they are the latest, in the order of time.
+    """
+    if split == TIME:
+        chosen = time_split(sessions, most)[1]
+    else:
+        chosen = np.sort(np.random.default_rng(seed).permutation(len(sessions))[:most])
+    return HistorySplit.first(sessions.taken(chosen).shuffled_where_unordered(seed))
 
 
 def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[Sessions, int]:
@@ -32,7 +39,7 @@ def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[
     rows = place[data.items.values]
     known = data.items.kept(rows >= 0)
     items = Ragged.cut(place[known.values], known.lengths)
-    whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered)
+    whole = Sessions(items, catalog.ids[np.arange(len(catalog))].tolist(), ordered=data.ordered, starts=data.starts)
     long = np.flatnonzero(whole.distinct().items.lengths >= 2)
     if not len(long):
         ours, theirs = catalog.ids[np.arange(min(2, len(catalog)))].tolist(), list(data.ids[:2])

@@ -23,6 +23,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.instance import unit_rows
 from setwise.model.ragged import Ragged
 
+PERIODS = 4  # of sessions in the order of time
 # Names in reports -> headings in tables: of hits, and of what is shown.
 HITS = {"observed": "observed", "error": "±", "any_hit": "any hit", "ndcg": "NDCG", "map": "MAP"}
 VARIETY = {"coverage": "coverage", "novelty": "novelty", "similarity": "similarity within slates"}
@@ -48,6 +49,12 @@ def quality(shown: Ragged, split: HistorySplit, k: int, catalog: Catalog) -> dic
         "novelty": _novelty(shown, split),
         "similarity": _similarity(shown, catalog),
     }
+
+
+def by_time(shown: Ragged, split: HistorySplit, k: int, catalog: Catalog) -> list[dict[str, float]]:
+    """The same for the sessions of each of PERIODS parts of equal size, in the order of the split, which is of time."""
+    parts = [rows for rows in np.array_split(np.arange(len(split)), PERIODS) if len(rows)]
+    return [{"sessions": len(rows)} | quality(shown.taken(rows), split.taken(rows), k, catalog) for rows in parts]
 
 
 def _novelty(shown: Ragged, split: HistorySplit) -> float:

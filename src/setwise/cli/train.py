@@ -20,12 +20,12 @@ from rich.table import Table
 
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
-from setwise.cli.query_options import split
-from setwise.cli.train_data import long_slates, prepared
+from setwise.cli.query_options import split as split_commas
+from setwise.cli.train_data import RANDOM, TIME, hold_out, long_slates, prepared, require_split
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_sets import print_sets, train_sets
-from setwise.datasets import Sessions, Slates, random_split
+from setwise.datasets import Sessions, Slates
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.ranking import DEFAULT
@@ -41,8 +41,6 @@ from setwise.training.on_policy import on_policy_slates
 from setwise.training.portfolio import PortfolioModel
 from setwise.training.slate_model import SlateModel
 
-HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
-LEAST_HELD = 5  # with fewer there is no evaluation
 BINS = 5  # of the reliability diagram
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
 EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TOP_K, GREEDY, MMR, DPP, KNN)))
@@ -78,6 +76,7 @@ def train(
     epochs: options.Epochs = None,
     minutes: options.Minutes = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
+    split: columns.Split = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -102,12 +101,13 @@ def train(
         return _finish(*sets, out, as_json, print_sets)
     if user_columns is not None:
         case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
-        cases = train_portfolio(source, case, split(user_columns), k, delimiter, seed)
+        cases = train_portfolio(source, case, split_commas(user_columns), k, delimiter, seed)
         return _finish(*cases, out, as_json, print_portfolio)
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
     named = columns.reader_options(session, no_time, baskets, **table)
-    _run(*prepared(source, named, least_sessions, seed), k, seed, checkpoint, given, out, as_json)
+    data, found = prepared(source, named, least_sessions, seed)
+    _run(data, found | {"split": require_split(split, data)}, k, seed, checkpoint, given, out, as_json)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _run(
 ) -> None:
     """Train on sessions or slates, evaluate, save and report."""
     checkpoint = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    model, report = _train_and_evaluate(data, k, seed, checkpoint, given)
+    model, report = _train_and_evaluate(data, k, seed, checkpoint, given, found.setdefault("split", RANDOM))
     model.save(out)
     report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}
     _remove_checkpoint(checkpoint, model.summary["stages"])
@@ -169,10 +169,10 @@ def _finish(
 
 
 def _train_and_evaluate(
-    data: Sessions | Slates, k: int, seed: int, checkpoint: Path, options: dict[str, Any]
+    data: Sessions | Slates, k: int, seed: int, checkpoint: Path, options: dict[str, Any], split: str
 ) -> tuple[SimpleTransformer, dict[str, Any]]:
     """The model, and its part of the report."""
-    training, held_out = _hold_out(data, seed)
+    training, held_out = hold_out(data, seed, split)
     began = time.perf_counter()
     model = SimpleTransformer.fit(training, k=k, seed=seed, checkpoint=checkpoint, **options)
     return model, {
@@ -203,15 +203,6 @@ def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
             shutil.rmtree(checkpoint / part)
     if checkpoint.is_dir() and not any(checkpoint.iterdir()):
         checkpoint.rmdir()
-
-
-def _hold_out(data: Sessions | Slates, seed: int) -> tuple[Sessions | Slates, Sessions | Slates | None]:
-    """The training data and the held-out data; None where there is too little to hold out."""
-    share = min(HELD_OUT, MOST_HELD / max(1, len(data)))
-    if share * len(data) < LEAST_HELD:
-        return data, None
-    training, held_out = random_split(len(data), (1 - share, share), seed)
-    return data.taken(training), data.taken(held_out)
 
 
 # --- the report ---
@@ -304,7 +295,8 @@ class _Printer:
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
         lines += read.get("notes", []) + long_slates(self.k, read["items"])
         if read["held_out"]:
-            lines.append(f"{read['held_out']:,} {kind} were held out to evaluate the model.")
+            which = "the latest" if read["split"] == TIME else "drawn at random"
+            lines.append(f"{read['held_out']:,} {kind}, {which}, were held out to evaluate the model.")
         return "\n".join(lines)
 
     def training(self) -> str:

@@ -6,10 +6,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from setwise._validation import did_you_mean
 from setwise.cli.columns import read_named
-from setwise.datasets import Sessions, Slates
+from setwise.datasets import Sessions, Slates, random_split
+from setwise.datasets.splits import time_split
 from setwise.errors import InvalidInput
 
+RANDOM, TIME = "random", "time"  # which data are held out
+HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
+LEAST_HELD = 5  # with fewer there is no evaluation
 LEAST_SESSIONS = 3  # by default items of fewer sessions are left out,
 MIN_SESSIONS_LEFT = 40  # if so many sessions of two items remain
 SHORT = "sessions of fewer than two such items: after one item there is nothing left to recommend"
@@ -32,6 +39,29 @@ def prepared(
     if len(kept) < len(data):
         skipped[SHORT] += len(data) - len(kept)
     return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped)}
+
+
+def require_split(split: str | None, data: Sessions | Slates) -> str:
+    """The name of the split, by default random; one by time needs times."""
+    if split not in (None, RANDOM, TIME):
+        todo = did_you_mean(split, (RANDOM, TIME)) or "choose one of the two"
+        raise InvalidInput("--split", f"{RANDOM} or {TIME}", repr(split), todo)
+    if split == TIME and data.starts is None:
+        must, todo = "random for data without times", "name the column of times with --time, or leave --split out"
+        raise InvalidInput("--split", must, split, todo)
+    return split or RANDOM
+
+
+def hold_out(data: Sessions | Slates, seed: int, split: str) -> tuple[Sessions | Slates, Sessions | Slates | None]:
+    """The training data and the held-out data, the latest with TIME; None where there is too little to hold out."""
+    share = min(HELD_OUT, MOST_HELD / max(1, len(data)))
+    if share * len(data) < LEAST_HELD:
+        return data, None
+    if split == TIME:
+        training, held_out = time_split(data, round(share * len(data)))
+    else:
+        training, held_out = random_split(len(data), (1 - share, share), seed)
+    return data.taken(np.sort(training)), data.taken(held_out)
 
 
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:

@@ -158,7 +158,8 @@ class RowCollector:
         time = self._timestamps.resolve(self._time) if self._columns.time is not None else None
         items = group_by_owner(self._session, self._item, len(self._session_of), time)
         ordered = frozen(np.array(self._ordered, bool)) if self._columns.ordered is not None else None
-        return Sessions(items, self._items.ids, typed_columns(self._attributes), ordered)
+        starts = None if time is None else self._earliest(self._session, len(self._session_of), time)
+        return Sessions(items, self._items.ids, typed_columns(self._attributes), ordered, starts)
 
     def slates(self) -> Slates:
         """The rows, grouped into slates, each with the history of its session."""
@@ -167,9 +168,12 @@ class RowCollector:
         shown = group_by_owner(slate, item, count)
         aligned = outcome[np.argsort(slate, kind="stable")]
         session = np.array([session for session, _ in self._slate_of], np.int64)
-        history = _histories(shown, aligned, session, self._start_times(count))
-        columns = typed_columns(self._attributes)
-        return Slates(history, shown, frozen(aligned.astype(np.float32)), self._items.ids, columns)
+        timed = self._columns.time is not None
+        time = self._timestamps.resolve(self._time) if timed else np.zeros(len(self._item))
+        starts = self._earliest(self._slate, count, time)
+        history = _histories(shown, aligned, session, starts)
+        outcomes, columns = frozen(aligned.astype(np.float32)), typed_columns(self._attributes)
+        return Slates(history, shown, outcomes, self._items.ids, columns, starts if timed else None)
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Item, slate and outcome of the rows; a repeated item of a slate counts once, with its largest outcome."""
@@ -183,11 +187,11 @@ class RowCollector:
         kept = first[order]
         return as_int64(self._item)[kept], as_int64(self._slate)[kept], best[order]
 
-    def _start_times(self, count: int) -> NDArray[np.float64]:
-        """The earliest time of each slate; 0 if there is no time column."""
+    @staticmethod
+    def _earliest(owner: array[int], count: int, time: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The earliest time of each of ``count`` sessions or slates."""
         starts_at = np.full(count, np.inf)
-        time = self._timestamps.resolve(self._time) if self._columns.time is not None else np.zeros(len(self._item))
-        np.minimum.at(starts_at, as_int64(self._slate), time)
+        np.minimum.at(starts_at, as_int64(owner), time)
         return starts_at
 
 

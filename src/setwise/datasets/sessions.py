@@ -27,13 +27,15 @@ class Sessions:
     """Ordered items of many sessions; ``items`` holds row numbers of ``ids``.
 
     ``ordered`` has one truth value per session: False if the order of its items has no meaning (such as in a file of
-    sorted ids). None: all sessions are ordered.
+    sorted ids). None: all sessions are ordered. ``starts`` has the time of each session's first item, a number that
+    sorts like the times of the file; None if there are no times.
     """
 
     items: Ragged
     ids: Sequence[Any]
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     ordered: NDArray[np.bool_] | None = None
+    starts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         _refuse_rows_outside("session items", self.items, len(self.ids))
@@ -41,6 +43,7 @@ class Sessions:
         if self.ordered is not None and len(self.ordered) != len(self.items):
             must = f"{len(self.items)} truth values, one per session"
             raise InvalidInput("ordered", must, f"{len(self.ordered)}", "align it with the sessions")
+        _refuse_other_starts(self.starts, len(self.items))
 
     @classmethod
     def of(
@@ -68,9 +71,8 @@ class Sessions:
     def taken(self, rows: ArrayLike) -> Sessions:
         """The sessions at these positions, over the same ids."""
         chosen = np.asarray(rows, np.int64)
-        return replace(
-            self, items=self.items.taken(chosen), ordered=None if self.ordered is None else self.ordered[chosen]
-        )
+        ordered = None if self.ordered is None else self.ordered[chosen]
+        return replace(self, items=self.items.taken(chosen), ordered=ordered, starts=_taken(self.starts, chosen))
 
     def distinct(self) -> Sessions:
         """The sessions without repeated items: the first occurrence of each stays."""
@@ -113,15 +115,20 @@ class Sessions:
 
 @dataclass(frozen=True, eq=False)
 class Slates:
-    """Histories, slates shown, and outcomes: ``outcome`` (0 to 1) is aligned with ``shown.values``."""
+    """Histories, slates shown, and outcomes: ``outcome`` (0 to 1) is aligned with ``shown.values``.
+
+    ``starts`` has the time of each slate, as in ``Sessions``.
+    """
 
     history: Ragged
     shown: Ragged
     outcome: NDArray[np.float32]
     ids: Sequence[Any]
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    starts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
+        _refuse_other_starts(self.starts, len(self.shown))
         _refuse_rows_outside("history", self.history, len(self.ids))
         _refuse_rows_outside("shown", self.shown, len(self.ids))
         _refuse_misaligned(self.attributes, len(self.ids))
@@ -152,7 +159,8 @@ class Slates:
         """The slates at these positions, over the same ids."""
         chosen = np.asarray(rows, np.int64)
         outcome = frozen(self.outcome[self.shown.places(chosen)])
-        return replace(self, history=self.history.taken(chosen), shown=self.shown.taken(chosen), outcome=outcome)
+        history, shown = self.history.taken(chosen), self.shown.taken(chosen)
+        return replace(self, history=history, shown=shown, outcome=outcome, starts=_taken(self.starts, chosen))
 
     def joined(self, others: Slates) -> Slates:
         """These slates followed by the others, which are over the same ids."""
@@ -163,7 +171,17 @@ class Slates:
             history=self.history.joined(others.history),
             shown=self.shown.joined(others.shown),
             outcome=frozen(np.concatenate([self.outcome, others.outcome])),
+            starts=None,  # of two sources: their clocks may differ
         )
+
+
+def _taken(starts: NDArray[np.float64] | None, rows: Ints) -> NDArray[np.float64] | None:
+    return None if starts is None else starts[rows]
+
+
+def _refuse_other_starts(starts: NDArray[np.float64] | None, count: int) -> None:
+    if starts is not None and len(starts) != count:
+        raise InvalidInput("starts", f"{count} times, one for each", f"{len(starts)}", "align it, or leave it out")
 
 
 def _select(column: Sequence[Any], rows: Ints) -> Sequence[Any]:

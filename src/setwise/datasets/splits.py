@@ -1,6 +1,7 @@
 """Splits for training and evaluation.
 
 * ``random_split``: row numbers at random into parts, such as training, validation and test.
+* ``time_split``: the earliest rows and the latest, as in use: a model knows the past and recommends in the future.
 * ``HistorySplit``: every session into a history, which the model sees, and targets, which it has to predict.
 """
 
@@ -29,6 +30,16 @@ def random_split(n: int, shares: Sequence[float], seed: int = 0) -> list[Ints]:
             "shares", "positive numbers that sum to 1", repr(list(shares)), "pass for instance (0.8, 0.2)"
         )
     return [np.sort(part) for part in np.split(order, np.round(np.cumsum(shares)[:-1] * n).astype(int))]
+
+
+def time_split(data: Sessions | Slates, latest: int) -> tuple[Ints, Ints]:
+    """The rows of the earliest sessions or slates, and of the ``latest``, each in the order of time."""
+    if data.starts is None:
+        must, todo = "sessions or slates with times", "name the column of times, or split at random"
+        raise InvalidInput("data", must, "none", todo)
+    count = min(whole_number("latest", latest), len(data))
+    order = np.argsort(data.starts, kind="stable")
+    return order[: len(order) - count], order[len(order) - count :]
 
 
 @dataclass(frozen=True, eq=False)

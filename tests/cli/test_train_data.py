@@ -1,0 +1,56 @@
+"""The data of ``setwise train``: what is held out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from setwise.cli.train_data import RANDOM, TIME, hold_out, prepared
+
+
+@pytest.fixture
+def timed(tmp_path: Path) -> Path:
+    """A hundred sessions of four items, a day each, in a random order of the file."""
+    rng, file = np.random.default_rng(0), tmp_path / "timed.csv"
+    rows = [f"d{day},i{one},{day}" for day in rng.permutation(100) for one in rng.choice(20, 4, replace=False)]
+    file.write_text("\n".join(["session,item,time", *rows]) + "\n")
+    return file
+
+
+def test_the_latest_sessions_are_held_out(timed: Path) -> None:
+    data, found = prepared(timed, {}, None, 0)
+    assert found["sessions"] == 100
+    training, held_out = hold_out(data, 0, TIME)
+    assert held_out is not None
+    assert held_out.starts is not None
+    assert training.starts is not None
+    assert sorted(held_out.starts) == list(range(90, 100))
+    assert sorted(training.starts) == list(range(90))
+
+
+def test_by_default_they_are_drawn_at_random(timed: Path) -> None:
+    data, _ = prepared(timed, {}, None, 0)
+    draws = [hold_out(data, seed, RANDOM)[1] for seed in (0, 0, 1)]
+    starts = [sorted(one.starts) for one in draws if one is not None and one.starts is not None]
+    assert starts[0] == starts[1] != starts[2]
+    assert len(starts[0]) == 10
+
+
+def test_slates_are_split_by_time(tmp_path: Path) -> None:
+    rows = [f"u{n % 5},s{n},{one},{one % 2},{97 * n % 60}" for n in range(60) for one in range(3)]
+    (tmp_path / "slates.csv").write_text("\n".join(["session,slate,item,outcome,time", *rows]) + "\n")
+    data, _ = prepared(tmp_path / "slates.csv", {}, None, 0)
+    training, held_out = hold_out(data, 0, TIME)
+    assert held_out is not None
+    assert held_out.starts is not None
+    assert training.starts is not None
+    assert sorted([*training.starts, *held_out.starts]) == list(range(60))
+    assert min(held_out.starts) > max(training.starts)
+
+
+def test_few_sessions_are_not_held_out(tmp_path: Path) -> None:
+    (tmp_path / "few.csv").write_text("session,item,time\n1,a,1\n1,b,2\n2,a,3\n2,b,4\n")
+    data, _ = prepared(tmp_path / "few.csv", {}, None, 0)
+    assert hold_out(data, 0, TIME) == (data, None)
