@@ -81,6 +81,14 @@ def odd_songs(n_items: int) -> sw.Recommender:
     return _described(world, np.array(ids, object), attributes)
 
 
+def with_covers(n_items: int) -> sw.Recommender:
+    """The world with an address of a cover for each song."""
+    world = world_recommender(n_items, cells=16)
+    attributes = {name: list(column[:]) for name, column in world.index.catalog.attributes.items()}
+    attributes["cover"] = [f"https://covers.example/{row}.svg" for row in range(n_items)]
+    return _described(world, world.index.catalog.ids[:], attributes)
+
+
 def without_titles(n_items: int) -> sw.Recommender:
     """The world without titles and with other rewards: the ids are numbers, and a value is not a number of hits."""
     return _described(world_recommender(n_items), np.arange(n_items), None, sw.ReLU())

@@ -136,6 +136,11 @@ def test_unknown_ids_in_a_link_are_ignored_with_a_note(open_page, address) -> No
     assert page.locator(".chips li").count() == 1
     assert "Not in the catalogue, so ignored: song-none, 7, song-lost." in page.locator("#status").inner_text()
     assert "none" not in page.url
+    page.evaluate("location.hash = `history=${JSON.stringify([...Array(15).keys()].map((i) => `lost-${i}`))}`")
+    page.get_by_text(
+        "ignored: lost-0, lost-1, lost-2, lost-3, lost-4, lost-5, lost-6, lost-7, lost-8, lost-9 and 5 more."
+    ).wait_for()
+    settled(page)
     page.get_by_label("Length of the slate").fill("3")
     settled(page)
     assert "ignored" not in page.locator("#status").inner_text()

@@ -2,6 +2,7 @@
 
 import { showChips } from "./chips.js";
 import { byId, make } from "./dom.js";
+import { cell } from "./words.js";
 
 const BOTH = [true, false]; // the values of an attribute of yes and no
 const ENDS = ["from", "to"];
@@ -59,7 +60,7 @@ function choiceField({ name, kind, values }) {
 
 function rangeField({ name, low, high }) {
   const inputs = ENDS.map((end, at) =>
-    make("input", { type: "number", step: "any", placeholder: [low, high][at], "aria-label": `${name} ${end}` }),
+    make("input", { type: "number", step: "any", placeholder: rounded([low, high][at]), "aria-label": `${name} ${end}` }),
   );
   const labels = ENDS.map((end, at) => make("label", {}, make("span", {}, end), inputs[at]));
   return {
@@ -73,9 +74,11 @@ function rangeField({ name, low, high }) {
   };
 }
 
+const rounded = (number) => Number(number.toPrecision(6));
+
 const fieldset = (name, content) => make("fieldset", {}, make("legend", {}, name), content);
 
-const said = (value) => (value === true ? "yes" : value === false ? "no" : value);
+const said = (value) => (value === true ? "yes" : value === false ? "no" : (cell(value) ?? "(blank)"));
 
 function wordsOf(condition) {
   if (Array.isArray(condition)) return condition.map(said).join(" or ");

@@ -6,7 +6,7 @@ import { aside, byId } from "./dom.js";
 import { offerLonger } from "./longer.js";
 import { showRivals } from "./rivals.js";
 import { showSlate } from "./slate.js";
-import { duration, figure, many } from "./words.js";
+import { cell, duration, figure, many } from "./words.js";
 
 /** How far the answer is: ``busy`` until the slate is shown; ``compared`` is pending, shown or none. */
 function progress(busy, compared) {
@@ -60,12 +60,20 @@ function showLeftOut(slate) {
 }
 
 function showStatus(slate, info, unknown) {
-  const ignored = [...new Set([...unknown, ...slate.ignored])];
   byId("status").replaceChildren(
-    `${many(slate.items.length)} in ${duration(spent(slate))}`,
-    aside(`, value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)} ${leftOutWords(slate) ?? ""}`),
-    ignored.length ? ` Not in the catalogue, so ignored: ${ignored.join(", ")}.` : "",
+    `${many(slate.items.length)} in ${duration(spent(slate))}.`,
+    aside(` Value ${figure(slate.value, valueDecimals(slate))}. ${verdict(slate, info.items)} ${leftOutWords(slate) ?? ""}`),
+    ignoredWords([...new Set([...unknown, ...slate.ignored])]),
   );
+}
+
+const NAMED = 10; // ids and filters in a note
+
+function ignoredWords(ignored) {
+  if (ignored.length === 0) return "";
+  const names = ignored.slice(0, NAMED).map((one) => cell(one) ?? "(blank)");
+  const more = ignored.length > NAMED ? ` and ${ignored.length - NAMED} more` : "";
+  return ` Not in the catalogue, so ignored: ${names.join(", ")}${more}.`;
 }
 
 export function showTrouble(error) {
