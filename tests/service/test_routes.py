@@ -41,16 +41,20 @@ def check(answer: dict, recommender: sw.Recommender, user: sw.User) -> np.ndarra
 
 def test_a_history(service: Here, recommender: sw.Recommender) -> None:
     body = {"history": HISTORY, "k": 4, "budget_ms": 1000}
-    # The proof takes 0.2 s of a processor, which a second of a busy machine may not have: the best of five answers.
-    answer = min((post(service, "/v1/recommend", body) for _ in range(5)), key=lambda one: one["gap"])
+    answers = [post(service, "/v1/recommend", body) for _ in range(5)]
     slate = recommender.recommend(history=HISTORY, k=4)
-    check(answer, recommender, slate.user)
-    assert not set(HISTORY) & {item["id"] for item in answer["items"]}
-    assert answer["value"] == pytest.approx(slate.value, rel=1e-6)
-    assert answer["upper_bound"] >= answer["value"]
-    assert 0 <= answer["gap"] < 1e-6
-    assert isinstance(answer["proven"], bool)
-    assert answer["version"] == service.queue.pool.info.version
+    # The proof takes 0.2 s of a processor, which a second of a busy machine may not have: one of five must have it.
+    best = min(answers, key=lambda one: one["gap"])
+    assert best["gap"] < 1e-6
+    assert best["value"] == pytest.approx(slate.value, rel=1e-6)
+    for answer in answers:  # a proof that is not finished excuses neither a wrong value nor a wrong bound
+        check(answer, recommender, slate.user)
+        assert answer["upper_bound"] >= max(answer["value"], slate.value * (1 - 1e-9))
+        assert answer["gap"] == pytest.approx(1 - answer["value"] / answer["upper_bound"], abs=1e-9)
+        assert answer["gap"] >= 0
+        assert answer["gap"] == 0 or answer["proven"] is False
+        assert not set(HISTORY) & {item["id"] for item in answer["items"]}
+        assert answer["version"] == service.queue.pool.info.version
 
 
 def test_a_user_and_constraints(service: Here, recommender: sw.Recommender) -> None:

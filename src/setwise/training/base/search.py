@@ -90,9 +90,9 @@ def fit_base(
             for one, weight in zip(chosen, weights, strict=True)
         ]
         trial = fitted_terms(fitted, settings, seed)
-        bar.advance(1, "blend")
+        bar.advance(1, "blend fitted without the held-out sessions")
         final = fitted_terms(sessions, settings, seed)
-        bar.advance(1, "blend")
+        bar.advance(1, "blend fitted on all sessions")
     return BaseSearch(final, trial, rows[1], search.tried, settings)
 
 
@@ -165,7 +165,7 @@ class _Search:
         model = fitted_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed)
         scores = model.vectors(*padded(self.history)).astype(np.float32) @ model.items.T
         self.note("two-tower", (), TWO_TOWER_DECAY, np.where(self.seen, -np.inf, scores).astype(np.float32))
-        self.bar.advance(1, f"two-tower {self.tried[-1]['hits']:.3f}")
+        self.bar.advance(1, f"two-tower, {self.tried[-1]['hits']:.3f} hits")
         return [Chosen("two-tower", (), TWO_TOWER_DECAY, scores)]
 
     # --- measuring ---
@@ -188,7 +188,7 @@ class _Search:
                     found = measure, Chosen(model, setting, decay, scores)
                 elif decay < found[1].decay and setting == found[1].setting:
                     break  # the measure falls with faster decay
-            self.bar.advance(1, f"{model} {self.tried[-1]['hits']:.3f}")
+            self.bar.advance(1, f"{model}, {self.tried[-1]['hits']:.3f} hits")
         return found[1]  # type: ignore[index]  # in_time yields one setting at least
 
     def decays(self, found: tuple[float, Chosen] | None) -> tuple[float, ...]:
