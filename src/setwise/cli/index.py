@@ -65,6 +65,7 @@ def index(
         "understands_history": encoder is not None,
         "features": [] if features is None else list(features.names),
         "attributes": list(catalog.attributes),
+        "sets": _outcome_sets(source),
         "seconds": time.perf_counter() - began,
         "saved": str(out),
     }
@@ -88,12 +89,24 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     users, option = "vectors, as there is no encoder of histories", "--user-json FILE"
     if report["features"]:
         users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))}"
+    elif report["sets"]:  # a model of the outcomes of whole sets has one user
+        users, option = "an empty history", escape(f"--history '' --k {report['sets']['size']}")
+        exactly = (f"{name}={count}" for name, count in report["sets"]["exactly"].items())
+        option += "".join(f" --exactly {escape(shlex.quote(one))}" for one in exactly)
     elif reads:
         users, option = "histories", f"--history {some}"
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
         f"Users are given by {users}. Next:\n\n    setwise recommend {folder} {option}"
     )
+
+
+def _outcome_sets(source: Path) -> dict[str, Any] | None:
+    """The size and the limits of the sets whose outcomes a saved model predicts; None for other models."""
+    if source.suffix == ".npz":
+        return None
+    summary = artifact.read(source).meta.get("summary", {})
+    return {"size": summary["size"], "exactly": summary.get("exactly", {})} if "size" in summary else None
 
 
 def load_source(source: Path) -> tuple[Catalog, Encoder | None, FeatureEncoder | None]:

@@ -21,6 +21,7 @@ from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
 SHOWN = 4  # attributes of an item in the table
+USELESS = 0.99  # a gap above this says nothing
 AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
 AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
 Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
@@ -159,6 +160,8 @@ def _certificate(slate: Slate) -> str:
     spent = ", ".join(f"{phase} {ms:.1f} ms" for phase, ms in slate.timings.items())
     if slate.proven:
         bound = "proven optimal over the whole catalogue"
+    elif math.isfinite(slate.upper_bound) and slate.value > 0 and slate.gap > USELESS:
+        bound = "no useful upper bound in this time; allow more with --budget-ms"
     elif math.isfinite(slate.upper_bound):
         bound = f"upper bound over the whole catalogue {slate.upper_bound:.4f}"
         if slate.value > 0:

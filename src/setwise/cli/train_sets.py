@@ -45,6 +45,9 @@ def train_sets(
     settings = {"members": 2, "batch": batch, "epochs": epochs, "link": link, **options}
     model = OutcomeModel.fit(training.sets, training.outcome, data.n_items, seed=seed, **settings)
     rows = [] if held_out is None else compare_sets(model, training, held_out, seed)
+    exactly = {data.group[0]: 1} if data.group is not None and data.one_of_each_group else {}
+    saved = model.slate_model(data.ids, data.attributes)
+    saved.summary["exactly"] = exactly  # for the commands that `setwise index` prints
     report = {
         "read": {
             "kind": "sets",
@@ -57,9 +60,9 @@ def train_sets(
         },
         "training": {"link": link, "loss": LOSSES[link][0], "seconds": time.perf_counter() - began, **settings},
         "quality": {"rows": [row.row() for row in rows], "verdict": sets_verdict(rows)} if rows else None,
-        "exactly": {data.group[0]: 1} if data.group is not None and data.one_of_each_group else {},
+        "exactly": exactly,
     }
-    return model.slate_model(data.ids, data.attributes), report
+    return saved, report
 
 
 def _hold_out(data: OutcomeSets, seed: int) -> tuple[OutcomeSets, OutcomeSets | None]:

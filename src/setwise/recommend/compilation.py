@@ -37,6 +37,7 @@ def warm_up(recommender: Recommender) -> None:
     base = None if catalog.base is None else np.zeros(catalog.base.shape[1])
     user = User(np.zeros((catalog.heads, catalog.value.shape[2])), base)
     recommender.explain(recommender.recommend(user, k=2))
+    recommender.recommend(user, k=1, ranker="exhaustive", certify=False)  # also the proof where sets are few
     recommender.recommend_many([user, user], k=2, threads=1)
     if recommender.encoder is not None:
         recommender.recommend(history=[], k=1)

@@ -25,11 +25,14 @@ import numpy as np
 
 from setwise._types import Rows
 from setwise.model import objective
+from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
+from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
+from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
@@ -277,11 +280,17 @@ def _rank_and_bound(
 
 
 def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
-    """All eligible items are candidates: branch and bound on the instance, with pins and limits from above.
+    """All eligible items are candidates: evaluate all feasible sets if there is time, or branch and bound.
 
-    It knows only upper limits on every value, so a set that it finds is used only if it keeps the others.
+    Branch and bound knows pins and upper limits on every value alone, so a set that it finds is used only if it keeps
+    the others.
     """
-    exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS), {"at_most": query.upper_limits})
+    allowed_ms = clock.share(LAST_SHARE, BOUND_MS)
+    pinned = np.searchsorted(instance.candidates, query.include)
+    if enumeration_ms(instance, Constraints.of(instance, query.k, include=pinned, **query.limits)) <= allowed_ms:
+        every = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)
+        return Bounded(Best(instance.candidates[every.indices], every.value), every.upper_bound, True)
+    exact = _rank(query, instance, EXACT, allowed_ms, {"at_most": query.upper_limits})
     if exact.value > best.value and query.keeps_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)
