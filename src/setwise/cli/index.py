@@ -105,7 +105,7 @@ def _outcome_sets(source: Path) -> dict[str, Any] | None:
     """The size and the limits of the sets whose outcomes a saved model predicts; None for other models."""
     if source.suffix == ".npz":
         return None
-    summary = artifact.read(source).meta.get("summary", {})
+    summary = artifact.read(source, "model", "catalog", portfolio.KIND).meta.get("summary", {})
     return {"size": summary["size"], "exactly": summary.get("exactly", {})} if "size" in summary else None
 
 

@@ -286,8 +286,8 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
     the others.
     """
     allowed_ms = clock.share(LAST_SHARE, BOUND_MS)
-    pinned = np.searchsorted(instance.candidates, query.include)
-    if enumeration_ms(instance, Constraints.of(instance, query.k, include=pinned, **query.limits)) <= allowed_ms:
+    pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
+    if enumeration_ms(instance, Constraints.of(instance, query.k, include=pinned, **limits)) <= allowed_ms:
         every = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)
         return Bounded(Best(instance.candidates[every.indices], every.value), every.upper_bound, True)
     exact = _rank(query, instance, EXACT, allowed_ms, {"at_most": query.upper_limits})

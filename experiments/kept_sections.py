@@ -1,0 +1,52 @@
+"""Update some sections of a written report and keep the others, where only some steps were run again.
+
+Rows of steps are not committed, so whoever runs some steps anew has no rows of the rest. The text of their sections
+stays as it was generated; the lines of the table "At a glance" are replaced by what they name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from page import Grid, Section, table
+
+HEADING = re.compile(r"^## ", re.MULTILINE)
+
+
+def with_sections(old: str, new: str, sections: Sequence[Section], glance: str) -> str:
+    """``old`` with these sections as in ``new``, and their headlines in the table under the heading ``glance``."""
+    before, *parts = HEADING.split(old)
+    generated = {_title(part): part for part in HEADING.split(new)[1:]}
+    titles = {section.title for section in sections}
+    result = [before]
+    for part in parts:
+        title = _title(part)
+        if title == glance:
+            part = f"{title}\n\n{with_lines(part, sections)}\n\n"
+        elif title in titles:
+            part = generated[title].rstrip("\n") + "\n\n"
+        result.append(part)
+    return "## ".join(result).rstrip("\n") + "\n"
+
+
+def with_lines(old: str, sections: Sequence[Section], kinds: tuple[str, ...] = ("",)) -> str:
+    """The table in ``old``, with the headlines of these sections in place of their own earlier ones."""
+    rows = [
+        [cell.strip() for cell in line.strip().strip("|").split(" | ")]
+        for line in old.splitlines()
+        if line.startswith("|")
+    ]
+    headings, lines = rows[0], [[*row, *[""] * (3 - len(row))] for row in rows[2:]]
+    for section in sections:
+        mine = [list(one) for one in section.headlines if one[0].startswith(kinds)]
+        names = {line[0] for line in mine}
+        places = [at for at, line in enumerate(lines) if line[0] in names]
+        first = places[0] if places else len(lines)
+        kept = [(at, line) for at, line in enumerate(lines) if line[0] not in names]
+        lines = [line for at, line in kept if at < first] + mine + [line for at, line in kept if at > first]
+    return table(Grid(tuple(headings), lines))
+
+
+def _title(part: str) -> str:
+    return part.split("\n", 1)[0]

@@ -1,0 +1,55 @@
+"""Some sections of a report are replaced, all others stay as they were."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import pytest
+
+OLD = """# Results
+
+Opening.
+
+## At a glance
+
+| what | the paper | here |
+| --- | --- | --- |
+| a: one | 1 | 0.1 |
+| b: one |  | 0.2 |
+| b: two |  | 0.3 |
+| c: one |  | 0.4 |
+
+## A
+
+old a
+
+## B
+
+* a note by hand
+
+old b
+
+## C
+
+old c
+"""
+
+
+def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
+    page, kept = importlib.import_module("page"), importlib.import_module("kept_sections")
+    section = page.Section("b", "B", blocks=["new b"], headlines=[("b: two", "9", "0.5"), ("b: three", "", "0.6")])
+    new = page.markdown("Results", ["Other opening."], [section])
+    text = kept.with_sections(OLD, new, [section], "At a glance")
+    lines = (
+        "| a: one | 1 | 0.1 |\n| b: one |  | 0.2 |\n| b: two | 9 | 0.5 |\n| b: three |  | 0.6 |\n| c: one |  | 0.4 |\n"
+    )
+    assert lines in text
+    assert text == OLD.replace(OLD[OLD.index("| a: one") : OLD.index("\n## A\n")], lines).replace(
+        "* a note by hand\n\nold b", "new b"
+    )
+    assert kept.with_sections(text, new, [section], "At a glance") == text
+    assert kept.with_lines("| h | i | j |\n| - | - | - |\n| x |  | 1 |", [section], ("b: th",)).endswith(
+        "| x |  | 1 |\n| b: three |  | 0.6 |"
+    )
