@@ -1,6 +1,6 @@
 """Update some sections of a written report and keep the others, where only some steps were run again.
 
-Rows of steps are not committed, so whoever runs some steps anew has no rows of the rest. The text of their sections
+Rows of steps are not committed, so a run of some steps has no rows of the others. The text of their sections
 stays as it was generated; the lines of the table "At a glance" are replaced by what they name.
 """
 

@@ -335,7 +335,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, default=Path("report"))
     parser.add_argument("--quick", action="store_true", help="small sizes: the figures are not meaningful")
     parser.add_argument(
-        "--only", nargs="+", default=(), metavar="STEP", help="run these steps; their names are in OUT/steps"
+        "--only", nargs="+", default=(), metavar="STEP", help="run these steps; their names are in plan.py"
     )
     parser.add_argument("--at-once", type=int, default=AT_ONCE, help="steps that run at the same time")
     parser.add_argument("--json", action="store_true", dest="as_json", help="one JSON object at the end")

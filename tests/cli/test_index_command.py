@@ -46,6 +46,7 @@ def test_a_catalogue_as_json(tmp_path: Path) -> None:
     assert report.pop("seconds") > 0
     assert report == {
         "items": N, "heads": 2, "cells": 3, "backend": "scan", "understands_history": False, "features": [], "attributes": ["title", "artist", "price", "year"],
+        "sets": None,
         "saved": str(tmp_path / "songs"),
     }  # fmt: skip
     assert sw.Recommender.load(tmp_path / "songs").encoder is None

@@ -283,6 +283,14 @@ def test_what_is_missing_is_said_before_anything_starts(
     assert "no_such_library" in capsys.readouterr().err
 
 
+def test_some_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = loaded(monkeypatch, "reproduce")
+    assert [step.name for step in runner.chosen(["halo", "figure_4"])] == ["figure_4", "halo"]
+    assert runner.chosen(()) == runner.PLAN
+    with pytest.raises(InvalidInput, match="got figure_5"):
+        runner.chosen(["figure_5"])
+
+
 # --- the verb ---
 
 
@@ -295,6 +303,8 @@ def test_the_verb_passes_what_it_is_given_and_the_exit_status(monkeypatch: pytes
     result = CliRunner().invoke(app, ["reproduce", "--data", "samples", "--quick", "--json"])
     assert result.exit_code == 7
     assert (tmp_path / "seen").read_text() == "--data samples --out report --quick --json"
+    CliRunner().invoke(app, ["reproduce", "--only", "figure_4", "--only", "halo"])
+    assert (tmp_path / "seen").read_text() == "--data data --out report --only figure_4 halo"
     script.unlink()
     result = CliRunner().invoke(app, ["reproduce"])
     assert isinstance(result.exception, InvalidInput)

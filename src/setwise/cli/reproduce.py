@@ -25,6 +25,9 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="Small sizes: shows that everything runs; the figures are not meaningful.")
     ] = False,
+    only: Annotated[
+        list[str] | None, typer.Option(help="Run this step alone, such as table_2_hotels; may be repeated.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object at the end.")] = False,
 ) -> None:
     """Run every experiment of the paper and of this project, and write the report: page, text, figures and rows.
@@ -36,7 +39,7 @@ def reproduce(
     Example: [bold]setwise reproduce --data data/ --out report/[/bold]
     """
     command = [sys.executable, str(_script()), "--data", str(data), "--out", str(out)]
-    command += ["--quick"] * quick + ["--json"] * as_json
+    command += ["--quick"] * quick + ["--json"] * as_json + (["--only", *only] if only else [])
     raise typer.Exit(_run(command))
 
 

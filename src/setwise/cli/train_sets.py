@@ -17,11 +17,19 @@ from setwise.datasets.outcome_sets import OutcomeSets, read_outcome_sets
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.training.outcome_links import LOSSES, suggested_link
-from setwise.training.set_comparison import MEAN, compare_sets, sets_verdict
+from setwise.training.set_comparison import (
+    MEAN,
+    PAIRWISE,
+    compare_sets,
+    prefers_pairs,
+    sets_verdict,
+    simpler_models,
+)
 from setwise.training.set_outcomes import OutcomeModel
 from setwise.training.slate_model import SlateModel
 
-HELD_OUT, LEAST_HELD = 0.1, 10  # the share of the sets for evaluation; with fewer there is none
+HELD_OUT, MOST_HELD = 0.1, 0.2  # the share of the sets for evaluation: a tenth, more if that is below 100 sets
+WANTED_HELD, LEAST_HELD = 100, 10  # with fewer than the least there is no evaluation
 STEPS = 1500  # of the learner, about: few sets are passed more often
 FEWEST, MOST = 20, 100  # epochs
 
@@ -44,7 +52,12 @@ def train_sets(
     began = time.perf_counter()
     settings = {"members": 2, "batch": batch, "epochs": epochs, "link": link, **options}
     model = OutcomeModel.fit(training.sets, training.outcome, data.n_items, seed=seed, **settings)
-    rows = [] if held_out is None else compare_sets(model, training, held_out, seed)
+    rows = []
+    if held_out is not None:
+        simpler = simpler_models(model, training, seed)
+        rows = compare_sets(model, simpler, training, held_out)
+        if prefers_pairs(rows):
+            model = OutcomeModel.of_pairs(simpler[PAIRWISE], link, model.size, model.knee)
     exactly = {data.group[0]: 1} if data.group is not None and data.one_of_each_group else {}
     saved = model.slate_model(data.ids, data.attributes)
     saved.summary["exactly"] = exactly  # for the commands that `setwise index` prints
@@ -66,9 +79,10 @@ def train_sets(
 
 
 def _hold_out(data: OutcomeSets, seed: int) -> tuple[OutcomeSets, OutcomeSets | None]:
-    if HELD_OUT * len(data) < LEAST_HELD:
+    share = min(max(HELD_OUT, WANTED_HELD / len(data)), MOST_HELD)
+    if share * len(data) < LEAST_HELD:
         return data, None
-    training, held_out = random_split(len(data), (1 - HELD_OUT, HELD_OUT), seed)
+    training, held_out = random_split(len(data), (1 - share, share), seed)
     return data.taken(training), data.taken(held_out)
 
 

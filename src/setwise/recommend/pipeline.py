@@ -7,7 +7,8 @@ A catalogue without attention is a special case that needs none of this (indepen
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
 bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
 quarter of its time. Unless that proves the set optimal, both continue. If the search for the bound finds a better
-feasible set, that set is the answer. The bound counts pinned items and the tightest limit; other limits only remove
+feasible set, that set is the answer. Where all feasible sets can be evaluated in the bound's time, they are, and there
+is nothing else to do (few_sets.py). The bound counts pinned items and the tightest limit; other limits only remove
 feasible sets, so it holds for them too.
 """
 
@@ -249,6 +250,8 @@ def _rank_and_bound(
     """Rank and bound in turns; see the module's docstring."""
     cells = snapshot.cell_bounds
     assert cells is not None
+    if candidates.complete and _has_few_sets(query, instance, clock):
+        return _best_of_all(query, instance, clock)
     in_turns = query.ranker.takes_evaluations and not candidates.complete and snapshot.effort(query).in_turns
     before = 0.0 if candidates.complete else bound_ms(query.catalog, query.k, cells.partition.n_cells)
     before += 2 * value_ms(query.catalog.heads, query.k)
@@ -279,18 +282,27 @@ def _rank_and_bound(
     return bounded
 
 
-def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
-    """All eligible items are candidates: evaluate all feasible sets if there is time, or branch and bound.
-
-    Branch and bound knows pins and upper limits on every value alone, so a set that it finds is used only if it keeps
-    the others.
-    """
-    allowed_ms = clock.share(LAST_SHARE, BOUND_MS)
+def _has_few_sets(query: Query, instance: Instance, clock: Clock) -> bool:
+    """Whether all feasible sets can be evaluated in the time of the bound; all eligible items are candidates."""
     pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
-    if enumeration_ms(instance, Constraints.of(instance, query.k, include=pinned, **limits)) <= allowed_ms:
+    constraints = Constraints.of(instance, query.k, include=pinned, **limits)
+    return enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS)
+
+
+def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
+    """The best of all feasible sets, which leaves nothing to bound."""
+    clock.timings.setdefault("certify", 0.0)
+    with clock.phase("rank"):
         every = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)
-        return Bounded(Best(instance.candidates[every.indices], every.value), every.upper_bound, True)
-    exact = _rank(query, instance, EXACT, allowed_ms, {"at_most": query.upper_limits})
+    return Bounded(Best(instance.candidates[every.indices], every.value), every.upper_bound, True)
+
+
+def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
+    """All eligible items are candidates: branch and bound on the instance, with pins and limits from above.
+
+    It knows only upper limits on every value, so a set that it finds is used only if it keeps the others.
+    """
+    exact = _rank(query, instance, EXACT, clock.share(LAST_SHARE, BOUND_MS), {"at_most": query.upper_limits})
     if exact.value > best.value and query.keeps_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)

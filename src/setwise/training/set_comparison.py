@@ -7,6 +7,7 @@ losses on the same sets are compared, so the spread of the outcomes themselves d
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -15,7 +16,7 @@ from setwise._types import Floats
 from setwise.datasets.outcome_sets import OutcomeSets
 from setwise.training.outcome_links import LOSSES, losses, unlinked
 from setwise.training.set_outcomes import OutcomeModel
-from setwise.training.set_pairs import fit_pairs
+from setwise.training.set_pairs import PairMember, fit_pairs
 
 MEAN, ADDITIVE, PAIRWISE, OURS = "the mean", "additive", "pairwise", "attention and pairs"
 CLEAR = 2.0  # standard errors of a difference that counts
@@ -46,25 +47,26 @@ class ComparedModel:
         return self.behind < -CLEAR * self.behind_error
 
 
-def compare_sets(model: OutcomeModel, training: OutcomeSets, held_out: OutcomeSets, seed: int) -> list[ComparedModel]:
-    """All models on the held-out sets; ``model`` was fitted to ``training``."""
+def simpler_models(model: OutcomeModel, training: OutcomeSets, seed: int) -> dict[str, PairMember]:
+    """The additive and the pairwise model of the same training sets, with the link of ``model``."""
+    sets, outcome, n = training.sets, training.outcome, training.n_items
+    return {
+        name: fit_pairs(
+            sets, outcome, n, model.link, LOSSES[model.link][0], seed, additive=name == ADDITIVE, knee=model.knee
+        )
+        for name in (ADDITIVE, PAIRWISE)
+    }
+
+
+def compare_sets(
+    model: OutcomeModel, simpler: Mapping[str, PairMember], training: OutcomeSets, held_out: OutcomeSets
+) -> list[ComparedModel]:
+    """All models on the held-out sets; ``model`` and the ``simpler`` ones were fitted to ``training``."""
     link, target = model.link, held_out.outcome
     loss = LOSSES[link][0]
     values: dict[str, Floats] = {
         MEAN: np.full(len(held_out), unlinked(link, float(training.outcome.mean()))),
-        **{
-            name: fit_pairs(
-                training.sets,
-                training.outcome,
-                training.n_items,
-                link,
-                loss,
-                seed,
-                additive=name == ADDITIVE,
-                knee=model.knee,
-            ).values(held_out.sets)
-            for name in (ADDITIVE, PAIRWISE)
-        },
+        **{name: member.values(held_out.sets) for name, member in simpler.items()},
         OURS: model.values(held_out.sets),
     }
     each = {name: losses(link, loss, f, target, model.knee) for name, f in values.items()}
@@ -81,10 +83,21 @@ def compare_sets(model: OutcomeModel, training: OutcomeSets, held_out: OutcomeSe
     ]
 
 
+def prefers_pairs(rows: list[ComparedModel]) -> bool:
+    """Whether the pairwise model predicts best, and better than ours beyond two standard errors."""
+    of = {row.model: row for row in rows}
+    return of[PAIRWISE].clearly_better and of[PAIRWISE].loss == min(row.loss for row in rows)
+
+
 def sets_verdict(rows: list[ComparedModel]) -> str:
     """What to deploy, in one sentence."""
     of = {row.model: row for row in rows}
     better = min((row for row in rows if row.clearly_better), key=lambda row: row.loss, default=None)
+    if prefers_pairs(rows):
+        return (
+            "Deploy the pairwise model, which is the one that was saved: it predicts better than attention, beyond two "
+            "standard errors."
+        )
     if better is not None:
         return (
             f"The model {better.model!r} predicts better, beyond two standard errors: measure more sets before you "

@@ -135,6 +135,14 @@ class OutcomeModel:
         base, constant = base + (1 - share) * pairs.base, constant + (1 - share) * pairs.constant
         return cls(parts | {"b": base}, constant, link, size, (1 - share) * pairs.pair, knee)
 
+    @classmethod
+    def of_pairs(cls, pairs: PairMember, link: str, size: int, knee: float = math.inf) -> OutcomeModel:
+        """A pairwise model alone, without attention heads of its own; ``size`` is that of the largest set."""
+        n = len(pairs.base)
+        shapes = {"q": (n, 0, 1), "k": (n, 0, 1), "v": (n, 0), "z": (n, 0)}
+        parts = {name: np.zeros(shape) for name, shape in shapes.items()}
+        return cls(parts | {"b": pairs.base}, pairs.constant, link, size, pairs.pair, knee)
+
     def values(self, sets: ArrayLike) -> Floats:
         """F of every row of ``sets``, before the link."""
         rows = _sets(sets, len(self.parameters["b"]))
