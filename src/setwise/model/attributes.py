@@ -7,6 +7,7 @@ access. A missing value (None, or NaN in a numeric column) has the label −1: i
 
 from __future__ import annotations
 
+import codecs
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,10 +16,12 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Ints
+from setwise._types import Array, Ints
 from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput
+from setwise.storage import saved_arrays
 
+_CHUNK = 1 << 16  # bytes or texts that are checked at a time
 SOME = 10_000  # values of a column among which a misspelt one is looked for
 
 
@@ -35,6 +38,21 @@ class Strings:
         offsets = np.zeros(len(encoded) + 1, np.int64)
         np.cumsum([len(piece) for piece in encoded], out=offsets[1:])
         return cls(np.frombuffer(b"".join(encoded), np.uint8), offsets)
+
+    @classmethod
+    def opened(cls, name: str, data: Array, offsets: Array) -> Strings:
+        """Strings that were read from a file, checked: their parts are valid UTF-8."""
+        saved_arrays.typed(f"{name}.data", data, np.uint8, (None,))
+        saved_arrays.offsets(f"{name}.offsets", offsets, None, len(data))
+        decoder = codecs.getincrementaldecoder("utf-8")()
+        for start in range(0, len(data), _CHUNK):
+            decoder.decode(data[start : start + _CHUNK].tobytes())
+        decoder.decode(b"", final=True)
+        for start in range(0, len(offsets), _CHUNK):
+            some = offsets[start : start + _CHUNK]
+            if ((data[some[some < len(data)]] & 0xC0) == 0x80).any():  # inside a character
+                raise InvalidInput(f"array '{name}.offsets'", "at the starts of characters", "others", "save it again")
+        return cls(data, offsets)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -73,6 +91,12 @@ class Categorical:
 
     codes: NDArray[np.int32]
     values: Strings
+
+    @classmethod
+    def opened(cls, name: str, codes: Array, values: Strings, size: int) -> Categorical:
+        """A column that was read from a file, checked."""
+        saved_arrays.ranged(name, saved_arrays.typed(name, codes, np.int32, (size,)), -1, len(values) - 1)
+        return cls(codes, values)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -199,6 +223,17 @@ class Attributes(Mapping[str, Column]):
             if not isinstance(name, str) or not name:
                 raise InvalidInput("attributes", "columns with names that are strings", repr(name), "rename the column")
         return cls({name: _column(name, table[name], size) for name in names}, size)
+
+    @classmethod
+    def opened(cls, names: list[str], columns: list[Column], size: int) -> Attributes:
+        """A table that was read from a file, checked."""
+        if not all(isinstance(name, str) and name for name in names) or len(set(names)) < len(names):
+            raise InvalidInput("names of attributes", "distinct texts", "others", "save it again")
+        for name, column in zip(names, columns, strict=True):
+            kinds = (np.bool_, np.int64, np.float64)
+            if isinstance(column, np.ndarray) and (column.shape != (size,) or column.dtype not in kinds):
+                raise InvalidInput(f"attribute '{name}'", f"{size} numbers", f"shape {column.shape}", "save it again")
+        return cls(dict(zip(names, columns, strict=True)), size)
 
     def __getitem__(self, name: str) -> Column:
         if name not in self._columns:

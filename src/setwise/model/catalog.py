@@ -32,7 +32,7 @@ from setwise.model.attributes import Attributes, Categorical, Strings
 from setwise.model.ids import IdChoice, Ids
 from setwise.model.rewards import Logistic, RewardChoice, reward_classes
 from setwise.model.users import User
-from setwise.storage import artifact
+from setwise.storage import artifact, saved_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -238,7 +238,8 @@ class Catalog:
     def load(cls, path: str | os.PathLike[str]) -> Catalog:
         """Open a saved catalogue: digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "catalog")
-        return cls.unpacked(saved.arrays, saved.meta)
+        with artifact.restoring(path):
+            return cls.unpacked(saved.arrays, saved.meta)
 
     @cached_property
     def digest(self) -> str:
@@ -278,7 +279,7 @@ class Catalog:
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> Catalog:
-        """The inverse of ``packed``; nothing is copied."""
+        """The inverse of ``packed``; every array is checked, nothing is copied."""
         catalog = cls.__new__(cls)
         catalog._fill_arrays(
             arrays["query"],
@@ -289,15 +290,17 @@ class Catalog:
             Positions(**artifact.under("positions.", arrays)) if "positions.key" in arrays else None,
             np.float64 if arrays["query"].dtype == np.float64 else np.float32,
         )
+        n, names = catalog.n_items, list(meta["attributes"])
         catalog.rewards = tuple(reward_families.from_spec(spec) for spec in meta["rewards"])
-        catalog.reward_class = arrays["reward_class"]
+        classes = saved_arrays.typed("reward_class", arrays["reward_class"], np.int32, (n,))
+        catalog.reward_class = saved_arrays.ranged("reward_class", classes, 0, len(catalog.rewards) - 1)
         catalog.ids = (
-            Ids(_unpacked("ids.values", arrays), arrays["ids.keys"], arrays["ids.order"])
+            Ids.opened(_unpacked("ids.values", arrays, n), arrays["ids.keys"], arrays["ids.order"], n)
             if "ids.keys" in arrays
-            else Ids.numbered(catalog.n_items)
+            else Ids.numbered(n)
         )
-        columns = {name: _unpacked(f"attribute.{number}", arrays) for number, name in enumerate(meta["attributes"])}
-        catalog.attributes = Attributes(columns, catalog.n_items)
+        columns = [_unpacked(f"attribute.{number}", arrays, n) for number in range(len(names))]
+        catalog.attributes = Attributes.opened(names, columns, n)
         return catalog
 
 
@@ -337,10 +340,10 @@ def _packed(name: str, column: Array | Strings | Categorical) -> dict[str, Array
     return {name: column}
 
 
-def _unpacked(name: str, arrays: Mapping[str, Array]) -> Any:
-    """The inverse of ``_packed``."""
+def _unpacked(name: str, arrays: Mapping[str, Array], n: int) -> Any:
+    """The inverse of ``_packed`` for a column of n cells."""
     if f"{name}.codes" in arrays:
-        return Categorical(arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays))
+        return Categorical.opened(name, arrays[f"{name}.codes"], _unpacked(f"{name}.values", arrays, n), n)
     if f"{name}.bytes" in arrays:
-        return Strings(arrays[f"{name}.bytes"], arrays[f"{name}.offsets"])
+        return Strings.opened(name, arrays[f"{name}.bytes"], arrays[f"{name}.offsets"])
     return arrays[name]

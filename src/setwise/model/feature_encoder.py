@@ -21,6 +21,7 @@ from setwise._types import Array, Floats
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
+from setwise.storage import saved_arrays
 
 LEAF = -1  # of ``feature``: a node without children
 
@@ -66,7 +67,8 @@ class FeatureEncoder:
         numbers = np.array([_number(name, cell) for name, cell in zip(self.names, self._cells(features), strict=True)])
         missing = np.isnan(numbers)
         whole = np.concatenate([np.where(missing, self.fill, numbers), missing[self.flagged]])
-        return np.asarray(whole.astype(np.float32), np.float64)
+        with np.errstate(over="ignore"):  # a number beyond single precision is beyond every threshold
+            return np.asarray(whole.astype(np.float32), np.float64)
 
     def _cells(self, features: Mapping[str, Any] | Sequence[Any]) -> list[Any]:
         known = f"{len(self.names)} features ({', '.join(self.names)})"[:200]
@@ -87,8 +89,27 @@ class FeatureEncoder:
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> FeatureEncoder:
-        """The inverse of ``packed``."""
-        return cls(tuple(meta["names"]), **arrays)
+        """The inverse of ``packed``, checked: every path through a tree ends in a leaf."""
+        names, (nodes,), (entries,) = tuple(map(str, meta["names"])), arrays["feature"].shape, arrays["weight"].shape
+        whole = {"flagged": None, "root": None, "feature": nodes, "left": nodes, "right": nodes, "column": entries}
+        for name, length in whole.items():
+            saved_arrays.typed(name, arrays[name], np.int64, (length,))
+        saved_arrays.typed("otherwise", arrays["otherwise"], np.float64, (None, None))
+        for name, length in {"fill": len(names), "threshold": nodes, "weight": entries}.items():
+            saved_arrays.typed(name, arrays[name], np.float64, (length,))
+        for name in ("fill", "weight", "otherwise"):
+            saved_arrays.finite(name, arrays[name])
+        saved_arrays.offsets("start", arrays["start"], nodes, entries)
+        saved_arrays.ranged("root", arrays["root"], 0, nodes - 1)
+        saved_arrays.ranged("flagged", arrays["flagged"], 0, len(names) - 1)
+        saved_arrays.ranged("feature", arrays["feature"], LEAF, len(names) + len(arrays["flagged"]) - 1)
+        saved_arrays.ranged("column", arrays["column"], 0, arrays["otherwise"].size - 1)
+        inner = np.flatnonzero(arrays["feature"] != LEAF)
+        for name in ("left", "right"):  # children come after their node, so that no path returns
+            child = arrays[name][inner]
+            if (child <= inner).any() or (child >= nodes).any():
+                raise InvalidInput(f"array '{name}'", "nodes after their parents", "others", "save it again")
+        return cls(names, **arrays)
 
 
 def _number(name: str, cell: Any) -> float:

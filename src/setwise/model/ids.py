@@ -18,7 +18,9 @@ from numpy.typing import NDArray
 from setwise._types import Array
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.attributes import Strings
+from setwise.storage import saved_arrays
 
+_CHUNK = 1 << 16  # ids that are compared at a time
 FEW = 2_000  # ids that may be compared by spelling with an unknown one
 IdChoice = Sequence[int] | Sequence[str] | Array
 
@@ -53,6 +55,19 @@ class Ids:
         """The row numbers as ids."""
         rows = np.arange(n)
         return cls(rows, rows, rows)
+
+    @classmethod
+    def opened(cls, values: Strings | Array, keys: Array, order: Array, n: int) -> Ids:
+        """Ids that were read from a file, checked: n values, and their keys in ascending order."""
+        if not isinstance(values, Strings):
+            saved_arrays.typed("ids.values", values, np.int64, (n,))
+        saved_arrays.typed("ids.keys", keys, np.int64, (n,))
+        saved_arrays.permutation("ids.order", order, n)
+        if len(values) != n or (keys[1:] < keys[:-1]).any() or not _are_keys(keys, values, order):
+            raise InvalidInput("ids", f"{n} ids and their sorted keys", "others", "save them again")
+        result = cls(values, keys, order)
+        result._refuse_repetition()
+        return result
 
     def joined(self, others: Ids) -> Ids:
         """These ids, then the others, all distinct; default ids of ``others`` continue after the largest int."""
@@ -165,6 +180,14 @@ def _is_int64(one: Any) -> bool:
 
 def _plain(one: Any) -> Any:
     return one.item() if isinstance(one, np.generic) else one
+
+
+def _are_keys(keys: Array, values: Strings | Array, order: Array) -> bool:
+    """Whether numbers are their own keys. Keys of texts are not computed again: a wrong one only hides its id."""
+    if isinstance(values, Strings):
+        return True
+    parts = [slice(start, start + _CHUNK) for start in range(0, len(keys), _CHUNK)]
+    return all(np.array_equal(values[order[part]], keys[part]) for part in parts)
 
 
 def _keys(strings: Iterable[str]) -> NDArray[np.int64]:

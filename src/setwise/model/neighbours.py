@@ -32,7 +32,8 @@ class Neighbours:
         """The same with its arrays checked, for a catalogue of ``n`` items."""
         offsets, items = np.asarray(self.offsets), np.asarray(self.items)
         weights = real_array("encoder's neighbour weights", self.weights, (len(items),), np.float32)
-        sound = offsets.shape == (n + 1,) and offsets[0] == 0 and offsets[-1] == len(items)
+        sound = offsets.dtype.kind == items.dtype.kind == "i" and items.ndim == 1
+        sound = sound and offsets.shape == (n + 1,) and offsets[0] == 0 and offsets[-1] == len(items)
         sound = sound and bool((np.diff(offsets) >= 0).all())
         if not sound or (len(items) and not (items.min() >= 0 and items.max() < n)):
             must, todo = f"compressed rows over the {n} items of the catalogue", "save the encoder with its catalogue"

@@ -255,7 +255,8 @@ class MNL:
         """Open a saved model."""
         saved = artifact.read(path, cls.__name__)
         model = cls.__new__(cls)
-        model._fill(saved.arrays["utility"], saved.arrays["halo"], saved.meta["ids"], saved.meta["outside_option"])
+        with artifact.restoring(path):
+            model._fill(saved.arrays["utility"], saved.arrays["halo"], saved.meta["ids"], saved.meta["outside_option"])
         return model
 
 

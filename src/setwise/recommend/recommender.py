@@ -17,6 +17,7 @@ import os
 import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -349,18 +350,20 @@ class Recommender:
             return cls(Index.unpacked(path, saved.arrays, saved.meta), **options)
         from setwise.bounds.catalog.cells import CellBounds
 
-        index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
-        parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
-        named, trees = saved.meta.get("features"), artifact.under("features.", saved.arrays)
-        wanted = {
-            **saved.meta["options"],
-            "encoder": Encoder.unpacked(parts) if parts else None,
-            "features": FeatureEncoder.unpacked(trees, named) if named else None,
-            **options,
-        }
+        with artifact.restoring(path):
+            index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
+            parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
+            named, trees = saved.meta.get("features"), artifact.under("features.", saved.arrays)
+            wanted = {
+                **saved.meta["options"],
+                "encoder": Encoder.unpacked(parts) if parts else None,
+                "features": FeatureEncoder.unpacked(trees, named) if named else None,
+            }
+            certify = options.get("certify", wanted["certify"])
+            bounds = CellBounds.from_arrays(index.catalog, cells) if cells and certify else None
         recommender = cls.__new__(cls)
-        bounds = CellBounds.from_arrays(index.catalog, cells) if cells and wanted["certify"] else None
-        recommender._fill(index, **wanted, cells=bounds)
+        with nullcontext() if options else artifact.restoring(path):  # what is wrong may be one of the options
+            recommender._fill(index, **{**wanted, **options}, cells=bounds)
         return recommender
 
 

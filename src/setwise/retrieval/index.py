@@ -18,6 +18,7 @@ import inspect
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise._progress import Progress
 from setwise._types import Rows
-from setwise._validation import whole_number
+from setwise._validation import real_number, whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility, require_rows
@@ -328,16 +329,23 @@ class Index:
         cls, path: str | os.PathLike[str], arrays: Mapping[str, NDArray[Any]], meta: Mapping[str, Any], **options: Any
     ) -> Index:
         """The inverse of ``packed``; ``path`` is named in errors. Nothing is copied."""
-        name = meta["backend"]
-        catalog = Catalog.unpacked(artifact.under("catalog.", arrays), meta["catalog"])
-        partition = Partition(**artifact.under("partition.", arrays))
-        if not partition.fits(catalog):
-            raise DamagedArtifact(Path(path), "cells and catalogue do not belong together")
-        kind = resolved(name)[1]
+        with artifact.restoring(path):
+            name = meta["backend"]
+            catalog = Catalog.unpacked(artifact.under("catalog.", arrays), meta["catalog"])
+            partition = Partition.opened(artifact.under("partition.", arrays), catalog)
+            kind, saved = resolved(name)[1], _numbers(meta["options"])
         _refuse_unknown(name, kind.from_arrays, options)
-        neighbors = kind.from_arrays(artifact.under("backend.", arrays), **options)
-        neighbors.search(np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32), 1)
-        return cls(IndexState(catalog, partition, neighbors, len(catalog), None, None), name, meta["options"] | options)
+        with nullcontext() if options else artifact.restoring(path):  # what is wrong may be one of the options
+            neighbors = kind.from_arrays(artifact.under("backend.", arrays), **options)
+            vectors = np.zeros((1, item_vectors(catalog.taken([0])).shape[1]), np.float32)
+            hits = neighbors.search(vectors, 1, np.ones(len(catalog), bool))
+            if hits.rows.shape[1] != partition.n_cells or hits.rows.max() >= len(catalog):
+                raise DamagedArtifact(Path(path), "cells and catalogue do not belong together")
+        return cls(IndexState(catalog, partition, neighbors, len(catalog), None, None), name, saved | options)
+
+
+def _numbers(options: Mapping[str, Any]) -> dict[str, float]:
+    return {str(name): real_number(f"option '{name}'", value) for name, value in options.items()}
 
 
 # --- helpers ------------------------------------------------------------------------------------------------------

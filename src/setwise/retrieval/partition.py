@@ -10,15 +10,18 @@ the dimension, and balanced k-means (``clusters.py``), whose size is chosen and 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Floats32
+from setwise._types import Array, Floats32
 from setwise._validation import require_shape
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.storage import saved_arrays
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,32 @@ class Partition:
             ones if query_unit is None else query_unit,
             ones if key_unit is None else key_unit,
         )
+
+    @classmethod
+    def opened(cls, arrays: Mapping[str, Array], catalog: Catalog) -> Partition:
+        """The partition of this catalogue that was read from a file, checked."""
+        (cells,), (heads, d) = arrays["reward_class"].shape, catalog.query.shape[1:]
+        shapes: dict[str, tuple[type[Any], tuple[int, ...]]] = {
+            "cell_of": (np.int32, (len(catalog),)),
+            "reward_class": (np.int32, (cells,)),
+            "query_centre": (np.float32, (cells, heads, d)),
+            "key_centre": (np.float32, (cells, heads, d)),
+            "query_radius": (np.float32, (cells, heads)),
+            "key_radius": (np.float32, (cells, heads)),
+            "query_unit": (np.float32, (heads,)),
+            "key_unit": (np.float32, (heads,)),
+        }
+        for name, (dtype, shape) in shapes.items():
+            saved_arrays.typed(name, arrays[name], dtype, shape)
+        saved_arrays.ranged("cell_of", arrays["cell_of"], 0, cells - 1)
+        for name in ("query_radius", "key_radius"):
+            saved_arrays.ranged(name, arrays[name], 0, np.inf)
+        for name in ("query_centre", "key_centre", "query_unit", "key_unit"):
+            saved_arrays.finite(name, arrays[name])
+        partition = cls(**arrays)
+        if not partition.fits(catalog):
+            raise InvalidInput("cells", "those of this catalogue", "others", "build them again")
+        return partition
 
     def fits(self, catalog: Catalog) -> bool:
         """Whether this is a partition of the catalogue's items."""

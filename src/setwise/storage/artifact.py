@@ -39,7 +39,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, SetwiseError
 
 Part = TypeVar("Part")
 
@@ -115,6 +115,19 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
             raise DamagedArtifact(folder, "the data file is missing") from None
         return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
     raise DamagedArtifact(folder, "the manifest kept changing while it was read")
+
+
+@contextmanager
+def restoring(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """While objects are made of content that was read: whatever is wrong with it becomes ``DamagedArtifact``."""
+    wrong = (SetwiseError, LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError)
+    try:
+        yield
+    except (DamagedArtifact, MissingDependency):
+        raise
+    except wrong as error:
+        what = str(error).split("; ")[0] or type(error).__name__
+        raise DamagedArtifact(Path(folder), f"its content is not what setwise writes ({what})") from error
 
 
 def under(prefix: str, parts: Mapping[str, Part]) -> dict[str, Part]:
@@ -256,7 +269,7 @@ def _manifest_bytes(folder: Path) -> bytes:
 def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
     try:
         content = json.loads(raw)["manifest"]
-        intact = _canonical(content) == raw
+        intact = _canonical(content) == raw and isinstance(content, dict)
     except (ValueError, KeyError, TypeError, RecursionError):
         intact = False
     if not intact:
@@ -265,7 +278,11 @@ def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
     if type(version) is not int or version != FORMAT_VERSION:  # true and 1.0 are equal to 1, and are not versions
         todo = "save it again with this version of setwise, or install the version that saved it"
         raise DamagedArtifact(folder, f"the format version is {version!r}, not {FORMAT_VERSION}", todo)
-    if not _DATA_FILE.fullmatch(str(content["data"]["file"])):
+    kinds = {"kind": str, "data": dict, "arrays": dict, "meta": dict}
+    for name, kind in kinds.items():
+        if not isinstance(content.get(name), kind):
+            raise DamagedArtifact(folder, f"the manifest has no valid entry {name!r}")
+    if not _DATA_FILE.fullmatch(str(content["data"].get("file"))):
         raise DamagedArtifact(folder, "the manifest names a file outside the folder")
     return dict(content)
 
@@ -282,11 +299,12 @@ def _mapped(path: Path) -> mmap.mmap | bytes:
 
 def _checked_arrays(folder: Path, mapped: mmap.mmap | bytes, manifest: dict[str, Any]) -> dict[str, NDArray[Any]]:
     data = manifest["data"]
-    if len(mapped) != data["bytes"]:
-        raise DamagedArtifact(folder, f"{data['file']} has {len(mapped)} bytes, not {data['bytes']}")
-    if hashlib.sha256(mapped).hexdigest() != data["sha256"]:
+    if len(mapped) != data.get("bytes"):
+        raise DamagedArtifact(folder, f"{data['file']} has {len(mapped)} bytes, not {data.get('bytes')}")
+    if hashlib.sha256(mapped).hexdigest() != data.get("sha256"):
         raise DamagedArtifact(folder, f"{data['file']} does not match its sha256")
-    arrays = _views(mapped)
+    with restoring(folder):
+        arrays = _views(mapped)
     found = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
     if found != manifest["arrays"]:
         raise DamagedArtifact(folder, f"{data['file']} holds other arrays than the manifest lists")
@@ -301,13 +319,15 @@ def _views(mapped: mmap.mmap | bytes) -> dict[str, NDArray[Any]]:
     header_length = int.from_bytes(mapped[:8], "little")
     header = json.loads(mapped[8 : 8 + header_length])
     header.pop("__metadata__", None)
-    start = 8 + header_length
-    return {
-        name: np.frombuffer(
-            mapped,
-            np.dtype(_DTYPES[entry["dtype"]]).newbyteorder("<"),
-            math.prod(entry["shape"]),
-            start + entry["data_offsets"][0],
-        ).reshape(entry["shape"])
-        for name, entry in header.items()
-    }
+    return {name: _view(mapped, 8 + header_length, **entry) for name, entry in header.items()}
+
+
+def _view(mapped: mmap.mmap | bytes, start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:
+    """One array; ``data_offsets`` are its first byte and the one after its last, counted from ``start``."""
+    kind, (first, last) = np.dtype(_DTYPES[dtype]).newbyteorder("<"), data_offsets
+    for number in (*shape, first):
+        if type(number) is not int or number < 0:
+            raise ValueError(f"a length or an offset of the data file is {number!r}")
+    if last - first != math.prod(shape) * kind.itemsize or start + last > len(mapped):
+        raise ValueError("an array of the data file is longer than its part of the file")
+    return np.frombuffer(mapped, kind, math.prod(shape), start + first).reshape(shape)

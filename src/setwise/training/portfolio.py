@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
+from setwise._validation import real_number
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.catalog import Catalog
 from setwise.model.feature_encoder import LEAF, FeatureEncoder
@@ -87,9 +88,10 @@ class PortfolioModel:
     def load(cls, path: str | os.PathLike[str]) -> PortfolioModel:
         """Open a saved model."""
         saved = artifact.read(path, KIND)
-        catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
-        encoder = FeatureEncoder.unpacked(artifact.under("features.", saved.arrays), saved.meta["features"])
-        return cls(catalog, encoder, saved.meta["redundancy"])
+        with artifact.restoring(path):
+            catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
+            encoder = FeatureEncoder.unpacked(artifact.under("features.", saved.arrays), saved.meta["features"])
+            return cls(catalog, encoder.fitted_to(catalog), real_number("redundancy", saved.meta["redundancy"]))
 
 
 # --- forests ---

@@ -107,6 +107,7 @@ class SlateModel:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Open a saved model: the digests are checked, then every array is a view of the mapped file."""
         saved = artifact.read(path, "model")
-        catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
-        encoder = Encoder.unpacked(artifact.under("encoder.", saved.arrays))
-        return cls(catalog, encoder, saved.meta["summary"])
+        with artifact.restoring(path):
+            catalog = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
+            encoder = Encoder.unpacked(artifact.under("encoder.", saved.arrays))
+            return cls(catalog, encoder, saved.meta["summary"])

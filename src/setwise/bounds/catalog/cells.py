@@ -27,7 +27,7 @@ from setwise.model.reward_table import RewardTable
 from setwise.retrieval.backends.protocol import by_cell
 from setwise.retrieval.clusters import clusters
 from setwise.retrieval.partition import Partition
-from setwise.storage import artifact
+from setwise.storage import artifact, saved_arrays
 
 _CHUNK = 1 << 16
 _LOGITS = 1 << 22  # logits in memory at a time
@@ -116,11 +116,17 @@ class CellBounds:
     @classmethod
     def from_arrays(cls, catalog: Catalog, arrays: Mapping[str, Array]) -> Self:
         """The bounds saved by ``to_arrays``, for the same catalogue; no large array is copied."""
-        partition = Partition(**artifact.under("partition.", arrays))
-        low, high = np.asarray(arrays["self_low"]), np.asarray(arrays["self_high"])
-        if not partition.fits(catalog) or low.shape != (partition.n_cells, catalog.heads) or high.shape != low.shape:
-            raise InvalidInput("arrays", "those of this catalogue's cells", "others", "build the bounds again")
-        return cls._ready(catalog, partition, low, high, np.asarray(arrays["reach"]), np.asarray(arrays["norms"]))
+        partition, heads = Partition.opened(artifact.under("partition.", arrays), catalog), catalog.heads
+        low, high = (
+            saved_arrays.typed(name, arrays[name], np.float64, (partition.n_cells, heads))
+            for name in ("self_low", "self_high")
+        )
+        reach = saved_arrays.typed("reach", arrays["reach"], np.float32, (len(catalog), heads))
+        norms = saved_arrays.typed("norms", arrays["norms"], np.float64, (4, heads))
+        saved_arrays.ranged("norms", norms, 0, np.inf)
+        for name, array in (("self_low", low), ("self_high", high), ("reach", reach)):
+            saved_arrays.ranged(name, array, -np.inf, np.inf)
+        return cls._ready(catalog, partition, low, high, reach, norms)
 
 
 def _refuse_positions(catalog: Catalog) -> None:

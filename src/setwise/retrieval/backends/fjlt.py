@@ -52,7 +52,10 @@ from setwise._types import Array, Floats, Floats32, Ints, Mask
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.protocol import Hits, by_cell
+from setwise.retrieval.backends.sorted_vectors import checked_rows
+from setwise.storage import saved_arrays
 
+_LARGEST = 1e6  # of ε and 1 + θ
 _CHUNK = 1 << 10  # rows per step, to keep the working memory small
 
 
@@ -187,6 +190,23 @@ class FJLT:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        checked_rows(arrays)
+        (n, width), cells = arrays["vectors"].shape, len(arrays["start"]) - 1
+        projected = saved_arrays.typed("projected", arrays["projected"], np.float32, (n, None))
+        saved_arrays.typed("square", arrays["square"], np.float32, (n,))
+        saved_arrays.typed("longest", arrays["longest"], np.float64, (cells,))
+        saved_arrays.ranged("bounds", saved_arrays.typed("bounds", arrays["bounds"], np.float64, (2,)), 0, _LARGEST)
+        cell = np.repeat(np.arange(cells, dtype=np.int32), np.diff(arrays["start"]))
+        if not np.allclose(arrays["longest"], _longest(arrays["vectors"], cell, cells)):
+            raise InvalidInput("array 'longest'", "the longest vector of each cell", "others", "save it again")
+        for name in ("projected", "square"):
+            saved_arrays.finite(name, arrays[name])
+        if "signs" in arrays:
+            saved_arrays.typed("signs", arrays["signs"], np.int8, (width + 1,))
+            padded = 1 << max(1, width.bit_length())
+            saved_arrays.typed("projection", arrays["projection"], np.float32, (projected.shape[1], padded))
+        elif projected.shape[1] != width + 1:
+            raise InvalidInput("array 'projected'", f"{width + 1} columns", projected.shape[1], "save it again")
         return cls(arrays)
 
 

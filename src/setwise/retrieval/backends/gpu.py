@@ -26,6 +26,7 @@ from setwise._validation import is_frozen, real_array, require_shape, whole_numb
 from setwise.errors import InvalidInput, TooLarge
 from setwise.retrieval import device_search
 from setwise.retrieval.backends.protocol import Hits
+from setwise.retrieval.backends.sorted_vectors import checked_rows
 from setwise.retrieval.device_layout import (
     BLOCK,
     DeviceLayout,
@@ -122,6 +123,7 @@ class GPU:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], device: str | torch.device | None = None) -> Self:
+        checked_rows(arrays)
         where, vectors = _device(device), arrays["vectors"]
         sizes = torch.from_numpy(np.diff(arrays["start"]))
         block_start = places_of_cells(sizes)

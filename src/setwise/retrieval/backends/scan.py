@@ -15,9 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Array, Floats32, Ints, Mask
 from setwise._validation import frozen, read_only, real_array, require_shape, whole_number
+from setwise.errors import InvalidInput
 from setwise.retrieval import int8_tiles as tiles
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
+from setwise.retrieval.backends.sorted_vectors import checked_rows
+from setwise.storage import saved_arrays
 
 _ALL_ELIGIBLE = frozen(np.zeros(0, np.bool_))  # compiled code reads an empty mask as no restriction
 
@@ -47,6 +50,19 @@ def tiled(ordered: Floats32, start: Ints) -> dict[str, Array]:
     return {"tile_start": tile_start, "tiles": packed, "scale": scale, "spread": spread}
 
 
+def checked_tiles(arrays: Mapping[str, Array]) -> None:
+    """Refuse tiles that were read from a file and are not those of the groups ``start`` of the vectors."""
+    start, width = arrays["start"], arrays["vectors"].shape[1]
+    ends = np.cumsum(-(-np.diff(start) // tiles.LANES))
+    count = int(ends[-1]) if len(ends) else 0
+    saved_arrays.offsets("tile_start", arrays["tile_start"], len(start) - 1, count)
+    if not np.array_equal(arrays["tile_start"][1:], ends):
+        raise InvalidInput("array 'tile_start'", "the tiles of each group", "others", "save it again")
+    saved_arrays.typed("tiles", arrays["tiles"], np.int8, (count * ((width + 1) // 2) * 2 * tiles.LANES,))
+    saved_arrays.finite("scale", saved_arrays.typed("scale", arrays["scale"], np.float32, (count * tiles.LANES,)))
+    saved_arrays.finite("spread", saved_arrays.typed("spread", arrays["spread"], np.float64, (count, 2)))
+
+
 class Scan:
     """Vectors sorted by cell, and the same vectors as tiles of sixteen int8 items."""
 
@@ -71,4 +87,6 @@ class Scan:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        checked_rows(arrays)
+        checked_tiles(arrays)
         return cls(arrays)

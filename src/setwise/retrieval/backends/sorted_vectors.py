@@ -10,6 +10,14 @@ from numpy.typing import NDArray
 
 from setwise._types import Array, Floats32, Ints
 from setwise.retrieval.backends.protocol import by_cell
+from setwise.storage import saved_arrays
+
+
+def checked_rows(arrays: Mapping[str, Array]) -> None:
+    """Refuse sorted vectors that were read from a file and are not what ``build`` makes."""
+    vectors = saved_arrays.finite("vectors", saved_arrays.typed("vectors", arrays["vectors"], np.float32, (None, None)))
+    saved_arrays.permutation("order", arrays["order"], len(vectors))
+    saved_arrays.offsets("start", arrays["start"], None, len(vectors))
 
 
 class SortedVectors:
@@ -34,4 +42,5 @@ class SortedVectors:
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array], **options: Any) -> Self:
         """The backend that ``arrays`` saved."""
+        checked_rows(arrays)
         return cls(arrays["vectors"], arrays["order"], arrays["start"], **options)

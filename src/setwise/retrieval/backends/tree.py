@@ -31,7 +31,9 @@ from setwise._validation import read_only, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.retrieval import kernels
 from setwise.retrieval.backends.protocol import Hits, by_cell
-from setwise.retrieval.backends.scan import checked, tiled
+from setwise.retrieval.backends.scan import checked, checked_tiles, tiled
+from setwise.retrieval.backends.sorted_vectors import checked_rows
+from setwise.storage import saved_arrays
 
 BLOCK = 64  # items in a block, at most: four tiles
 LEADING = 16  # principal directions in which a block's extent is stored separately
@@ -98,6 +100,16 @@ class Tree:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
+        checked_rows(arrays)
+        checked_tiles(arrays)
+        width, blocks = arrays["vectors"].shape[1], len(arrays["start"]) - 1
+        saved_arrays.offsets("first_block", arrays["first_block"], None, blocks)
+        turn = saved_arrays.typed("turn", arrays["turn"], np.float64, (width, None))
+        saved_arrays.typed("centre", arrays["centre"], np.float32, (blocks, width))
+        saved_arrays.typed("reach", arrays["reach"], np.float64, (blocks, turn.shape[1] + 2))
+        saved_arrays.typed("optimism", arrays["optimism"], np.float64, (len(DEPTHS),))
+        for name in ("turn", "centre", "reach", "optimism"):
+            saved_arrays.finite(name, arrays[name])
         return cls(arrays)
 
 
