@@ -51,3 +51,14 @@ def test_an_item_that_attends_to_nothing_has_its_base_alone() -> None:
     instance = sw.Instance(logit, [5.0, 6.0], sw.Linear(), base=[1.0, 2.0])
     assert instance.alone.tolist() == pytest.approx([1.0, 2.0])
     assert instance.alone.tolist() == pytest.approx([instance.value([0]), instance.value([1])])
+
+
+def test_screening_counts_the_sink() -> None:
+    """Many items, few wanted: those that attend to a sink of high score are the best, whatever their own scores are."""
+    rng = np.random.default_rng(8)
+    query, value = rng.normal(size=(400, 1)) * 4, rng.normal(size=(400, 1))
+    catalog = sw.Catalog(query, np.zeros((400, 1)), value, sw.Linear(), sink=sw.Sink([[1.0]], [[10.0]]))
+    user = sw.User(np.ones((1, 1)))
+    expected = np.array([sw.set_value(catalog, user, [row]) for row in range(400)])
+    best = best_alone(catalog, user, np.arange(400), 5)
+    np.testing.assert_allclose(np.sort(expected[best]), np.sort(expected)[-5:], rtol=1e-6)

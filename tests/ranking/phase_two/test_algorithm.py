@@ -114,6 +114,14 @@ def test_the_guarantee_by_hand() -> None:
     assert by_hand(sw.ReLU(0.5), most_lost=9.0, lam_prime=18).guarantee(100.0) == pytest.approx(89.5 / 2 - 4 * 1.5 - 2)
 
 
+def test_the_worst_reward_function_counts() -> None:
+    """h(e) = e/2 and e/5, g(e) = 1 − exp(−e/2) and 1 − exp(−e/5): the larger of each, wherever it stands."""
+    rewards = (sw.ReLU(0.2), sw.ReLU(0.5), sw.Exp(0.2), sw.Exp(0.5), sw.Constant(0.1))
+    for order in (rewards, rewards[::-1]):
+        made = by_hand(rewards[0], rewards=order, lam=4)
+        assert made.guarantee(100.0) == pytest.approx((100 * np.exp(-0.5) - 2) * np.exp(-0.5) - 2)
+
+
 def test_the_guarantee_by_hand_for_a_relative_loss() -> None:
     """g(e) = 1 − exp(−e/2), h = 0: w = 1, c = 2.25 and c' = 1."""
     made = by_hand(sw.Exp(0.5))

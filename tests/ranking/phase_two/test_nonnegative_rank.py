@@ -135,6 +135,12 @@ def test_weights_of_all_sizes(name: str, sharpness: float) -> None:
     assert surrogate.weight.min() > 0
 
 
+def test_weights_have_a_floor_of_their_own_row() -> None:
+    """e^−700 of the row's largest weight, whatever the other rows are."""
+    weight = row_stochastic(np.array([[0.0, -2000.0], [5000.0, 4800.0]]))
+    np.testing.assert_allclose(np.log(weight), [[0.0, -700.0], [0.0, -200.0]], atol=1e-9)
+
+
 def test_the_problem_under_an_exact_surrogate_is_the_problem() -> None:
     instance = random_instance(7, n=6, base=True, rewards=REWARDS)
     problem = SurrogateProblem.of(instance, query_clusters(instance.logit[0], 6), 3)

@@ -27,6 +27,16 @@ def test_gamma_and_rank_keep_their_promise(seed: int, d: int, delta: float, shar
     assert made.most_gamma <= 17 * delta * longest, "the paper's γ"
 
 
+def test_promises_by_hand() -> None:
+    """One item, ‖Q‖ = 3, ‖K‖ = 1, δ = 2: γ ≤ tanh(2 · 4/2), rank ≤ ⌈1 + 12/2⌉ ⌈1 + 4/2⌉."""
+    joint = rank_partition([[3.0]], [[1.0]], 2.0)
+    assert (joint.most_gamma, joint.most_rank) == (pytest.approx(np.tanh(4.0)), 7 * 3)
+    queries = rank_partition([[3.0]], [[1.0]], 2.0, share_keys=False)
+    assert (queries.most_gamma, queries.most_rank) == (pytest.approx(np.tanh(1.0)), 7)
+    plane = rank_partition([[3.0, 0.0]], [[0.0, 1.0]], 2.0)
+    assert plane.most_rank == 7**2 * 3**2
+
+
 def test_weights_depend_on_the_cells_alone() -> None:
     rng = np.random.default_rng(1)
     query, key = rng.normal(size=(2, 30, 1))
