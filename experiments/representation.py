@@ -41,7 +41,8 @@ torch.set_num_threads(1)  # in matrices this small, several threads wait for one
 SHAPE = Shape(dim=64, heads=4, d_kq=16, d_v=16)
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
 HOTELS = "sets/trivago_100k/sessions.csv.gz"
-ATTENTION = ("simple transformer", "general transformer")
+LITERAL = Shape(dim=64, heads=1, d_kq=16, d_v=64, base=False, sink=False, pooling="mean")  # the paper's Figure 1
+ATTENTION = ("simple transformer", "simple transformer, literal", "general transformer")
 FIELDS = ("task", "negatives", "group", "model", "features", "seed", "slates", "accuracy", "seconds")
 
 Network = torch.nn.Module
@@ -129,6 +130,11 @@ def divide(sessions: Sessions, seed: int, effort: Effort, embed: Embed | None = 
 def simple(n_items: int, vectors: NDArray[np.float32]) -> Network:
     """The simple transformer of both tables."""
     return SimpleNetwork(n_items, SHAPE, vectors)
+
+
+def literal(n_items: int, vectors: NDArray[np.float32]) -> Network:
+    """The architecture of the paper's Figure 1 to the letter: one head, no base term, no sink, the mean as the user."""
+    return SimpleNetwork(n_items, LITERAL, vectors)
 
 
 def general(n_items: int, vectors: NDArray[np.float32], encoder: int, decoder: int) -> Network:

@@ -12,6 +12,7 @@ import pytest
 
 from setwise.datasets.sessions import Sessions
 from setwise.model.ragged import Ragged
+from setwise.training.export import export_model
 
 ROOT = Path(__file__).parents[2]
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
@@ -133,3 +134,14 @@ def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch)
     assert len(literal) == clicked.sum() > 0
     for seen, shown in zip(literal.history, literal.shown, strict=True):
         assert [*seen // 20, *shown // 20] == list(range(20))
+
+
+def test_the_literal_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Figure 1: one head, no base, no sink; the user is linear in the plain mean of the history."""
+    representation = loaded(monkeypatch, "representation")
+    vectors = np.random.default_rng(0).normal(size=(9, representation.LITERAL.dim)).astype(np.float32)
+    model = export_model(representation.literal(9, vectors), [f"t{i}" for i in range(9)], {})
+    catalog = model.catalog()
+    assert (catalog.heads, catalog.base, catalog.sink) == (1, None, None)
+    one, other, both = (model.user(history).heads for history in (["t1"], ["t2"], ["t1", "t2"]))
+    np.testing.assert_allclose(both, (one + other) / 2, rtol=1e-4, atol=1e-6)
