@@ -116,5 +116,5 @@ SLACK = ("--deadline-ms", "20000", "--grace-ms", "120000")  # other tests may ke
 def served(shown: sw.Recommender, folder: Path, *options: str) -> Iterator[str]:
     """The address of the page of this recommender."""
     shown.save(folder / "songs")
-    with running(folder / "songs", *SLACK, *options) as service:
+    with running(folder / "songs", "--workers", "1", *SLACK, *options) as service:
         yield service.url + "/"
