@@ -57,12 +57,12 @@ def _schema(part: dict[str, Any]) -> dict[str, Any]:
 def _object(name: str, schema: dict[str, Any]) -> str:
     required = set(schema.get("required", []))
     rows = [
-        f"| `{field}` | {_type(one)} | {'yes' if field in required else 'no'} |"
+        f"| `{field}` | {_type(one)} | {'yes' if field in required else 'no'} | {one.get('description', '')} |"
         for field, one in schema.get("properties", {}).items()
     ]
     parts = [f"### {name}", schema.get("description", "")]
     if rows:
-        parts.append("\n".join(["| Field | Type | Required |", "|---|---|---|", *rows]))
+        parts.append("\n".join(["| Field | Type | Required | Meaning |", "|---|---|---|---|", *rows]))
     return "\n\n".join(filter(None, parts))
 
 

@@ -143,7 +143,7 @@ def test_an_unproven_slate_has_a_gap(tmp_path: Path) -> None:
     sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "large")
     (tmp_path / "user.json").write_text(json.dumps(rng.normal(size=8).tolist()))
     result = run("recommend", tmp_path / "large", "--user-json", tmp_path / "user.json", "--budget-ms", 1)
-    pattern = r"Value (\S+), upper bound over the whole catalogue (\S+) \(at least (\S+) % of the optimum\)"
+    pattern = r"Value (\S+) \(expected hits; a reward is the chance of one\), upper bound over the whole catalogue (\S+) \(at least (\S+) % of the optimum\)"
     found = re.search(pattern, said(result))
     value, bound, share = map(float, found.groups())
     assert value <= bound

@@ -64,7 +64,7 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
     text = said(result)
     for part in (
         "Read 120 sessions of 30 items, 600 entries.",
-        "Left out 1 rare items.",
+        "Left out 1 rare items (--least-sessions says which).",
         "Skipped 1 rows without a session.",
         "12 sessions were held out",
         "was kept: loss",

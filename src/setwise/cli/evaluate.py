@@ -32,6 +32,9 @@ from setwise.training.calibration import reliability
 
 COMPARED = tuple(dict.fromkeys((DEFAULT.name, *(ranker.name for ranker in RANKERS.values() if ranker.interactive))))
 BINS = 5  # of the reliability diagram
+OtherSlates = Annotated[
+    list[Path] | None, typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories.")
+]
 BATCH = 16  # sessions per call, and per update of the progress bar
 
 
@@ -59,10 +62,7 @@ def evaluate(
     ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw.")] = 0,
     split_by: columns.Split = None,
-    slates: Annotated[
-        list[Path] | None,
-        typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories."),
-    ] = None,
+    slates: OtherSlates = None,
     histories: Annotated[
         Path | None,
         typer.Option(help="Write what is known of each session to this file, for another system, and stop."),
@@ -84,8 +84,7 @@ def evaluate(
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
     held_out, unknown = read_sessions(_given("SESSIONS", sessions), named, catalog)
-    by = require_split(split_by, held_out)
-    split = drawn_histories(held_out, most, seed, by)
+    split = drawn_histories(held_out, most, seed, by := require_split(split_by, held_out))
     if histories is not None:
         write_histories(histories, split, catalog)
         print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")

@@ -16,6 +16,7 @@ from setwise.cli import query_options
 from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.model.rewards import Logistic
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -171,7 +172,9 @@ def _certificate(slate: Slate) -> str:
     eligible, k = slate.query.eligible.count, slate.query.k
     few = f"Only {eligible} items are eligible, fewer than --k {k}.\n" if eligible < k else ""
     few += "".join(f"Ignored {one!r}: it is not in the catalogue.\n" for one in slate.ignored[:5])
-    return f"{few}Value {slate.value:.4f}, {bound}.\nTime: {spent}.\n"
+    hits = all(isinstance(reward, Logistic) for reward in slate.catalog.rewards)
+    value = f"Value {slate.value:.4f}" + (" (expected hits; a reward is the chance of one)" if hits else "")
+    return f"{few}{value}, {bound}.\nTime: {spent}.\n"
 
 
 def _lent(explanation: Explanation) -> Table:

@@ -21,7 +21,7 @@ from rich.table import Table
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
 from setwise.cli.query_options import split as split_commas
-from setwise.cli.train_data import RANDOM, TIME, hold_out, long_slates, prepared, require_split
+from setwise.cli.train_data import RANDOM, TIME, hold_out, long_slates, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_sets import print_sets, train_sets
@@ -84,8 +84,7 @@ def train(
     r"""Train a model on a file, evaluate it on held-out data, and save it.
 
     The same command resumes a run that was interrupted. Needs pip install 'setwise\[train]'.
-    With --set or --group the outcome belongs to whole sets: the fitness of a variant, the sales of a bundle.
-    With --user-columns sessions are cases with features, and at least one item of a set must succeed.
+    With --set or --group an outcome belongs to a whole set; with --user-columns sessions are cases with features.
 
     Example: [bold]setwise train baskets.csv --session order --item product --out model/[/bold]
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
@@ -106,8 +105,7 @@ def train(
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
     named = columns.reader_options(session, no_time, baskets, **table)
-    data, found = prepared(source, named, least_sessions, seed)
-    _run(data, found | {"split": require_split(split, data)}, k, seed, checkpoint, given, out, as_json)
+    _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -291,7 +289,7 @@ class _Printer:
         read, kind = self.report["read"], self.report["read"]["kind"]
         lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
         if read["rare_items"]:
-            lines.append(f"Left out {read['rare_items']:,} rare items.")
+            lines.append(f"Left out {read['rare_items']:,} rare items (--least-sessions says which).")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
         lines += read.get("notes", []) + long_slates(self.k, read["items"])
         if read["held_out"]:
@@ -305,12 +303,15 @@ class _Printer:
         for one in self.report["training"]["stages"]:
             validation = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
             lines.append(
-                f"  {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
+                f"  Stage {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
                 f"{one['training_loss']:.4f}{validation}"
             )
+        if self.report["training"]["base"]:
+            lines.append("  An item's score is a weighted sum of these models, with the settings of most hits:")
         for one in self.report["training"]["base"]:
             setting = ", ".join(f"{part:g}" for part in one["setting"])
-            lines.append(f"  {one['model']}: setting {setting}; decay {one['decay']:g}; weight {one['weight']:.3g}")
+            setting = f"setting {setting}; " if setting else ""
+            lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
         if self.report["training"]["kept"] == "pointwise":
             lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
         return "\n".join(lines) + "\n"
@@ -321,7 +322,7 @@ class _Printer:
 
     def comparison(self) -> Table:
         """The trained model beside simpler ones."""
-        title = f"Held-out sessions: hits of {self.k} items shown"
+        title = f"Held-out sessions: hits of {self.k} items shown, ± one standard error"
         table = _table(title, "", "hits", "±", "predicted", "slates with a hit", "items shown")
         for row in self.report["quality"]["comparison"]["rows"]:
             predicted = "" if row["predicted"] is None else f"{row['predicted']:.3f}"

@@ -23,22 +23,23 @@ SHORT = "sessions of fewer than two such items: after one item there is nothing 
 
 
 def prepared(
-    file: Path, named: dict[str, Any], least: int | None, seed: int
+    file: Path, named: dict[str, Any], least: int | None, seed: int, split: str | None = None
 ) -> tuple[Sessions | Slates, dict[str, Any]]:
     """The data of the file without rare items, and its counts for the report."""
     skipped: Counter[str] = Counter()
     data = _read(file, named, skipped)
     _refuse_nothing(file, data, skipped)
+    chosen = require_split(split, data)
     if isinstance(data, Slates):
         slates = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-        return data, {**slates, "rare_items": 0, "skipped": dict(skipped)}
+        return data, {**slates, "rare_items": 0, "skipped": dict(skipped), "split": chosen}
     _refuse_single_items(data)
     kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
     found: dict[str, Any] = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items}
     found |= {"entries": len(kept.items.values), "notes": _mostly_short(len(kept), len(data))}
     if len(kept) < len(data):
         skipped[SHORT] += len(data) - len(kept)
-    return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped)}
+    return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped), "split": chosen}
 
 
 def require_split(split: str | None, data: Sessions | Slates) -> str:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from setwise.service import http_errors, openapi, schemas
+from setwise.service import docs_page, http_errors, openapi, schemas
 from setwise.service.connections import OTHER
 from setwise.service.exchange import Bodies, Request, Response
 from setwise.service.hosts import AllowedHosts
@@ -146,8 +146,10 @@ async def _metrics(service: Service, _: Request) -> Response:
     return Response(service.metrics.text(), content_type=CONTENT_TYPE)
 
 
-async def _docs(_: Service, __: Request) -> Response:
-    return Response(openapi.page(ROUTES).encode(), content_type="text/html; charset=utf-8", headers=_NO_CACHE)
+async def _docs(service: Service, _: Request) -> Response:
+    others = {route.path: route.summary for route in ROUTES if route.response is None}
+    text = docs_page.page(msgspec.json.decode(service.document), others)
+    return Response(text.encode(), content_type="text/html; charset=utf-8", headers=_NO_CACHE)
 
 
 async def _document(service: Service, _: Request) -> Response:

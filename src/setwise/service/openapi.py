@@ -1,15 +1,15 @@
-"""The OpenAPI document, made from the table of routes and the types of their requests and responses; and its page."""
+"""The OpenAPI document, made from the table of routes and the types of their requests and responses."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from typing import Any, Protocol
 
 import msgspec
 
 import setwise
 from setwise.service import schemas
+from setwise.service.field_notes import EXAMPLES, NOTES
 from setwise.service.http_errors import REASONS
 from setwise.service.settings import Settings
 
@@ -36,6 +36,7 @@ def document(routes: Sequence[Any], settings: Settings, has_key: bool) -> dict[s
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     parameters = components.pop(schemas.ItemsRequest.__name__)["properties"]
     _add_limits(components, settings)
+    _add_notes(components)
     paths: dict[str, Any] = {}
     for row in api:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, has_key, parameters)
@@ -64,11 +65,19 @@ def _add_limits(components: dict[str, Any], settings: Settings) -> None:
     components["BatchResponse"]["properties"]["answers"]["items"] = {"anyOf": either}
     components["RecommendRequest"]["oneOf"] = [
         {"required": [name], "properties": {name: {"type": kind}}}
-        for name, kind in (("history", "array"), ("user", "object"), ("vector", "array"))
+        for name, kind in (("history", "array"), ("user", "object"), ("vector", "array"), ("features", "object"))
     ]
-    absent = {name: {"type": "null"} for name in ("history", "user", "vector")}
+    absent = {name: {"type": "null"} for name in ("history", "user", "vector", "features")}
     alone = {"required": ["scores"], "properties": absent | {"scores": {"type": ["array", "object"]}}}
     components["RecommendRequest"]["oneOf"].append(alone)
+
+
+def _add_notes(components: dict[str, Any]) -> None:
+    """Add what each field means."""
+    for name, notes in NOTES.items():
+        for field, note in notes.items():
+            schema = components[name]["properties"][field]
+            components[name]["properties"][field] = {**schema, "description": note}
 
 
 def _operation(row: Row, has_key: bool, parameters: dict[str, Any]) -> dict[str, Any]:
@@ -86,24 +95,10 @@ def _operation(row: Row, has_key: bool, parameters: dict[str, Any]) -> dict[str,
     elif row.request is not None:
         operation["requestBody"] = _content("", row.request) | {"required": True}
         del operation["requestBody"]["description"]
+        operation["requestBody"]["content"]["application/json"]["example"] = EXAMPLES[row.request.__name__]
     return operation
 
 
 def _content(description: str, of: type[Any] | None) -> dict[str, Any]:
     schema = {"$ref": _REF.format(name=of.__name__ if of is not None else "")}
     return {"description": description, "content": {"application/json": {"schema": schema}}}
-
-
-def page(routes: Sequence[Any]) -> str:
-    """A page that lists the routes; the document itself is for programs."""
-    rows = "".join(
-        f"<tr><td><code>{route.method} {escape(route.path)}</code></td><td>{escape(route.summary)}</td></tr>"
-        for route in routes
-    )
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="color-scheme" content="light dark">'
-        '<meta name="viewport" content="width=device-width"><title>setwise: the HTTP API</title>'
-        f"<h1>setwise: the HTTP API</h1><table><tr><th>route</th><th>description</th></tr>{rows}</table>"
-        '<p>In full: <a href="/docs/openapi.json">OpenAPI document</a>. '
-        '<a href="/metrics">Metrics</a>. <a href="/">The page</a>.</p></html>'
-    )

@@ -138,7 +138,8 @@ class Server(uvicorn.Server):
         version = self._service.queue.pool.info.version
         for listening in self.servers[0].sockets:
             host, port = listening.getsockname()[:2]
-            log().info("serving", host=host, port=port, version=version)
+            url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+            log().info("serving", url=url, host=host, port=port, version=version)
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Answer what was accepted within the drain time; then answer 503, and abort what is left."""

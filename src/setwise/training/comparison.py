@@ -8,7 +8,7 @@ blend left out (weight 0) is fitted here on the same training sessions.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,10 +34,16 @@ class Compared:
     any_hit: float
     coverage: float
     predicted: float | None = None  # hits, where the method predicts them
+    of_sessions: Floats = field(default_factory=lambda: np.zeros(0), repr=False)  # hits of each slate
 
     def row(self) -> dict[str, object]:
-        """As plain values."""
-        return asdict(self)
+        """As plain values, without those of each session."""
+        return {name: value for name, value in vars(self).items() if name != "of_sessions"}
+
+    def more_than(self, other: Compared) -> tuple[float, float]:
+        """How many hits more a slate has than the other's for the same session, and the standard error of this."""
+        more = self.of_sessions - other.of_sessions
+        return float(more.mean()), float(more.std() / np.sqrt(len(more)))
 
 
 def compare(model: SlateModel, sessions: Sessions, split: HistorySplit, k: int) -> list[Compared]:
@@ -59,13 +65,20 @@ def compare(model: SlateModel, sessions: Sessions, split: HistorySplit, k: int) 
 
 
 def verdict(rows: list[Compared]) -> str:
-    """What to deploy, in one sentence."""
+    """What to deploy, and how the best of the others compares: by its difference on the same sessions."""
     ours, best = rows[-1], max(rows[:-1], key=lambda row: row.hits)
-    if best.hits > ours.hits + ours.error:
-        return f"Deploy {best.method}: it has more hits than the trained model, by more than one standard error."
+    more, error = ours.more_than(best)
+    compared = f"{abs(more):.3f} ± {error:.3f} hits {'more' if more >= 0 else 'fewer'} than {best.method}"
+    if more < -2 * error:
+        return f"Deploy {best.method}: this model has {compared}, which is significant (two standard errors)."
+    if more > 2 * error:
+        compared += ", the best of the others, which is significant (two standard errors)"
+    else:
+        compared += ", the best of the others: no significant difference, so the simpler one would do as well"
+    attention = "Attention brought no more hits, so its best slate is the k items of highest score."
     if ours.method == "blend and attention":
-        return "Deploy this model with the optimiser: attention brought significantly more hits."
-    return "Deploy this model. Attention brought no more hits, so its best slate is the k items of highest score."
+        attention = "Attention brought significantly more hits on validation data: optimise its slates."
+    return f"Deploy this model: it has {compared}. {attention}"
 
 
 def _base_models(model: SlateModel, sessions: Sessions) -> Iterator[tuple[str, BaseTerms]]:
@@ -119,4 +132,5 @@ def _measured(method: str, split: HistorySplit, shown: Ragged, n: int, predicted
         float((hits > 0).mean()),
         len(np.unique(shown.values)) / n,
         predicted,
+        hits,
     )
