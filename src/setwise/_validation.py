@@ -47,6 +47,10 @@ def real_number(parameter: str, number: object, must: str = "a finite number") -
     return value
 
 
+_LARGEST_INT = 2**63 - 1
+_LONGEST_MS = 3.2e10  # a year: clocks and counts of work would overflow beyond
+
+
 def whole_number(parameter: str, number: object, least: int = 1) -> int:
     """``number`` as an int that is at least ``least``."""
     must = f"a whole number of at least {least}"
@@ -58,6 +62,8 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
         raise InvalidInput(parameter, must, repr(number), "pass an int") from None
     if value < least:
         raise InvalidInput(parameter, must, value, f"pass {least} or more")
+    if value > _LARGEST_INT:
+        raise InvalidInput(parameter, must, "one with more than 63 bits", "pass a smaller one")
     return value
 
 
@@ -90,7 +96,7 @@ def milliseconds(budget_ms: object) -> float | None:
     value = real_number("budget_ms", budget_ms)
     if value <= 0:
         raise InvalidInput("budget_ms", "above 0", value, "pass milliseconds, or leave it out")
-    return value
+    return min(value, _LONGEST_MS)
 
 
 def numbers(parameter: str, array: ArrayLike) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -49,6 +50,24 @@ def test_a_slate_says_what_it_is(tmp_path) -> None:
     slate.save(tmp_path / "slate.json")
     verification = verify(tmp_path / "slate.json", catalog)
     assert verification.ok, verification.checks
+
+
+def test_numbers_without_sense_that_are_finite() -> None:
+    rec, user = world(1)
+    plain = rec.recommend(user, k=3)
+    assert rec.recommend(user, k=3, budget_ms=1e308).value == plain.value
+    assert rec.recommend(user, k=3, where={"year": (-(10**400), 10**400)}).value == plain.value
+
+
+def test_drafts_of_killed_saves_are_removed(tmp_path) -> None:
+    rec, user = world(1)
+    new, old, other = (tmp_path / f".{name}" for name in (f"slate.json.{'a' * 16}", f"slate.json.{'b' * 16}", "mine"))
+    for path in (new, old, other):
+        path.touch()
+    for path in (old, other):
+        os.utime(path, (0, 0))
+    rec.recommend(user, k=3).save(tmp_path / "slate.json")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([new.name, other.name, "slate.json"])
 
 
 @examples(25)

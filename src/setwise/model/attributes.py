@@ -350,4 +350,10 @@ def _ends(name: str, ends: tuple[Any, ...]) -> tuple[float, float]:
     given = [end for end in ends if end is not None]
     if len(ends) != 2 or not all(isinstance(end, (int, float, np.number)) and end == end for end in given):
         raise InvalidInput(f"where['{name}']", "a pair of numbers (low, high)", repr(ends), "use None for an open end")
-    return (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])
+    low, high = (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])
+    return _comparable(low), _comparable(high)
+
+
+def _comparable(end: float) -> float:
+    """The number, or infinity for an int that no column can hold."""
+    return end if abs(end) < 2**63 or isinstance(end, float) else float(np.copysign(np.inf, 1 if end > 0 else -1))

@@ -17,11 +17,14 @@ The digest detects damage, not forgery: anyone can compute the digest of a chang
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
+import re
 import secrets
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -108,10 +111,25 @@ def _encoded(form: Mapping[str, Any]) -> bytes:
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
 
+_ABANDONED = 3600  # seconds
+
+
+def _sweep(path: Path) -> None:
+    """Remove the drafts of saves to this path that were killed more than an hour ago."""
+    draft = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{16}")
+    with os.scandir(path.parent) as entries:
+        old = [entry for entry in entries if draft.fullmatch(entry.name)]
+    for entry in old:
+        with contextlib.suppress(OSError):
+            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED:
+                os.unlink(entry.path)
+
+
 def _replace(path: Path, raw: bytes) -> None:
     """Write a temporary file in the same folder, flush it to disk, and rename it."""
     draft = path.parent / f".{path.name}.{secrets.token_hex(8)}"
     try:
+        _sweep(path)
         with draft.open("xb") as file:
             file.write(raw)
             file.flush()

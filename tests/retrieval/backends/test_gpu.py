@@ -120,7 +120,7 @@ def test_out_of_memory_leaves_the_index_as_it_was(monkeypatch: pytest.MonkeyPatc
         raise torch.cuda.OutOfMemoryError("no memory")
 
     monkeypatch.setattr(gpu, "filled", full)
-    with pytest.raises(TooLarge, match="The memory of the device cpu does not suffice"):
+    with pytest.raises(TooLarge, match=r"The memory of the device (cpu|cuda) does not suffice"):
         index.compact()
     np.testing.assert_array_equal(index.candidates(user, per_cell=3), before)
 
