@@ -54,3 +54,14 @@ def test_few_sessions_are_not_held_out(tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("session,item,time\n1,a,1\n1,b,2\n2,a,3\n2,b,4\n")
     data, _ = prepared(tmp_path / "few.csv", {}, None, 0)
     assert hold_out(data, 0, TIME) == (data, None)
+
+
+def test_attributes_of_another_table(tmp_path: Path) -> None:
+    rows = [f'{{"playlist": {n}, "tracks": [{n % 3}, {3 + n % 2}]}}' for n in range(6)]
+    (tmp_path / "playlists.jsonl").write_text("\n".join(rows))
+    (tmp_path / "tracks.csv").write_text("track_id,artist,length\n0,Ada,180\n1,Bo,200\n2,Ada,\n3,Cy,90\n9,Di,1\n")
+    named = {"items": tmp_path / "tracks.csv", "attributes": {"singer": "artist", "length": "length"}}
+    data, found = prepared(tmp_path / "playlists.jsonl", named, None, 0)
+    assert (found["sessions"], found["items"]) == (6, 5)
+    singers = dict(zip(data.ids, data.attributes["singer"], strict=True))
+    assert singers == {0: "Ada", 1: "Bo", 2: "Ada", 3: "Cy", 4: None}

@@ -65,6 +65,7 @@ def train(
     link: options.Link = None,
     user_columns: options.UserColumns = None,
     attribute: options.Attribute = None,
+    items: options.Items = None,
     delimiter: columns.Delimiter = None,
     no_time: columns.NoTime = False,
     baskets: columns.Baskets = False,
@@ -90,8 +91,7 @@ def train(
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
-    source = require_one_source(file, from_log, model)
-    _require_free(out)
+    source = _source(file, from_log, model, out)
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json))
     if set_column is not None or group:
@@ -104,7 +104,7 @@ def train(
         return _finish(*cases, out, as_json, print_portfolio)
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
-    named = columns.reader_options(session, no_time, baskets, **table)
+    named = columns.reader_options(session, no_time, baskets, items=items, **table)
     _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json)
 
 
@@ -181,6 +181,13 @@ def _train_and_evaluate(
 
 
 # --- files ---
+
+
+def _source(file: Path | None, from_log: Path | None, model: Path | None, out: Path) -> Path:
+    """Where the data come from, if the arguments agree and the folder of the model can be written."""
+    source = require_one_source(file, from_log, model)
+    _require_free(out)
+    return source
 
 
 def _require_free(out: Path) -> None:

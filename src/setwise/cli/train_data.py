@@ -10,8 +10,10 @@ import numpy as np
 
 from setwise._validation import did_you_mean
 from setwise.cli.columns import read_named
-from setwise.datasets import Sessions, Slates, random_split
+from setwise.datasets import Sessions, Slates, random_split, table_columns, with_attributes
+from setwise.datasets.dispatch import usual_column
 from setwise.datasets.splits import time_split
+from setwise.datasets.text_files import existing_file
 from setwise.errors import InvalidInput
 
 RANDOM, TIME = "random", "time"  # which data are held out
@@ -66,6 +68,34 @@ def hold_out(data: Sessions | Slates, seed: int, split: str) -> tuple[Sessions |
 
 
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
+    """The data of the file; with ``items`` the attributes are those of that table."""
+    named = dict(named)
+    items = named.pop("items", None)
+    if items is None:
+        return _read_file(file, named, skipped)
+    attributes = named.pop("attributes", None)
+    if not attributes:
+        raise InvalidInput("--items", "given with --attribute", f"{items} alone", "name its columns with --attribute")
+    columns, item = table_columns(_existing(items)), named.get("item")
+    column = item if item in columns else usual_column("item", columns)
+    if column is None:
+        must, got = f"a table with a column of items ({item or 'item, track_id, …'})", f"{items} with {columns}"
+        raise InvalidInput("--items", must, got, "give its column of ids the name that --item has")
+    data = _read_file(file, named, skipped)
+    try:
+        return with_attributes(data, items, column, attributes)
+    except InvalidInput as error:
+        raise (error.about("--attribute") if error.parameter == "column" else error) from None
+
+
+def _existing(items: Path) -> Path:
+    try:
+        return existing_file(items)
+    except InvalidInput as error:
+        raise error.about("--items") from None
+
+
+def _read_file(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
     try:
         return read_named("FILE", file, {"skipped": skipped, **named})
     except InvalidInput as error:  # readers that skip nothing have no such option

@@ -28,6 +28,9 @@ Attribute = Annotated[
     list[str] | None,
     typer.Option(help="Table: a column saved with the items (artist), or a name for it (title=Description)."),
 ]
+Items = Annotated[
+    Path | None, typer.Option(help="A table of one row per item, which has the columns of --attribute instead of FILE.")
+]
 LeastSessions = Annotated[
     int | None, typer.Option(min=1, help="Leave out items of fewer sessions; by default 3, or 1 for small data.")
 ]

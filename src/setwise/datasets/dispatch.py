@@ -88,13 +88,15 @@ def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mappi
     return reader(path, **options)
 
 
+def usual_column(role: str, columns: Sequence[str]) -> str | None:
+    """The first of the usual names of this role that is a column, ignoring case and underscores."""
+    plain = {name.lower().replace("_", ""): name for name in reversed(columns)}
+    return next((plain[name] for one in USUAL[role] if (name := one.replace("_", "")) in plain), None)
+
+
 def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
     """The columns of a table, guessed from their names."""
-    plain = {name.lower().replace("_", ""): name for name in reversed(columns)}
-    found = {
-        role: next((plain[name] for one in names if (name := one.replace("_", "")) in plain), None)
-        for role, names in USUAL.items()
-    }
+    found = {role: usual_column(role, columns) for role in USUAL}
     if "item" not in given and found["item"] is None:
         _refuse_missing("item", path, columns)
     if "session" not in given and found["session"] is None and file_extension(Path(path)) in DELIMITERS:
