@@ -130,7 +130,17 @@ def sections_of(rows: Path) -> list[Section]:
 def _about(marker: dict[str, Any], seed: int) -> str:
     """How the rows were made; scripts whose rows name no seed have 0."""
     where = f"{marker['date']}, commit {marker['commit']}, {marker['cores']} cores"
-    return f"`{shlex.join(marker['command'])}` (seed {seed}; {marker['seconds']:,.0f} s; {where})"
+    return f"`{shlex.join(as_typed(marker['command']))}` (seed {seed}; {marker['seconds']:,.0f} s; {where})"
+
+
+def as_typed(command: Sequence[str]) -> list[str]:
+    """The command as one would type it in the checkout: the folders of this machine do not matter."""
+    shown = {
+        "--data": "../shared/data",
+        "--cache": "report/catalogues",
+        "--out": f"report/rows/{Path(command[-1]).name}",
+    }
+    return [shown.get(before, one) for before, one in zip(("", *command), command, strict=False)]
 
 
 def opening_of(rows: Path) -> tuple[str, ...]:

@@ -53,3 +53,11 @@ def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.with_lines("| h | i | j |\n| - | - | - |\n| x |  | 1 |", [section], ("b: th",)).endswith(
         "| x |  | 1 |\n| b: three |  | 0.6 |"
     )
+
+
+def test_commands_are_shown_without_the_folders_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
+    report, plan = importlib.import_module("report"), importlib.import_module("plan")
+    for step in plan.PLAN:
+        elsewhere = step.command(Path("/home/me/samples"), Path("/tmp/one"), quick=False)
+        assert report.as_typed(elsewhere) == step.command(Path("../shared/data"), Path("report"), quick=False)
