@@ -20,7 +20,7 @@ from services import running
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"
 DESKTOP, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
-BUDGET = ("--budget-ms", "500")
+BUDGET = ("--budget-ms", "1000")
 DISHES = asking(history=["dish-4", "dish-11", "dish-29"], k=7)
 SONGS = asking(history=["song-1", "song-2", "song-40"], k=7)
 FILTERED = SONGS + "&" + asking(where={"year": {"from": 1980}})[1:]
