@@ -21,7 +21,7 @@ def method(name: str, more: float, spread: float = 0.1) -> Compared:
     [
         (0.0, -0.1, "Deploy this model: it has 0.", ("more than EASE", "which is significant")),
         (0.0, 0.1, "Deploy EASE: this model has 0.", ("fewer than EASE", "which is significant")),
-        (0.0, 0.0, "Deploy this model: it has 0.00", ("no significant difference", "the simpler one would do")),
+        (0.0, 0.0, "Either will do: this model has 0.00", ("than EASE", "no significant difference")),
     ],
 )
 def test_differences_on_the_same_sessions_decide(

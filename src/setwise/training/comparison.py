@@ -71,14 +71,14 @@ def verdict(rows: list[Compared]) -> str:
     compared = f"{abs(more):.3f} ± {error:.3f} hits {'more' if more >= 0 else 'fewer'} than {best.method}"
     if more < -2 * error:
         return f"Deploy {best.method}: this model has {compared}, which is significant (two standard errors)."
-    if more > 2 * error:
-        compared += ", the best of the others, which is significant (two standard errors)"
-    else:
-        compared += ", the best of the others: no significant difference, so the simpler one would do as well"
-    attention = "Attention brought no more hits, so its best slate is the k items of highest score."
+    attention = "Attention brought no more hits, so this model's best slate is the k items of highest score."
     if ours.method == "blend and attention":
         attention = "Attention brought significantly more hits on validation data: optimise its slates."
-    return f"Deploy this model: it has {compared}. {attention}"
+    if more <= 2 * error:
+        same = "which is no significant difference (two standard errors)"
+        return f"Either will do: this model has {compared}, the best of the others, {same}. {attention}"
+    significant = "which is significant (two standard errors)"
+    return f"Deploy this model: it has {compared}, the best of the others, {significant}. {attention}"
 
 
 def _base_models(model: SlateModel, sessions: Sessions) -> Iterator[tuple[str, BaseTerms]]:
