@@ -118,3 +118,14 @@ def test_the_deficit_decides_what_may_be_added() -> None:
     np.testing.assert_array_equal(constraints.joinable([1]), jazz)
     assert not constraints.admits([1, 2])
     assert constraints.admits([0, 1, 3])
+
+
+def test_a_limit_of_all_candidates_takes_all_of_them() -> None:
+    """The worst item would be left out if the limit were one less."""
+    instance = sw.Instance(
+        np.zeros((3, 3)), np.zeros(3), sw.Linear(), base=[1.0, 2.0, -5.0], groups={"genre": ["a"] * 3}
+    )
+    assert len(sw.rank(instance, 3, "exhaustive").indices) == 2
+    assert len(sw.rank(instance, 3, "exhaustive", at_least={"genre": {"a": 3}}).indices) == 3
+    with pytest.raises(Infeasible):
+        sw.rank(instance, 3, "exhaustive", at_least={"genre": {"a": 4}})

@@ -13,6 +13,7 @@ from setwise.errors import InvalidInput
 from setwise.retrieval import clusters as module
 from setwise.retrieval import kmeans
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
+from setwise.retrieval.partition import Partition
 from worlds import REWARDS, random_catalog
 
 
@@ -137,3 +138,32 @@ def test_the_logits_of_two_cells_lie_where_the_radii_say() -> None:
 @pytest.mark.parametrize(("n", "cells"), [(1, 1), (15, 1), (320, 20), (33_528, 256), (10**8, 256)])
 def test_the_default_number_of_cells(n: int, cells: int) -> None:
     assert default_cells(n) == cells
+
+
+@pytest.mark.parametrize("cells", [[0, 1, 2, 3], [0, 1, -1, 2], [0.0, 1.0, 2.0, 0.0]], ids=["high", "negative", "real"])
+def test_cells_out_of_range_are_refused(cells: list) -> None:
+    catalog, _ = random_catalog(1, n=4)
+    with pytest.raises(InvalidInput, match="cell_of must be whole numbers from 0 to 2"):
+        Partition.of(catalog, cells, 3)
+    assert Partition.of(catalog, [0, 1, 2, 2], 3).n_cells == 3
+
+
+def test_a_partition_fits_its_own_catalogue_only() -> None:
+    catalog, _ = random_catalog(2, n=6, rewards=REWARDS[:2])
+    cells = np.where(catalog.reward_class == 0, 0, 1)
+    made = Partition.of(catalog, cells, 2)
+    assert made.fits(catalog)
+    assert not made.taken(np.arange(5)).fits(catalog)
+    swapped = sw.Catalog(catalog.query, catalog.key, catalog.value, (list(catalog.rewards), 1 - catalog.reward_class))
+    assert not made.fits(swapped)
+    wider = np.concatenate([catalog.query, catalog.query], axis=2)
+    assert not made.fits(sw.Catalog(wider, wider, catalog.value, (list(catalog.rewards), catalog.reward_class)))
+
+
+def test_the_centre_of_a_cell_is_the_mean() -> None:
+    catalog, _ = random_catalog(3, n=5)
+    made = Partition.of(catalog, [0, 0, 0, 2, 2], 3)
+    np.testing.assert_allclose(made.query_centre[0], catalog.query[:3].mean(axis=0), rtol=1e-6)
+    np.testing.assert_allclose(made.key_centre[2], catalog.key[3:].mean(axis=0), rtol=1e-6)
+    assert (made.query_centre[1] == 0).all()
+    assert made.query_radius[1].max() < 1e-30
