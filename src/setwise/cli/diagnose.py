@@ -13,7 +13,7 @@ from rich.table import Table
 from setwise.cli import columns
 from setwise.cli.held_out import drawn_histories, read_sessions
 from setwise.cli.index import load_source
-from setwise.recommend.diagnosis import Diagnosis, random_histories, random_users
+from setwise.recommend.diagnosis import BUDGET_MS, Diagnosis, random_histories, random_users
 from setwise.recommend.diagnosis import diagnose as diagnosed
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
@@ -35,6 +35,9 @@ def diagnose(
     baskets: columns.Baskets = False,
     users: Annotated[int, typer.Option(min=2, help="The number of users.")] = 60,
     k: Annotated[int, typer.Option(min=1, help="The size of the sets.")] = 10,
+    budget_ms: Annotated[
+        float, typer.Option(min=1.0, help="Search and bound of one user, in milliseconds.")
+    ] = BUDGET_MS,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draws.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
@@ -56,7 +59,7 @@ def diagnose(
         source, drawn = {"histories": random_histories(recommender, users, HISTORY, seed)}, "histories of random items"
     else:
         source, drawn = {"users": random_users(recommender, users, seed)}, "random vectors"
-    result = diagnosed(recommender, k, **source)
+    result = diagnosed(recommender, k, **source, budget_ms=budget_ms)
     if as_json:
         print(json.dumps(result.to_dict() | {"source": drawn}))
     else:

@@ -32,6 +32,7 @@ from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
 WORTHWHILE = 0.01  # of the value: less headroom than this is not worth a search
+BUDGET_MS = 500.0  # search and bound of one user
 RIVALS = ("top-k", "greedy")
 
 
@@ -117,13 +118,17 @@ def diagnose(
     *,
     users: Sequence[User] | None = None,
     histories: Sequence[IdChoice] | None = None,
+    budget_ms: float | None = BUDGET_MS,
 ) -> Diagnosis:
-    """Measure the headroom of a recommender on these users or histories, two or more."""
+    """Measure the headroom of a recommender on these users or histories, two or more.
+
+    ``budget_ms`` is the time of search and bound for each; None lets the bound take as long as it does in a request.
+    """
     count = len(users if users is not None else histories or ())
     if count < 2 or (users is not None and histories is not None):
         raise InvalidInput("users", "two or more, or as many histories", count, "pass some sixty")
     asked: dict[str, Any] = {"k": k, "users": users, "histories": histories}
-    found = recommender.recommend_many(**asked, certify=True)
+    found = recommender.recommend_many(**asked, certify=True, budget_ms=budget_ms)
     rivals = {name: recommender.recommend_many(**asked, ranker=name, certify=False) for name in RIVALS}
     values = {name: np.array([slate.value for slate in slates]) for name, slates in rivals.items()}
     searched = np.array([slate.value for slate in found])
