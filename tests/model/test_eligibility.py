@@ -58,3 +58,14 @@ def test_rows_outside_the_catalogue_are_refused() -> None:
     for rows, got in (([12], "12"), ([-1], "-1"), (["a"], "dtype")):
         with pytest.raises(InvalidInput, match=f"exclude must be .*{got}"):
             Eligibility.of(catalog, exclude=rows)
+
+
+@pytest.mark.parametrize("where", [None, {"genre": "jazz"}])
+def test_rows_within_others(where) -> None:
+    catalog, _ = random_catalog(0, n=12, attributes={"genre": GENRES})
+    eligible = Eligibility.of(catalog, None, where, [3])
+    inside = eligible.within(np.array([0, 1, 3, 6]))
+    assert inside.rows.tolist() == ([0, 1, 6] if where is None else [0, 6])
+    assert inside.count == len(inside.rows)
+    with pytest.raises(Infeasible, match="scores must be about an item that is neither excluded nor filtered out"):
+        eligible.within(np.array([3]))

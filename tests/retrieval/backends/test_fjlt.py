@@ -178,3 +178,10 @@ def test_invalid_arguments(options: dict[str, float], sentence: str) -> None:
     with pytest.raises(InvalidInput) as caught:
         FJLT.build(np.ones((2, 2), np.float32), np.zeros(2, np.int32), 1, **options)
     assert str(caught.value) == sentence
+
+
+def test_signs_are_random() -> None:
+    """Without random signs a vector may be a row of H, and all of it falls on one coordinate."""
+    transform = Transform.draw(300, 3000, 0.5, 0.05, seed=0)
+    assert set(transform.signs.tolist()) == {-1, 1}
+    assert abs(transform.signs.mean()) < 0.1
