@@ -171,7 +171,6 @@ def _certificate(slate: Slate) -> str:
         bound = "without an upper bound"
     eligible, k = slate.query.eligible.count, slate.query.k
     few = f"Only {eligible} items are eligible, fewer than --k {k}.\n" if eligible < k else ""
-    few += "".join(f"Ignored {one!r}: it is not in the catalogue.\n" for one in slate.ignored[:5])
     hits = all(isinstance(reward, Logistic) for reward in slate.catalog.rewards)
     value = f"Value {slate.value:.4f}" + (" (expected hits; a reward is the chance of one)" if hits else "")
     return f"{few}{value}, {bound}.\nTime: {spent}.\n"
