@@ -47,7 +47,6 @@ def real_number(parameter: str, number: object, must: str = "a finite number") -
     return value
 
 
-_LARGEST_INT = 2**63 - 1
 _LONGEST_MS = 3.2e10  # a year: clocks and counts of work would overflow beyond
 
 
@@ -62,8 +61,6 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
         raise InvalidInput(parameter, must, repr(number), "pass an int") from None
     if value < least:
         raise InvalidInput(parameter, must, value, f"pass {least} or more")
-    if value > _LARGEST_INT:
-        raise InvalidInput(parameter, must, "one with more than 63 bits", "pass a smaller one")
     return value
 
 

@@ -11,6 +11,33 @@ def test_compile_states_its_time() -> None:
     assert "The inner loops are compiled" in out.stdout
 
 
+REQUEST = """
+import sys
+import numpy as np
+import setwise as sw
+from setwise.recommend.compilation import compile_requests
+
+def compiled():
+    of_modules = [vars(module).values() for name, module in [*sys.modules.items()] if name.startswith("setwise.")]
+    return {(id(one), signature) for values in of_modules for one in values for signature in getattr(one, "signatures", ())}
+
+compile_requests(1, progress=False)
+before = compiled()
+points = np.random.default_rng(1).normal(size=(200, 2, 2)).astype(np.float32)
+recommender = sw.Recommender(sw.Index.build(sw.Catalog(points, points, points), cells=8, progress=False))
+for budget_ms in (100, 1500):
+    recommender.explain(recommender.recommend(points[3], k=5, budget_ms=budget_ms))
+print(len(before), [str(one) for one in compiled() - before])
+"""
+
+
+def test_a_long_request_compiles_nothing_more() -> None:
+    out = subprocess.run([sys.executable, "-c", REQUEST], capture_output=True, text=True, check=True)
+    functions, new = out.stdout.split(maxsplit=1)
+    assert int(functions) > 15
+    assert new.strip() == "[]"
+
+
 def test_help_says_when_to_use_it() -> None:
     out = subprocess.run([sys.executable, "-m", "setwise", "compile", "--help"], capture_output=True, text=True)
     assert "after installation" in " ".join(out.stdout.split())

@@ -44,7 +44,6 @@ def test_seen_items_are_excluded_unless_pinned_or_overruled() -> None:
     [
         ({"k": 0}, InvalidInput),
         ({"k": True}, InvalidInput),
-        ({"k": 10**400}, InvalidInput),
         ({"where": {"year": (10**400, None)}}, Infeasible),
         ({"where": {"year": (None, -(10**400))}}, Infeasible),
         ({"exclude": ["\ud800"]}, UnknownId),

@@ -116,7 +116,7 @@ class Query:
         if own is not None:
             fitting = fitting.with_scores(own.combined(fitting.scores))
             shared = shared if own.named is None else shared.within(own.named)
-        size, eligible = whole_number("k", k), _eligible(catalog, shared, unwanted, pinned)
+        size, eligible = min(whole_number("k", k), 2**31), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
