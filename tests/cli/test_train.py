@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from setwise import cli
+from setwise.cli import train_data
 from setwise.cli.train_data import prepared
 from setwise.datasets import Sessions
 from setwise.training import SimpleTransformer
@@ -66,7 +67,7 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
         "Read 120 sessions of 30 items, 600 entries.",
         "Left out 1 rare items (--least-sessions says which).",
         "Skipped 1 rows without a session.",
-        "were held out to evaluate the model",
+        "12 sessions, drawn at random, were held out to evaluate the model",
         "was kept: loss",
         "the optimised slate",
         "top-k",
@@ -328,9 +329,8 @@ def test_unordered_sessions_are_shuffled(tmp_path: Path) -> None:
 
 
 def test_how_much_is_held_out() -> None:
-    command = sys.modules["setwise.cli.train"]  # setwise.cli.train is the command
-    for count, held in ((49, None), (60, 6), (8000, 500)):
+    for count, held in ((49, None), (60, 6), (8000, train_data.MOST_HELD)):
         sessions = Sessions.of([["a", "b"]] * count)
-        training, held_out = command._hold_out(sessions, 0)
+        training, held_out = train_data.hold_out(sessions, 0, train_data.RANDOM)
         assert (None if held_out is None else len(held_out)) == held
         assert len(training) + (held or 0) == count

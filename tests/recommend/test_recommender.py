@@ -56,6 +56,7 @@ def test_numbers_without_sense_that_are_finite() -> None:
     rec, user = world(1)
     plain = rec.recommend(user, k=3)
     assert rec.recommend(user, k=3, budget_ms=1e308).value == plain.value
+    assert rec.recommend(user, k=10**400).value == rec.recommend(user, k=len(rec.index.catalog)).value
     assert rec.recommend(user, k=3, where={"year": (-(10**400), 10**400)}).value == plain.value
 
 

@@ -45,6 +45,15 @@ def ranker_named(name: object) -> Ranker:
     return RANKERS[name]
 
 
+def required_limits(ranker: Ranker, limits: Mapping[str, Any]) -> list[str]:
+    """The names of the limits from below that are stated; a ranker that does not honour them is refused."""
+    lower = [name for name, stated in limits.items() if stated and LIMITS[name].lower]
+    if lower and not ranker.lower_limits:
+        able = ", ".join(each.name for each in RANKERS.values() if each.lower_limits)
+        raise InvalidInput("ranker", f"one that honours {lower[0]} ({able})", repr(ranker.name), "choose one of those")
+    return lower
+
+
 def rank(
     instance: Instance,
     k: int,
@@ -69,10 +78,7 @@ def rank(
         if option not in chosen.options:
             known, todo = ", ".join(chosen.options) or "none", did_you_mean(option, chosen.options) or "drop it"
             raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), todo)
-    lower = [name for name, stated in limits.items() if stated and LIMITS[name].lower]
-    if lower and not chosen.lower_limits:
-        able = ", ".join(each.name for each in RANKERS.values() if each.lower_limits)
-        raise InvalidInput("ranker", f"one that honours {lower[0]} ({able})", repr(ranker), "choose one of those")
+    lower = required_limits(chosen, limits)
     constraints = Constraints.of(instance, k, exclude, include, **limits)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):

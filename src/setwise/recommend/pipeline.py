@@ -31,6 +31,7 @@ from setwise.model.instance import Instance
 from setwise.ranking import Ranker, Ranking, rank
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
+from setwise.ranking.registry import required_limits
 from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
@@ -291,6 +292,7 @@ def _has_few_sets(query: Query, instance: Instance, clock: Clock) -> bool:
 
 def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
     """The best of all feasible sets, which leaves nothing to bound."""
+    required_limits(query.ranker, query.limits)  # the answer to a request does not depend on the shortcut
     clock.timings.setdefault("certify", 0.0)
     with clock.phase("rank"):
         every = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)

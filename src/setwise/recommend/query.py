@@ -45,6 +45,7 @@ from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
+_MOST = 2**31  # more items than a catalogue can have; times and work are computed from k
 USER_KEYS = ("history", "user", "vector", "features")
 SCORE_KEYS = ("scores", "scores_floor")
 OTHER_KEYS = ("k", "unknown", "exclude", "include", "where", "budget_ms", "ranker", "certify")
@@ -116,7 +117,7 @@ class Query:
         if own is not None:
             fitting = fitting.with_scores(own.combined(fitting.scores))
             shared = shared if own.named is None else shared.within(own.named)
-        size, eligible = min(whole_number("k", k), 2**31), _eligible(catalog, shared, unwanted, pinned)
+        size, eligible = min(whole_number("k", k), _MOST), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
