@@ -58,6 +58,11 @@ class Line(asyncio.Protocol):
     def connection_made(self, transport: Any) -> None:
         self._transport, self._got, self._callback = transport, b"", None
 
+    @property
+    def open(self) -> bool:
+        """Whether the service has not closed it, as it does with one connection too many."""
+        return not self._transport.is_closing()
+
     def send(self, request: bytes, callback: Callable[[bytes, bytes], None]) -> None:
         self._callback = callback
         self._transport.write(request)
@@ -94,6 +99,8 @@ class Client:
 
     def _exchange(self, phase: str, what: str, request: bytes) -> asyncio.Future[Row]:
         loop = asyncio.get_running_loop()
+        while self._idle and not self._idle[-1].open:
+            self._idle.pop()
         if not self._idle:
             return loop.create_task(self._first(phase, what, request))
         line, answered, start = self._idle.pop(), loop.create_future(), time.perf_counter()

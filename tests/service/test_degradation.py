@@ -25,12 +25,21 @@ from setwise.service.settings import Settings
 
 def test_levels_of_a_queue() -> None:
     """Two workers, 100 ms a request, a deadline of 2 s: 500 ms of work may wait."""
-    pace = Pace(Settings(workers=2, budget_ms=100, deadline_ms=2000))
+    pace = Pace(Settings(workers=2, budget_ms=100, deadline_ms=2000, queue=1000))
     assert [pace.level(queued) for queued in (0, 10, 11, 25, 26, 100, 10_000)] == [
         FULL, FULL, UNCERTIFIED, UNCERTIFIED, GREEDY, GREEDY, GREEDY,
     ]  # fmt: skip
     assert not pace.refuses(200)
     assert pace.refuses(201)
+
+
+def test_short_requests_lose_something_before_the_queue_is_full() -> None:
+    """Of 1 ms each, 64 of them take a tenth of what may wait."""
+    pace = Pace(Settings(workers=1, budget_ms=1, deadline_ms=2000, queue=64))
+    assert [pace.level(queued) for queued in (0, 8, 9, 16, 17, 64)] == [
+        FULL, FULL, UNCERTIFIED, UNCERTIFIED, GREEDY, GREEDY,
+    ]  # fmt: skip
+    assert not pace.refuses(64)
 
 
 @given(

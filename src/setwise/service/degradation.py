@@ -6,22 +6,25 @@
                  than to grow its first set greedily, in compiled code (the ranker "greedy" itself would take longer)
 
 A request that is dispatched loses as little as the queue allows. With t_l the mean seconds of a request at level l, W
-workers and n requests in the queue behind it, l is the first level with
+workers and n requests behind it in a queue of N places, l is the first level with
 
-    n · t_l / W  ≤  ¼ · deadline
+    n · t_l / W  ≤  ¼ · deadline    and    n ≤ q_l · N,    q_FULL = ⅛, q_UNCERTIFIED = ¼,
 
-and the last one if there is none. A request that arrives is refused (503) if even greedy would leave it too late:
-n · t_GREEDY / W > ½ · deadline. The means are measured all the time, so no rate has to be configured.
+and the last one if there is none. The second condition leaves places free: where requests are short, the queue is full,
+and refuses, long before it would take a quarter of the deadline. A request that arrives is refused (503) if there is no
+place, or if even greedy would leave it too late: n · t_GREEDY / W > ½ · deadline. The means are measured all the time,
+so no rate has to be configured.
 """
 
 from __future__ import annotations
 
 from setwise.service.settings import Settings
 
-FULL, UNCERTIFIED, GREEDY = LEVELS = (0, 1, 2)
+FULL, UNCERTIFIED, GREEDY = range(3)
 BUDGET_SHARES = (1.0, 0.4, 0.1)  # of the budget, by level; the first guesses of the mean times too
 CERTIFICATE, SEARCH = "certificate", "search"  # what an answer lists as left out
 QUEUED_SHARE = 0.25  # of the deadline that the requests in the queue may take
+PLACES_SHARES = (1 / 8, 1 / 4)  # of the places in the queue, by level: beyond it requests lose more
 REFUSED_SHARE = 0.5  # of the deadline: beyond it a request is refused
 _LATEST = 0.1  # weight of the latest group in a mean
 
@@ -32,6 +35,7 @@ class Pace:
     def __init__(self, settings: Settings) -> None:
         self._workers, self._deadline_s = settings.worker_count, settings.deadline_ms / 1000
         self._mean_s = [share * settings.budget_ms / 1000 for share in BUDGET_SHARES]
+        self._places = [share * settings.queue for share in PLACES_SHARES]
 
     def observe(self, level: int, seconds: float) -> None:
         """A worker has computed requests at this level, with so many seconds for each."""
@@ -39,8 +43,10 @@ class Pace:
 
     def level(self, queued: int) -> int:
         """The level of the next request, with so many behind it."""
-        fitting = (level for level in LEVELS if self.wait_s(queued, level) <= QUEUED_SHARE * self._deadline_s)
-        return next(fitting, GREEDY)
+        for level, places in enumerate(self._places):
+            if queued <= places and self.wait_s(queued, level) <= QUEUED_SHARE * self._deadline_s:
+                return level
+        return GREEDY
 
     def refuses(self, queued: int) -> bool:
         """Whether a request behind so many others would be answered too late."""

@@ -47,7 +47,7 @@ class Settings:
     history: int = _setting(1000, 1, 100_000, "The most ids in a history.")
     exclude: int = _setting(10_000, 1, 1_000_000, "The most ids in a list of exclusions.")
     batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")
-    queue: int = _setting(64, 1, 100_000, "The most requests in the queue; the next one is answered 503.")
+    queue: int = _setting(128, 1, 100_000, "The most requests in the queue; the next one is answered 503.")
     deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request in the queue is answered 504.")
     budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
     workers: int = _setting(0, 0, 256, "Worker processes, each with one request or group at a time; 0 for one a core.")
