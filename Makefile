@@ -44,9 +44,9 @@ test: $(DEV)
 	$(MAKE) -j3 lint browser kernels
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
 
-# The same tests with full counts.
+# The same tests with full counts; their results go into docs/reference/promises.md.
 test-all:
-	$(MAKE) test PYTEST='--large $(PYTEST)'
+	$(MAKE) test PYTEST='--large --promises $(PYTEST)'
 
 # RecTools requires numpy 1, setwise numpy 2: an environment with RecTools' numpy, and setwise without its own.
 test-rectools:

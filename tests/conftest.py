@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 from counts import LARGE, SMALL
+from promises import PROMISES, Results
 from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
@@ -20,11 +21,16 @@ LONGEST = ("test_reproduce_quick", "test_quick_start")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--large", action="store_true", help=f"run full counts instead of one in {FRACTION}")
+    parser.addoption("--promises", action="store_true", help="write the results into docs/reference/promises.md")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: other processes run all others meanwhile."""
+    """Run the longest tests first: other processes run all others meanwhile. Name the promises in the reports."""
     items.sort(key=lambda item: item.name not in LONGEST)
+    for item in items:
+        for mark in item.iter_markers("promise"):
+            assert mark.args[0] in PROMISES, f"{item.nodeid}: {mark.args[0]} is not in tests/promises.py"
+            item.user_properties.append(("promise", mark.args[0]))
 
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
@@ -41,6 +47,8 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("setwise")
     if not hasattr(config, "workerinput"):  # once, before worker processes start
         clear_stale_package()
+        if config.getoption("--promises"):
+            config.pluginmanager.register(Results())
 
 
 @pytest.fixture(scope="session")

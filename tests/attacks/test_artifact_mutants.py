@@ -77,8 +77,9 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[Path], Any], Calla
 }
 
 
+@pytest.mark.promise("mutants")
 @pytest.mark.parametrize("name", KINDS)
-def test_mutants_are_refused_or_harmless(name: str, tmp_path: Path, count) -> None:
+def test_mutants_are_refused_or_harmless(name: str, tmp_path: Path, count, record_property) -> None:
     kind, save, opened, used = KINDS[name]
     source = tmp_path / "intact"
     save(source)
@@ -86,4 +87,6 @@ def test_mutants_are_refused_or_harmless(name: str, tmp_path: Path, count) -> No
     found = outcomes(range(count(1430, 14)), source, kind, tmp_path, opened, used)
     wrong = {seed: said for seed, said in found.items() if not said.startswith(("refused |", "accepted |"))}
     assert not wrong, f"{len(wrong)} of {len(found)}, such as {list(wrong.items())[:3]}"
-    assert sum(said.startswith("refused") for said in found.values()) > len(found) // 4
+    refused = sum(said.startswith("refused") for said in found.values())
+    record_property("seen", f"{name}: {len(found)} mutants, {refused} refused")
+    assert refused > len(found) // 4

@@ -15,6 +15,8 @@ from setwise.model.constraints import Constraints
 from setwise.model.rewards import FAMILIES
 from worlds import random_catalog
 
+pytestmark = pytest.mark.promise("bounds")
+
 FOREVER = 1e6  # milliseconds
 
 

@@ -18,6 +18,8 @@ from setwise.model.constraints import Constraints
 from small_instances import small_instance
 from worlds import REWARDS, random_catalog, random_instance
 
+pytestmark = pytest.mark.promise("bounds")
+
 
 def checked(instance: sw.Instance, k: int, constraints: dict) -> Constraints:
     return Constraints.of(instance, k, **constraints)

@@ -24,6 +24,8 @@ from setwise.model.reward_table import RewardTable
 from setwise.retrieval.clusters import clusters
 from worlds import REWARDS, random_catalog
 
+pytestmark = pytest.mark.promise("bounds")
+
 FOREVER = 1e6  # milliseconds
 
 

@@ -21,6 +21,8 @@ from setwise.model.reward_table import RewardTable
 from setwise.model.rewards import FAMILIES
 from worlds import random_catalog
 
+pytestmark = pytest.mark.promise("bounds")
+
 
 def search_of(catalog: sw.Catalog, user: sw.User, k: int, value: float, excluded: np.ndarray, cells: int) -> LiftSearch:
     """The search by lifts alone, as the search of the whole catalogue makes it."""

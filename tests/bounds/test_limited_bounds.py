@@ -13,6 +13,8 @@ from setwise.bounds.catalog.whole_catalog import GroupLimit, WholeBound, WholeCa
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from worlds import REWARDS, random_catalog
 
+pytestmark = pytest.mark.promise("bounds")
+
 FOREVER = 1e6  # milliseconds
 N = 8
 

@@ -10,6 +10,8 @@ from setwise.bounds.candidates.branch_and_bound import _instance_arrays, _is_wid
 from setwise.bounds.candidates.item_bounds import PAD, SHARE, SINK, padded
 from setwise.model.constraints import Constraints
 
+pytestmark = pytest.mark.promise("bounds")
+
 
 @pytest.mark.parametrize(("x", "expected"), [(2.0, 2.063), (-2.0, -1.937), (0.0, 0.003)])
 def test_padding_by_hand(x: float, expected: float) -> None:

@@ -14,6 +14,8 @@ from setwise.model.reward_table import RewardTable
 from setwise.model.rewards import FAMILIES, Reward, registered, to_spec
 from worlds import random_catalog
 
+pytestmark = pytest.mark.promise("rewards")
+
 
 @dataclass(frozen=True)
 class Doubled(sw.Logistic):

@@ -14,6 +14,8 @@ from services import Here, here
 from setwise.service.hosts import AllowedHosts
 from setwise.service.http import ROUTES, all_routes
 
+pytestmark = pytest.mark.promise("keys")
+
 KEY = "a-long-and-random-key"
 METHODS = ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "TRACE", "CONNECT", "get", "X")
 OPEN = {"/", "/healthz", "/readyz", "/metrics", "/docs", "/docs/openapi.json"}

@@ -149,6 +149,7 @@ def fill(path: Path) -> None:
             file.write(b"x" * 512)
 
 
+@pytest.mark.promise("disk")
 def test_a_full_disk_refuses_outcomes_and_serves_slates(folder: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
@@ -172,6 +173,7 @@ def test_a_full_disk_refuses_outcomes_and_serves_slates(folder: Path, tmp_path: 
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.promise("outcomes")
 def test_kill_9_of_the_service_loses_no_outcome(folder: Path, tmp_path: Path, count) -> None:
     """It is killed while outcomes are being sent; those that were answered 200 are in the log."""
     accepted: set[tuple[str, str]] = set()

@@ -178,6 +178,7 @@ while True:
 """
 
 
+@pytest.mark.promise("kills")
 def test_killed_while_saving(tmp_path: Path, count) -> None:
     """kill -9 at a random moment of Catalog.save: the old or the new catalogue is readable, never a mixture."""
     path = tmp_path / "catalog"
@@ -205,6 +206,7 @@ def test_killed_while_saving(tmp_path: Path, count) -> None:
     assert names == [".setwise", "arrays", "manifest.json"], "a save removes what killed ones left behind"
 
 
+@pytest.mark.promise("kills")
 def test_killed_before_the_first_save_is_complete(tmp_path: Path) -> None:
     catalog = full_catalog()
     catalog.save(tmp_path)
@@ -213,6 +215,7 @@ def test_killed_before_the_first_save_is_complete(tmp_path: Path) -> None:
         sw.Catalog.load(tmp_path)
 
 
+@pytest.mark.promise("mutants")
 def test_flipped_bits_and_cut_files_are_refused(tmp_path: Path, count) -> None:
     full_catalog().save(tmp_path)
     intact = {path: path.read_bytes() for path in tmp_path.iterdir() if path.name != ".setwise-lock"}
@@ -274,6 +277,7 @@ def test_not_a_folder(tmp_path: Path) -> None:
             full_catalog().save(path)
 
 
+@pytest.mark.promise("hostile-files")
 def test_a_manifest_of_a_gigabyte(tmp_path: Path) -> None:
     full_catalog().save(tmp_path)
     with (tmp_path / "manifest.json").open("r+b") as file:
@@ -282,6 +286,7 @@ def test_a_manifest_of_a_gigabyte(tmp_path: Path) -> None:
         sw.Catalog.load(tmp_path)
 
 
+@pytest.mark.promise("hostile-files")
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX only")
 @pytest.mark.parametrize("name", ["manifest.json", "arrays"])
 def test_pipes_and_devices_are_refused(tmp_path: Path, name: str) -> None:
@@ -302,6 +307,7 @@ def test_an_empty_data_file(tmp_path: Path) -> None:
         sw.Catalog.load(tmp_path)
 
 
+@pytest.mark.promise("kills")
 def test_readers_during_saves(tmp_path: Path) -> None:
     """A reader that meets a save in progress gets one whole catalogue or the other."""
     catalogs = [full_catalog(0), full_catalog(1)]

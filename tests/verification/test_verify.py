@@ -432,6 +432,7 @@ THE_PROOF_SEES = {
 }
 
 
+@pytest.mark.promise("certificates")
 @pytest.mark.parametrize("name", LIES)
 def test_lies_with_the_digest_computed_again(name: str, tmp_path: Path, count) -> None:
     path, lies, wanted = tmp_path / "slate.json", 0, count(60)
@@ -448,6 +449,7 @@ def test_lies_with_the_digest_computed_again(name: str, tmp_path: Path, count) -
     pytest.fail(f"only {lies} slates could be lied about")
 
 
+@pytest.mark.promise("certificates")
 def test_changed_bytes(tmp_path: Path, count) -> None:
     path = tmp_path / "slate.json"
     for seed in range(count(1_000)):
@@ -470,6 +472,7 @@ def test_changed_bytes(tmp_path: Path, count) -> None:
             verify(path, catalog)
 
 
+@pytest.mark.promise("certificates")
 def test_the_wrong_user(tmp_path: Path) -> None:
     catalog, user, content = drawn(1)
     write_slate(tmp_path / "s", written(catalog, content))
@@ -480,6 +483,7 @@ def test_the_wrong_user(tmp_path: Path) -> None:
     assert [check.name for check in misfit.checks if not check.ok] == ["user"]
 
 
+@pytest.mark.promise("certificates")
 def test_the_wrong_catalogue(tmp_path: Path) -> None:
     catalog, user = random_catalog(0)
     write_slate(tmp_path / "s", written(catalog, best(catalog, user, constraints(2))))
