@@ -49,12 +49,13 @@ def run(name: str, training: OutcomeSets, test: OutcomeSets, epochs: int, seed: 
     """All models on the test matches."""
     known = (training.n_items, "logistic", "logistic", seed)
     fitted = {"link": "logistic", "epochs": epochs, "seed": seed}
-    shuffled = with_other_opponents(training, seed)
+    shuffled, sets, outcome = with_other_opponents(training, seed), training.sets, training.outcome
+    member = fit_pairs(sets, outcome, *known)  # the pairwise model is a member of ours
     values = {
-        ALONE: fit_pairs(training.sets, training.outcome, *known, additive=True).values(test.sets),
-        INTERACTION: OutcomeModel.fit(training.sets, training.outcome, training.n_items, **fitted).values(test.sets),
+        ALONE: fit_pairs(sets, outcome, *known, additive=True).values(test.sets),
+        INTERACTION: OutcomeModel.fit(sets, outcome, training.n_items, pairs=member, **fitted).values(test.sets),
         PLACEBO: OutcomeModel.fit(shuffled.sets, shuffled.outcome, training.n_items, **fitted).values(test.sets),
-        PAIRWISE: fit_pairs(training.sets, training.outcome, *known).values(test.sets),
+        PAIRWISE: member.values(test.sets),
     }
     each = {name: losses("logistic", "logistic", f, test.outcome) for name, f in values.items()}
     matches, unit = np.arange(len(test)), np.ones(len(test))

@@ -106,18 +106,18 @@ def top(probability: Floats, k: int) -> NDArray[np.intp]:
     return np.argsort(-probability, axis=1, kind="stable")[:, :k]
 
 
-def selector(x: Floats, solved: Floats, new: Floats, seed: int) -> Floats:
+def selector(x: Floats, solved: Floats, new: Floats, trees: int, seed: int) -> Floats:
     """One random forest a solver: the probabilities of success for ``new`` instances."""
     columns = []
     for target in solved.T:
-        forest = RandomForestClassifier(TREES, random_state=seed).fit(x, target)
+        forest = RandomForestClassifier(trees, random_state=seed).fit(x, target)
         one = forest.classes_.tolist().index(1.0) if 1.0 in forest.classes_ else None
         columns.append(np.zeros(len(new)) if one is None else forest.predict_proba(new)[:, one])
     return np.stack(columns, axis=1)
 
 
 def run_fold(
-    scenario: Scenario, train: NDArray[np.intp], test: NDArray[np.intp], seed: int
+    scenario: Scenario, train: NDArray[np.intp], test: NDArray[np.intp], trees: int, seed: int
 ) -> dict[tuple[int, str], tuple[Floats, float]]:
     """Whether each test instance is solved, by k and method, and the redundancy of ours."""
     solved, new = scenario.solved[train], scenario.solved[test]
@@ -127,8 +127,8 @@ def run_fold(
         alone = weights @ solved
     else:
         x = filled(scenario.features, train)
-        weights, unseen = forest_weights(grow_forest(x[train], solved, TREES, seed), x[train], x[test])
-        alone = selector(x[train], solved, x[test], seed)
+        weights, unseen = forest_weights(grow_forest(x[train], solved, trees, seed), x[train], x[test])
+        alone = selector(x[train], solved, x[test], trees, seed)
     result = {}
     for k in KS:
         redundancy = REPEATED if scenario.features is None else best_redundancy(unseen, solved, k)
@@ -148,11 +148,11 @@ def greedy_static(solved: Floats, k: int) -> NDArray[np.intp]:
     return greedy_sets(np.ones((1, len(solved))), solved, k, 1e-6)[0]
 
 
-def run(scenario: Scenario, name: str, split: str, seed: int) -> list[Row]:
+def run(scenario: Scenario, name: str, split: str, seed: int, trees: int = TREES) -> list[Row]:
     """All folds of one split: rates, and how far each method is behind ours, with paired standard errors."""
     folds = KFold(5, shuffle=True, random_state=seed) if split == "random" else GroupKFold(5)
     parts = [
-        run_fold(scenario, train, test, seed)
+        run_fold(scenario, train, test, trees, seed)
         for train, test in folds.split(scenario.solved, groups=scenario.family if split == "family" else None)
     ]
     rows = []
@@ -191,14 +191,15 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--scenarios", nargs="+", choices=SCENARIOS, default=list(SCENARIOS))
     parser.add_argument("--splits", nargs="+", choices=SPLITS, default=list(SPLITS))
+    parser.add_argument("--trees", type=int, default=TREES, help="of every forest, ours and the rival's")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
-    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed})
+    kept = KeptRows(arguments.out, FIELDS, {"seed": arguments.seed, "trees": arguments.trees})
     wanted = [f"{name}/{split}" for split in arguments.splits for name in arguments.scenarios]
     for unit in kept.missing(wanted, "portfolios"):
         name, split = unit.split("/")
-        kept.add(unit, run(read(arguments.data, name), name, split, arguments.seed))
+        kept.add(unit, run(read(arguments.data, name), name, split, arguments.seed, arguments.trees))
     Console(width=150).print(summary(kept.rows))
 
 

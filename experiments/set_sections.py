@@ -59,15 +59,15 @@ def _paired(section: Section, rows: list[Row]) -> None:
     lines = []
     for n, scale in dict.fromkeys((row["n"], row["scale"]) for row in rows):
         of = {
-            method: np.array([row["best"] for row in sorted(mine, key=lambda row: row["draw"])])
+            method: {row["draw"]: row["best"] for row in mine}
             for method in gb1.METHODS
             if (mine := chosen(rows, n=n, scale=scale, method=method))
         }
         ours = of.pop("setwise")
-        lines += [
-            [f"{n:,}", scale, method, f"{ours.mean() / other.mean():.2f}", _mean(list(ours - other))]
-            for method, other in of.items()
-        ]
+        for method, other in of.items():
+            pairs = np.array([(ours[draw], best) for draw, best in other.items() if draw in ours])
+            ratio, more = pairs[:, 0].mean() / pairs[:, 1].mean(), _mean(list(pairs[:, 0] - pairs[:, 1]))
+            lines.append([f"{n:,}", scale, method, f"{ratio:.2f}", more])
     headings = ("training sets", "scale", "rival", "setwise / rival", "setwise − rival, same draws")
     section.blocks.append(Grid(headings, lines))
 

@@ -99,14 +99,28 @@ class InteractionModel(nn.Module):
             + self.direct(part["features"])[..., 0]
             + self.bias(part["context"])
         )
-        if self.attends:
-            argument = argument + self._attended(part, x, self._read(other), other["filled"])
+        if self.attends and other is part:
+            argument = argument + self._attended(part, x)
+        elif self.attends:
+            argument = argument + self._attended_elsewhere(part, x, self._read(other), other["filled"])
         return argument
 
     def _read(self, part: dict[str, Tensor]) -> Tensor:
         return torch.cat([part["features"], self.item(part["ids"])], dim=2)
 
-    def _attended(self, part: dict[str, Tensor], x: Tensor, y: Tensor, filled: Tensor) -> Tensor:
+    def _attended(self, part: dict[str, Tensor], x: Tensor) -> Tensor:
+        (b, length, _), h, d = x.shape, self.setting.heads, self.setting.dim
+        q, k, v = (layer(x).view(b, length, h, d) for layer in (self.query, self.key, self.value))
+        logit = torch.einsum("bihd,bjhd->bhij", q, k) / d**0.5
+        filled = part["filled"][:, None, None] | torch.eye(length, dtype=torch.bool)
+        sink = self.sink(x).permute(0, 2, 1)[..., None]
+        weight = torch.softmax(torch.cat([sink, logit.masked_fill(~filled, -torch.inf)], dim=3), dim=3)[..., 1:]
+        reader = (1 + self.reader(part["context"])).view(b, 1, h, d)
+        score = (v * reader).sum(3).permute(0, 2, 1)
+        return (weight * score[:, :, None]).sum(dim=(1, 3))
+
+    def _attended_elsewhere(self, part: dict[str, Tensor], x: Tensor, y: Tensor, filled: Tensor) -> Tensor:
+        """The same, where each item attends to itself and to the members y of another slate."""
         (b, length, _), h, d = x.shape, self.setting.heads, self.setting.dim
         q, own_k = (layer(x).view(b, length, h, d) for layer in (self.query, self.key))
         k = self.key(y).view(b, length, h, d)
@@ -159,13 +173,14 @@ def trained(
     if start is not None:
         model.load_state_dict(start.state_dict(), strict=False)
     tensors, other = _tensors(table), partners_of(table, kind, rng)
-    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=setting.decay)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=setting.decay, fused=True)
     best, kept, waited = np.inf, None, 0
     for _ in range(setting.epochs):
         model.train()
         for rows in np.array_split(rng.permutation(training), max(1, len(training) // BATCH)):
             part = _some(tensors, rows)
-            total = losses_of(model(part, _some(tensors, other[rows])), part, setting.loss).mean()
+            around = _some(tensors, other[rows]) if kind == PLACEBO else part
+            total = losses_of(model(part, around), part, setting.loss).mean()
             optimiser.zero_grad()
             total.backward()
             optimiser.step()
@@ -229,8 +244,12 @@ def _some(tensors: dict[str, Tensor], rows: Rows) -> dict[str, Tensor]:
 @torch.no_grad()
 def _arguments(model: InteractionModel, tensors: dict[str, Tensor], rows: Rows, other: Rows) -> Tensor:
     model.eval()
-    parts = np.array_split(rows, max(1, len(rows) // 2048))
-    return torch.cat([model(_some(tensors, some), _some(tensors, other[some])).double() for some in parts])
+    result = []
+    for some in np.array_split(rows, max(1, len(rows) // 2048)):
+        part = _some(tensors, some)
+        around = part if (other[some] == some).all() else _some(tensors, other[some])
+        result.append(model(part, around).double())
+    return torch.cat(result)
 
 
 # --- the report ---

@@ -51,6 +51,16 @@ def test_company_is_found_and_the_placebo_gains_nothing(monkeypatch: pytest.Monk
     assert (rows[report.INTERACTION]["order"] is None) == (loss == "choice")
 
 
+def test_a_copy_of_the_slate_is_the_same_company(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, report = loaded(monkeypatch, "slate_interaction"), loaded(monkeypatch, "interaction_report")
+    table = small_table(network, "item").taken(np.arange(120))
+    table.filled[::3, 3] = False
+    model = network.trained(table, 1, network.Setting("item", dim=4, heads=2, epochs=2), report.INTERACTION, 0).eval()
+    part, copy = (network._some(network._tensors(table), np.arange(40)) for _ in range(2))
+    own, other = model(part, part)[part["filled"]], model(part, copy)[part["filled"]]
+    np.testing.assert_allclose(own.detach().numpy(), other.detach().numpy(), rtol=1e-4, atol=1e-5)
+
+
 def test_errors_are_clustered(monkeypatch: pytest.MonkeyPatch) -> None:
     report = loaded(monkeypatch, "interaction_report")
     rng = np.random.default_rng(0)

@@ -9,8 +9,16 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.training.outcome_links import LOSSES, linked, losses, set_weights, slopes, suggested_link
-from setwise.training.set_kernels import add_gradients, set_values
+from setwise.training.outcome_links import (
+    LOSSES,
+    linked,
+    losses,
+    losses_and_slopes,
+    set_weights,
+    slopes,
+    suggested_link,
+)
+from setwise.training.set_kernels import add_gradients, set_values, values_by_table
 from setwise.training.set_outcomes import PARTS, OutcomeModel
 from setwise.training.set_pairs import fit_pairs, pair_heads, pair_values
 
@@ -47,6 +55,29 @@ def test_gradients_are_those_of_the_values() -> None:
             below = total()
             part[place] = kept
             assert gradient[name][place] == pytest.approx((above - below) / (2 * h), abs=1e-7), (name, place)
+
+
+def test_a_table_of_weights_gives_the_same_values() -> None:
+    rng = np.random.default_rng(1)
+    q, k, v, z, b = (rng.normal(size=shape) for shape in ((6, 2, 3), (6, 2, 3), (6, 2), (6, 2), (6,)))
+    sets, one, other = np.array([[0, 2, 5], [1, 3, -1], [4, -1, -1], [5, 0, 2]]), np.empty(4), np.empty(4)
+    set_values(q, k, v, z, b, sets, one)
+    values_by_table(np.exp(np.einsum("ihc,jhc->ijh", q, k)), v, np.exp(z), b, sets, other)
+    np.testing.assert_allclose(other, one, rtol=1e-12)
+    assert one[0] == pytest.approx(one[3])
+
+
+def test_a_pairwise_member_that_was_fitted_before() -> None:
+    sets, outcome = landscape(3)
+    fitted = {"heads": 1, "dim": 2, "epochs": 2, "seed": 4}
+    member = fit_pairs(sets, outcome, N, "identity", "squared", 4)
+    given, own = (
+        OutcomeModel.fit(sets, outcome, N, pairs=member, **fitted),
+        OutcomeModel.fit(sets, outcome, N, **fitted),
+    )
+    np.testing.assert_allclose(given.values(sets), own.values(sets), rtol=1e-9)
+    with pytest.raises(InvalidInput, match="a member of 16 items"):
+        OutcomeModel.fit(sets, outcome, N + 1, pairs=member, **fitted)
 
 
 @pytest.mark.parametrize("pairs", [False, True])
@@ -104,6 +135,10 @@ def test_slopes_are_those_of_losses(link: str, loss: str) -> None:
     f, target, h = np.linspace(-3, 3, 7), np.linspace(0, 1, 7), 1e-6
     difference = (losses(link, loss, f + h, target) - losses(link, loss, f - h, target)) / (2 * h)
     np.testing.assert_allclose(slopes(link, loss, f, target), difference, atol=1e-8)
+    for knee in (np.inf, 1.5) if link == "softplus" else (np.inf,):
+        both = losses_and_slopes(link, loss, f, target, knee)
+        np.testing.assert_allclose(both[0], losses(link, loss, f, target, knee), rtol=1e-12)
+        np.testing.assert_allclose(both[1], slopes(link, loss, f, target, knee), rtol=1e-12)
 
 
 def test_a_knee_bends_softplus_above_it() -> None:

@@ -49,7 +49,7 @@ def suggested_link(outcome: Floats) -> str:
 def linked(link: str, f: Floats, knee: float = math.inf) -> Floats:
     """The outcome of each F."""
     if link == "softplus":
-        return np.logaddexp(0.0, f) if knee == math.inf else np.log1p(math.exp(knee) * np.logaddexp(0.0, f - knee))
+        return _softplus(f, knee)[0]
     return sigmoid(f) if link == "logistic" else f
 
 
@@ -78,12 +78,30 @@ def slopes(link: str, loss: str, f: Floats, target: Floats, knee: float = math.i
         better = np.sign(target[:, None] - target)
         pull = -better * sigmoid(-better * (f[:, None] - f))
         return np.asarray(pull.sum(axis=1) / max(len(f) - 1, 1))
-    if link == "softplus" and knee == math.inf:
-        return 2 * (np.logaddexp(0.0, f) - target) * sigmoid(f)
     if link == "softplus":
-        y = linked(link, f, knee)
-        return np.asarray(2 * (y - target) * sigmoid(f - knee) * np.exp(knee - y))
+        y, rise = _softplus(f, knee)
+        return 2 * (y - target) * rise
     return 2 * (f - target)
+
+
+def losses_and_slopes(link: str, loss: str, f: Floats, target: Floats, knee: float = math.inf) -> tuple[Floats, Floats]:
+    """``losses`` and ``slopes`` at once; for softplus, whose logarithms cost most of a fit, they share the link."""
+    if link != "softplus":
+        return losses(link, loss, f, target, knee), slopes(link, loss, f, target, knee)
+    y, rise = _softplus(f, knee)
+    error = y - target
+    return error**2, 2 * error * rise
+
+
+def _softplus(f: Floats, knee: float) -> tuple[Floats, Floats]:
+    """The link softplus and its derivative; with s = softplus(x), e^(x − s) is the sigmoid of x."""
+    x = f if knee == math.inf else f - knee
+    s = np.logaddexp(0.0, x)
+    rise = np.exp(x - s)
+    if knee == math.inf:
+        return s, rise
+    scaled = math.exp(knee) * s
+    return np.log1p(scaled), rise * (math.exp(knee) / (1 + scaled))
 
 
 def set_weights(outcome: Floats, emphasis: float | None) -> Floats:

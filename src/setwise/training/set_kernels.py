@@ -46,6 +46,30 @@ def set_values(q: Floats, k: Floats, v: Floats, z: Floats, b: Floats, sets: Ints
 
 
 @njit(**OUTER, fastmath=FAST)
+def values_by_table(weight: Floats, v: Floats, sink: Floats, b: Floats, sets: Ints, out: Floats) -> None:
+    """F of every row of ``sets``, into ``out``; ``weight`` (n, n, H) has e^(q_i·k_j) of all pairs, ``sink`` e^(z_i)."""
+    heads = v.shape[1]
+    above, below = np.empty(heads), np.empty(heads)
+    for t in range(sets.shape[0]):
+        total = 0.0
+        for i in sets[t]:
+            if i < 0:
+                continue
+            total += b[i]
+            for h in range(heads):
+                above[h], below[h] = 0.0, sink[i, h]
+            for j in sets[t]:
+                if j < 0:
+                    continue
+                for h in range(heads):
+                    above[h] += weight[i, j, h] * v[j, h]
+                    below[h] += weight[i, j, h]
+            for h in range(heads):
+                total += above[h] / below[h]
+        out[t] = total
+
+
+@njit(**OUTER, fastmath=FAST)
 def add_gradients(
     q: Floats, k: Floats, v: Floats, z: Floats, b: Floats, sets: Ints, outer: Floats,
     dq: Floats, dk: Floats, dv: Floats, dz: Floats, db: Floats,

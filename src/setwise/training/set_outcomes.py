@@ -50,6 +50,7 @@ FIRST, SECOND = 0.9, 0.99  # Adam's averages
 PARTS = ("q", "k", "v", "z", "b")
 SETS_PER_PAIR = 3.0
 MOST_PAIRED = 512  # items of a model with a pairwise member
+RECURRING = 0.2  # a table of all pairs pays where the sets have five times as many
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +83,7 @@ class OutcomeModel:
         batch: int = 256,
         weight_decay: float | None = None,
         members: int = 1,
-        pairs: bool | None = None,
+        pairs: bool | PairMember | None = None,
         emphasis: float | None = None,
         knee: float | None = None,
         seed: int = 0,
@@ -90,9 +91,10 @@ class OutcomeModel:
         """Fit to ``sets`` (N, size) of item numbers and ``outcome`` (N,); −1 marks an empty place in a smaller set.
 
         ``loss`` is the first of the link's in ``LOSSES`` unless given. A batch is at most a quarter of the sets.
-        ``pairs`` says whether there is a pairwise member; by default wherever there can be one. ``emphasis`` makes the
-        losses of the best sets count more (outcome_links.py); 0.01 suits a search for the best set. ``knee`` is the
-        outcome above which effects of items add up instead of multiplying, for the link softplus on a log scale.
+        ``pairs`` says whether there is a pairwise member, or is one that was fitted to these sets; by default there is
+        one wherever there can be. ``emphasis`` makes the losses of the best sets count more (outcome_links.py); 0.01
+        suits a search for the best set. ``knee`` is the outcome above which effects of items add up instead of
+        multiplying, for the link softplus on a log scale.
         """
         rows = _sets(sets, whole_number("n_items", n_items))
         target = real_array("outcome", outcome, (len(rows),), np.float64)
@@ -116,8 +118,10 @@ class OutcomeModel:
             )
             learner.run(rows, target, weight, sizes["epochs"], min(sizes["batch"], max(1, len(rows) // 4)))
             fits.append(learner)
-        paired = _wants_pairs(pairs, n_items, chosen)
-        member = fit_pairs(rows, target, n_items, link, chosen, seed, weight=weight, knee=bend) if paired else None
+        wanted = _wants_pairs(pairs, n_items, chosen)
+        member = pairs if isinstance(pairs, PairMember) else None
+        if wanted and member is None:
+            member = fit_pairs(rows, target, n_items, link, chosen, seed, weight=weight, knee=bend)
         return cls._averaged(fits, member, len(rows), rows.shape[1])
 
     @classmethod
@@ -272,10 +276,15 @@ def _schedule(progress: float) -> float:
 
 
 def _values(parameters: Mapping[str, Floats], sets: Ints) -> Floats:
-    from setwise.training.set_kernels import set_values
+    """F of every row of ``sets`` but for the constant; where pairs of items recur, from a table of their weights."""
+    from setwise.training.set_kernels import set_values, values_by_table
 
-    out = np.empty(len(sets))
-    set_values(*(parameters[name] for name in PARTS), sets, out)
+    out, q = np.empty(len(sets)), parameters["q"]
+    if len(q) ** 2 < RECURRING * sets.size * sets.shape[1]:
+        weight = np.ascontiguousarray(np.exp(np.einsum("ihc,jhc->ijh", q, parameters["k"])))
+        values_by_table(weight, parameters["v"], np.exp(parameters["z"]), parameters["b"], sets, out)
+    else:
+        set_values(*(parameters[name] for name in PARTS), sets, out)
     return out
 
 
@@ -298,7 +307,9 @@ def _check_choice(parameter: str, given: object, known: tuple[str, ...]) -> None
         raise InvalidInput(parameter, f"one of {', '.join(known)}", repr(given), "choose one of those")
 
 
-def _wants_pairs(given: bool | None, n: int, loss: str) -> bool:
+def _wants_pairs(given: bool | PairMember | None, n: int, loss: str) -> bool:
+    if isinstance(given, PairMember) and len(given.base) != n:
+        raise InvalidInput("pairs", f"a member of {n} items", f"one of {len(given.base)}", "fit it to these items")
     possible = n <= MOST_PAIRED and loss != "ranking"
     if given and not possible:
         must, got = f"False for the ranking loss and for more than {MOST_PAIRED} items", f"True, {n} items, {loss}"

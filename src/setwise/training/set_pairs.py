@@ -26,7 +26,7 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.errors import MissingDependency
-from setwise.training.outcome_links import losses, slopes, unlinked
+from setwise.training.outcome_links import losses, losses_and_slopes, unlinked
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SINGLE = 1 / 3  # the penalty of an item, relative to that of a pair
@@ -157,8 +157,8 @@ def _minimised(
 
     def objective(point: Floats) -> tuple[float, Floats]:
         weight, f = point[:-1], x @ point[:-1] + point[-1]
-        slope = counts * slopes(link, loss, f, target, knee)
-        total = (counts * losses(link, loss, f, target, knee)).sum() + (price * weight**2).sum()
+        each, rise = losses_and_slopes(link, loss, f, target, knee)
+        slope, total = counts * rise, (counts * each).sum() + (price * weight**2).sum()
         return float(total), np.append(turned @ slope + 2 * price * weight, slope.sum())
 
     start = np.append(np.zeros(x.shape[1]), unlinked(link, float((counts * target).mean())))
