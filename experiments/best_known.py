@@ -32,7 +32,7 @@ class Heaviness:
     by_score: int = 500  # candidates beside Phase One's
     added: int = 200  # candidates added after each round
     rounds: int = 4  # at most
-    evaluations_a_pair: int = 400  # of the swap search: so many times k m
+    evaluations_a_pair: int = 200  # of the swap search: so many times k m
     certificate_ms: float = 500.0
 
     @classmethod

@@ -3,7 +3,8 @@
     python experiments/line_ups.py --data ../shared/data                   or:  setwise reproduce
 
 Dota 2 (UCI), 102,944 matches. A match is a set of ten items: a hero of the one team is another item than the same hero
-of the other. The outcome is whether the first team won. Log loss on the official test matches of an additive model, of
+of the other. The outcome is whether the first team won. Models learn from half of the other matches (of all, it takes
+twice as long, and the gain was -0.0094 ± 0.0023). Log loss on the official test matches of an additive model, of
 a pairwise model, and of ``OutcomeModel``, all with a logistic link (training/set_comparison.py); errors are of paired
 differences over matches. The placebo fits ``OutcomeModel`` to line-ups whose second team comes from another match with
 the same outcome: the heroes keep their own worth, but opponents did not meet.
@@ -24,6 +25,7 @@ from setwise.training.set_pairs import fit_pairs
 
 FILE = "sets/dota2_uci/dota2_matches.npz"
 PAIRWISE = "pairwise"
+HALF = 2  # of so many training matches one is taken
 
 
 def read(data: Path) -> tuple[OutcomeSets, np.ndarray]:
@@ -74,7 +76,7 @@ def run(name: str, training: OutcomeSets, test: OutcomeSets, epochs: int, seed: 
 def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
     """The official split."""
     matches, official = read(data)
-    train, test = np.flatnonzero(~official), np.flatnonzero(official)
+    train, test = np.flatnonzero(~official)[::HALF], np.flatnonzero(official)
     if quick:
         train, test = train[:1000], test[:300]
     return run(part, matches.taken(train), matches.taken(test), 2 if quick else 6, seed)

@@ -33,6 +33,7 @@ from kept_rows import KeptRows, Row
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
+from sklearn import config_context
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import GroupKFold, KFold
 
@@ -109,10 +110,11 @@ def top(probability: Floats, k: int) -> NDArray[np.intp]:
 def selector(x: Floats, solved: Floats, new: Floats, trees: int, seed: int) -> Floats:
     """One random forest a solver: the probabilities of success for ``new`` instances."""
     columns = []
-    for target in solved.T:
-        forest = RandomForestClassifier(trees, random_state=seed).fit(x, target)
-        one = forest.classes_.tolist().index(1.0) if 1.0 in forest.classes_ else None
-        columns.append(np.zeros(len(new)) if one is None else forest.predict_proba(new)[:, one])
+    with config_context(assume_finite=True, skip_parameter_validation=True):  # checks of every tree add up
+        for target in solved.T:
+            forest = RandomForestClassifier(trees, random_state=seed).fit(x, target)
+            one = forest.classes_.tolist().index(1.0) if 1.0 in forest.classes_ else None
+            columns.append(np.zeros(len(new)) if one is None else forest.predict_proba(new)[:, one])
     return np.stack(columns, axis=1)
 
 
