@@ -119,7 +119,8 @@ class Client:
             self.rows.append(row)
             if head:
                 self._idle.append(line)
-            answered.set_result(row)
+            if not answered.done():  # cancelled, as the probes are in the end
+                answered.set_result(row)
 
         line.send(request, answered_with)
         return answered

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +38,21 @@ def refused(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
     assert not any(note.startswith("setwise: ") for note in notes), printed.err  # lines of progress may precede it
     assert sentence.startswith("setwise: "), printed.err
     return sentence.removeprefix("setwise: ")
+
+
+def each_of(mistakes: Sequence[tuple[str, ...]]) -> pytest.MarkDecorator:
+    """A test for every mistake: its command, and the words that the answer must hold."""
+    return pytest.mark.parametrize(("command", "words"), [(command, words) for command, *words in mistakes])
+
+
+def check_mistake(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], folder: Path, command: str, words: list[str]
+) -> None:
+    """The command, run in this folder, is refused with a sentence that holds the words, and writes nothing."""
+    before = {path.name for path in folder.iterdir()}
+    monkeypatch.chdir(folder)
+    sentence = refused(monkeypatch, capsys, command)
+    if "--help" in sentence and " must " not in sentence:  # of the parser of options
+        sentence = f"The command must be complete, but: {sentence}"
+    check_sentence(sentence, *words)
+    assert {path.name for path in folder.iterdir()} == before, "nothing is written for a mistake"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from mistakes import check_sentence, refused
+from mistakes import check_mistake, each_of
 
 GOOD = "playlist,track,time\n" + "".join(f"{i // 3},s{i * 7 % 9},2024-01-{i + 1:02}\n" for i in range(30))
 SLATES = "session,slate,item,outcome\n1,1,a,{}\n1,1,b,0\n"
@@ -124,7 +124,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.parametrize(("command", "words"), [(command, words) for command, *words in MISTAKES])
+@each_of(MISTAKES)
 def test_a_mistake_is_explained(
     command: str,
     words: list[str],
@@ -132,6 +132,4 @@ def test_a_mistake_is_explained(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.chdir(files)
-    check_sentence(refused(monkeypatch, capsys, command), *words)
-    assert not (files / "m").exists(), "nothing is written for a mistake"
+    check_mistake(monkeypatch, capsys, files, command, words)

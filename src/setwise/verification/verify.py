@@ -157,7 +157,9 @@ class _Claim:
     def user(self) -> Outcome:
         """Whether the slate is for this user."""
         if self.given is None:
-            return True, f"a user with {len(self.slate_user.heads)} heads fits the catalogue; none was given to compare"
+            heads = len(self.slate_user.heads)
+            size = "1 head" if heads == 1 else f"{heads} heads"
+            return True, f"a user with {size} fits the catalogue; none was given to compare"
         given, own = self.catalog.user(self.given), self.slate_user
         mine, theirs = (np.zeros(0) if user.base is None else user.base for user in (own, given))
         same = np.array_equal(given.heads, own.heads) and np.array_equal(mine, theirs)
