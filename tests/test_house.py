@@ -85,7 +85,7 @@ HEAVY = {
         "training/base/session_matrix.py",
         "training/embeddings.py",
     },
-    "pyarrow": {"datasets/parquet.py"},
+    "pyarrow": {"datasets/parquet.py", "recommend/batch/parts.py"},
     "torch": {
         "retrieval/backends/gpu.py",
         "retrieval/device_kernels.py",

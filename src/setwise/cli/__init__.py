@@ -7,6 +7,7 @@ import sys
 import typer
 
 import setwise
+from setwise.cli.batch import batch
 from setwise.cli.bench import bench
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
@@ -42,7 +43,19 @@ def _options(
     """Recommend the best set of items, not the best items."""
 
 
-for verb in (demo, train, index, recommend, evaluate, diagnose, verify, serve, bench, reproduce):  # in the order of use
+for verb in (
+    demo,
+    train,
+    index,
+    recommend,
+    batch,
+    evaluate,
+    diagnose,
+    verify,
+    serve,
+    bench,
+    reproduce,
+):  # in the order of use
     app.command()(verb)
 app.command("compile")(compile_loops)
 

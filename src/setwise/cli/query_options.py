@@ -1,7 +1,6 @@
 """The options of a query as typed: ``--history a,b --where price=..200 --at-most artist=2``.
 
-The catalogue decides what a text means: ids are whole numbers where its ids are; a condition is a range or a number
-where the column holds numbers, and a text otherwise.
+``recommend/query_texts.py`` has what the single texts mean.
 """
 
 from __future__ import annotations
@@ -14,11 +13,11 @@ from typing import Annotated, Any
 import typer
 
 from setwise.errors import InvalidInput
-from setwise.model.attributes import Categorical, Strings
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.recommend.query_texts import condition, number, split
 
 Features = Annotated[
     list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
@@ -33,19 +32,6 @@ Unknown = Annotated[
 RankerName = Annotated[
     str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
 ]
-
-
-def split(texts: Iterable[str]) -> list[str]:
-    """``a,b`` and ``c`` as a, b, c."""
-    return [one.strip() for text in texts for one in text.split(",") if one.strip()]
-
-
-def ids(catalog: Catalog, texts: Iterable[str], option: str) -> list[Any]:
-    """The texts of this option as ids of the catalogue."""
-    if isinstance(catalog.ids.values, Strings):
-        return list(texts)
-    like = f", as the ids of this catalogue are (such as {catalog.ids[0]})"
-    return [_number(f"an id of {option}", one, int, like) for one in texts]
 
 
 def lines(path: Path) -> list[str]:
@@ -71,17 +57,17 @@ def user(path: Path) -> User:
 
 def features(texts: Iterable[str]) -> dict[str, float]:
     """Features by name; those that are not named are missing."""
-    pairs = (_pair("--features", text, "size=3,depth=2") for text in split(texts))
-    return {name: _number(f"--features {name}", value, float) for name, value in pairs}
+    pairs = (pair("--features", text, "size=3,depth=2") for text in split(texts))
+    return {name: number(f"--features {name}", value, float) for name, value in pairs}
 
 
 def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
     """Conditions by attribute; several conditions on one attribute are alternatives."""
     given: dict[str, list[str]] = {}
     for text in texts:
-        name, value = _pair("--where", text, "city=Rome or price=..200")
+        name, value = pair("--where", text, "city=Rome or price=..200")
         given.setdefault(name, []).append(value)
-    return {name: _condition(catalog, name, values) for name, values in given.items()}
+    return {name: condition(catalog, name, values, "--where") for name, values in given.items()}
 
 
 def limits(**texts: list[str] | None) -> dict[str, Any]:
@@ -93,47 +79,24 @@ def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
     """Numbers by attribute, ``artist=2``, or by attribute and value, ``genre=jazz:2``."""
     option, result = f"--{limit.name.replace('_', '-')}", dict[str, Any]()
     for text in texts:
-        name, stated = _pair(option, text, "genre=jazz:2" if limit.by_value else "artist=2")
+        name, stated = pair(option, text, "genre=jazz:2" if limit.by_value else "artist=2")
         if not limit.by_value:
-            result[name] = _number(f"{option} {name}", stated, int)
+            result[name] = number(f"{option} {name}", stated, int)
             continue
-        value, colon, number = stated.rpartition(":")
+        value, colon, count = stated.rpartition(":")
         if not (colon and value.strip()):
             todo = "write an attribute, =, a value, : and a number"
             raise InvalidInput(option, "like genre=jazz:2", repr(text), todo)
-        result.setdefault(name, {})[value.strip()] = _number(f"{option} {name}", number, int)
+        result.setdefault(name, {})[value.strip()] = number(f"{option} {name}", count, int)
     return result
 
 
-def _condition(catalog: Catalog, name: str, values: list[str]) -> Any:
-    try:
-        column = catalog.attributes[name]
-    except InvalidInput as error:
-        raise error.about("an attribute of --where") from None
-    if isinstance(column, Categorical):
-        return values if len(values) > 1 else values[0]
-    if len(values) == 1 and ".." in values[0]:
-        ends = values[0].split("..", 1)
-        low, high = (_number(f"--where {name}", end, float) if end.strip() else None for end in ends)
-        if low is not None and high is not None and low > high:
-            raise InvalidInput(f"--where {name}", "a range from low to high", repr(values[0]), "exchange its ends")
-        return low, high
-    return [_number(f"--where {name}", value, float) for value in values]
-
-
-def _pair(option: str, text: str, example: str) -> tuple[str, str]:
+def pair(option: str, text: str, example: str) -> tuple[str, str]:
+    """``name=value`` as the two."""
     name, equals, value = text.partition("=")
     if not (equals and name.strip() and value.strip()):
         raise InvalidInput(option, f"like {example}", repr(text), "write an attribute, =, and a value")
     return name.strip(), value.strip()
-
-
-def _number(name: str, text: str, kind: type[int] | type[float], more: str = "") -> Any:
-    try:
-        return kind(text)
-    except ValueError:
-        must = "a whole number" if kind is int else "a number, or a range such as 50..200"
-        raise InvalidInput(name, must + more, repr(text), "check its spelling") from None
 
 
 def read_text(path: Path, option: str) -> str:

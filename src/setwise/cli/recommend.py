@@ -18,6 +18,7 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic
 from setwise.recommend.explanation import Explanation
+from setwise.recommend.query_texts import ids, split
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
@@ -73,8 +74,8 @@ def recommend(
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
-        exclude=None if exclude is None else query_options.ids(catalog, query_options.split(exclude), "--exclude"),
-        include=query_options.ids(catalog, query_options.split(include or ()), "--include"),
+        exclude=None if exclude is None else ids(catalog, split(exclude), "--exclude"),
+        include=ids(catalog, split(include or ()), "--include"),
         where=query_options.where(catalog, where or ()),
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         budget_ms=budget_ms,
@@ -122,9 +123,9 @@ def _user(
     if user_json is not None:
         return {"user": query_options.user(user_json)}
     option = "--history" if history is not None else "--history-file"
-    known = query_options.split(history) if history is not None else query_options.lines(Path(history_file or ""))
+    known = split(history) if history is not None else query_options.lines(Path(history_file or ""))
     stated = {} if unknown is None else {"unknown": unknown}
-    return {"history": query_options.ids(catalog, known, option), **stated}
+    return {"history": ids(catalog, known, option), **stated}
 
 
 # --- tables ---

@@ -12,9 +12,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from setwise.cli.query_options import ids, read_text
+from setwise.cli.query_options import read_text
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
+from setwise.recommend.query_texts import ids
 
 
 def read_scores(catalog: Catalog, path: Path) -> Any:

@@ -20,7 +20,6 @@ from rich.table import Table
 
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
-from setwise.cli.query_options import split as split_commas
 from setwise.cli.train_data import RANDOM, TIME, hold_out, long_slates, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
@@ -34,6 +33,7 @@ from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
+from setwise.recommend.query_texts import split as split_commas
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict

@@ -117,6 +117,11 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
     raise DamagedArtifact(folder, "the manifest kept changing while it was read")
 
 
+def digest(folder: str | os.PathLike[str]) -> str:
+    """The sha256 of the manifest, which holds that of the data: equal digests are equal artifacts."""
+    return hashlib.sha256(_manifest_bytes(Path(folder))).hexdigest()
+
+
 @contextmanager
 def restoring(folder: str | os.PathLike[str]) -> Iterator[None]:
     """While objects are made of content that was read: whatever is wrong with it becomes ``DamagedArtifact``."""

@@ -1,0 +1,115 @@
+"""``setwise batch``: slates for all users of a table, by processes, as one Parquet file; resumed when interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from setwise.cli import columns, query_options
+from setwise.cli.recommend import AtLeast, AtMost, Exactly
+from setwise.model.catalog import Catalog
+from setwise.recommend.batch.run import PART_ROWS, Report, recommend_table
+from setwise.recommend.batch.users import Columns
+from setwise.recommend.query_texts import split
+from setwise.recommend.recommender import Recommender
+
+HISTORY = "history"
+Where = Annotated[list[str] | None, typer.Option(help="A condition for all users: city=Rome or price=50..200.")]
+WhereColumn = Annotated[
+    list[str] | None, typer.Option(help="A condition from a column: city=home uses column home for city.")
+]
+BudgetMs = Annotated[
+    float | None, typer.Option(help="Time limit of a user in milliseconds; slates then depend on the machine.")
+]
+
+
+def batch(
+    table: Annotated[Path, typer.Argument(help="The users, one a row: Parquet, CSV, TSV or JSON Lines.")],
+    model: Annotated[Path, typer.Option(help="The folder that setwise index wrote.")],
+    out: Annotated[Path, typer.Option(help="The Parquet file to write: one row a user.")],
+    user: Annotated[str, typer.Option(help="The column of the user's id, each once.")] = "user",
+    history: Annotated[
+        str | None, typer.Option(help=f"The column of the history, a list or a text a,b,c; by default {HISTORY}.")
+    ] = None,
+    vector: Annotated[
+        str | None, typer.Option(help="In its place: a column of the user's numbers, all heads, then the base.")
+    ] = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="In its place: columns of a model trained with them: size,depth.")
+    ] = None,
+    exclude: Annotated[str | None, typer.Option(help="The column of ids not to show; by default the history.")] = None,
+    where_column: WhereColumn = None,
+    separator: Annotated[str, typer.Option(help="Between the ids of a text.")] = ",",
+    delimiter: columns.Delimiter = None,
+    k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
+    where: Where = None,
+    at_most: AtMost = None,
+    at_least: AtLeast = None,
+    exactly: Exactly = None,
+    budget_ms: BudgetMs = None,
+    ranker: query_options.RankerName = None,
+    certify: Annotated[bool, typer.Option(help="Also compute upper bounds, about 100 ms a user.")] = False,
+    processes: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
+    part_rows: Annotated[int, typer.Option(min=1, help="Users that are computed and saved together.")] = PART_ROWS,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+) -> None:
+    """Recommend for every user of a table. If it is interrupted, run it again: it continues.
+
+    Finished parts are kept beside the output, which appears when all are there. A user whose row is refused has a row
+    without items and the reason in column error.
+
+    Example: [bold]setwise batch users.parquet --model shop/ --out slates.parquet[/bold]
+    """
+    for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")  # each process computes on one core
+    described = history if history or vector or features else HISTORY
+    named = Columns(
+        user, described, vector, tuple(split(features or ())), exclude, _pairs(where_column), separator
+    )  # fmt: skip
+    options: dict[str, Any] = {
+        "k": k,
+        "where": _where(model, where),
+        **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
+        "budget_ms": budget_ms,
+        "ranker": ranker,
+        "certify": certify,
+    }
+    report = recommend_table(
+        table, model, out, named, processes=processes, part_rows=part_rows, delimiter=delimiter, **options
+    )
+    if as_json:
+        print(json.dumps(asdict(report) | {"users_per_second": report.users_per_second, "saved": str(out)}))
+    else:
+        Console().print(_summary(report, out), highlight=False, soft_wrap=True, markup=False)
+
+
+def _pairs(texts: list[str] | None) -> dict[str, str]:
+    """``city=home`` as {"city": "home"}: the attribute and its column."""
+    pairs = (query_options.pair("--where-column", text, "city=home") for text in texts or ())
+    return dict(pairs)
+
+
+def _where(model: Path, texts: list[str] | None) -> dict[str, Any]:
+    """The condition for all users; the catalogue decides what its texts mean."""
+    return query_options.where(_catalog(model), texts) if texts else {}
+
+
+def _catalog(model: Path) -> Catalog:
+    return Recommender.load(model, certify=False).index.catalog
+
+
+def _summary(report: Report, out: Path) -> str:
+    former = f", {report.resumed:,} of them by a former run" if report.resumed else ""
+    text = f"{report.users:,} users in {out}{former}.\n"
+    if report.computed:
+        seconds, rate = report.seconds, report.users_per_second
+        text += f"{report.computed:,} in {seconds:,.1f} s with {report.processes} processes: {rate:,.1f} a second.\n"
+    if report.errors:
+        text += f"{report.errors:,} users have no slate; the first error: {report.first_error}\n"
+    return text.rstrip()

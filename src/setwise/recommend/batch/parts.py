@@ -1,0 +1,190 @@
+"""The output of a batch: finished parts, each written atomically, and at the end one Parquet file of all of them.
+
+    slates.parquet.parts/job.json               what is computed: table, model, options; written first
+    slates.parquet.parts/part-00000017.parquet  rows 17 · size … of the table; it exists only when complete
+    slates.parquet                              all parts in the order of the table, with the job in its metadata
+
+A file gets its name by one rename after it was flushed to the disk. So a process that is killed leaves whole parts
+only, and the next run of the same job computes the others. A run of another job is refused, and so is a second run
+beside the first. Parts of one job do not depend on the run that computes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from setwise.errors import InvalidInput, MissingDependency, SetwiseError
+from setwise.recommend.slate import Slate
+from setwise.storage.artifact import flush_folder
+
+_JOB, _LOCK = "job.json", ".lock"
+_KEY = b"setwise.batch"  # of the metadata of the finished file
+_ROW_GROUP = 1 << 16  # rows of a row group of the finished file
+INTEGER, TEXT = "int64", "string"  # the types of ids
+
+
+class Outcome(NamedTuple):
+    """The finished file: its rows, how many of them have an error, and the first of these errors."""
+
+    rows: int
+    errors: int
+    first_error: str | None
+
+
+class Parts:
+    """The parts of one job. ``job`` is plain JSON data; it holds ``user_type``, ``item_type`` and ``part_rows``."""
+
+    def __init__(self, out: Path, job: Mapping[str, Any]) -> None:
+        if out.suffix != ".parquet":
+            raise InvalidInput("out", "the name of a Parquet file", repr(out.name), "let it end in .parquet")
+        self.out, self.job = out, json.dumps(job, sort_keys=True, default=str)
+        self.folder = out.with_name(out.name + ".parts")
+        self._job = dict(job)
+
+    # --- the run ---
+
+    def is_complete(self) -> bool:
+        """Whether the finished file of this job is there; refuse a file of something else."""
+        if not self.out.exists():
+            return False
+        arrow = _arrow()
+        try:
+            found = (arrow.parquet.read_metadata(self.out).metadata or {}).get(_KEY, b"").decode()
+        except (arrow.ArrowException, OSError, ValueError):
+            found = ""
+        if found != self.job:
+            todo = "delete it, or choose another name"
+            raise InvalidInput("out", "a new file, or that of the same run", f"{self.out}, another file", todo)
+        return True
+
+    @contextmanager
+    def opened(self) -> Iterator[None]:
+        """Make the folder, or continue with the one of an interrupted run of the same job; exclude other runs."""
+        from filelock import FileLock, Timeout
+
+        self.folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(self.folder / _LOCK)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            todo = "wait until it has ended"
+            raise InvalidInput("out", "one that no other run writes", f"{self.out}, in use", todo) from None
+        try:
+            self._check_job()
+            yield
+        finally:
+            lock.release()
+
+    def _check_job(self) -> None:
+        path = self.folder / _JOB
+        if not path.exists():
+            with self._committed(path) as draft:
+                draft.write_text(self.job, encoding="utf-8")
+        elif path.read_text(encoding="utf-8") != self.job:
+            todo = f"run that again to finish it, or delete {self.folder}"
+            raise InvalidInput("out", "that of the same run", f"{self.folder} of another table, model or options", todo)
+
+    def remove(self) -> None:
+        """Delete the parts, when the finished file is there."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    # --- parts ---
+
+    def has(self, number: int, rows: int) -> bool:
+        """Whether the part is there and complete."""
+        arrow = _arrow()
+        try:
+            return bool(arrow.parquet.read_metadata(self._path(number)).num_rows == rows)
+        except (arrow.ArrowException, OSError, ValueError):
+            return False
+
+    def write(self, number: int, users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> None:
+        """Save the answers of these users as one part."""
+        arrow = _arrow()
+        table = arrow.table(_cells(users, answers), schema=self._schema())
+        with self._committed(self._path(number)) as draft:
+            arrow.parquet.write_table(table, draft)
+
+    def join(self, count: int) -> None:
+        """Write the finished file from parts 0 … count − 1."""
+        arrow, schema = _arrow(), self._schema().with_metadata({_KEY: self.job.encode()})
+        with self._committed(self.out) as draft, arrow.parquet.ParquetWriter(draft, schema) as writer:
+            waiting: list[Any] = []
+            for number in range(count):
+                waiting.append(arrow.parquet.read_table(self._path(number)))
+                if sum(map(len, waiting)) >= _ROW_GROUP or number == count - 1:
+                    writer.write_table(arrow.concat_tables(waiting).replace_schema_metadata(schema.metadata))
+                    waiting = []
+
+    def outcome(self) -> Outcome:
+        """What the finished file holds."""
+        arrow = _arrow()
+        with arrow.parquet.ParquetFile(self.out) as file:
+            errors, first = 0, None
+            for batch in file.iter_batches(columns=["error"]):
+                column = batch.column(0)
+                errors += len(column) - column.null_count
+                if first is None and column.null_count < len(column):
+                    first = column.drop_null()[0].as_py()
+            return Outcome(file.metadata.num_rows, errors, first)
+
+    def _path(self, number: int) -> Path:
+        return self.folder / f"part-{number:08d}.parquet"
+
+    @contextmanager
+    def _committed(self, path: Path) -> Iterator[Path]:
+        """A draft to write; then it is flushed to the disk and renamed to ``path``."""
+        draft = self.folder / f".{path.name}.{os.getpid()}"
+        try:
+            yield draft
+            with draft.open("r+b") as file:
+                os.fsync(file.fileno())
+            os.replace(draft, path)
+            flush_folder(path.parent)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                draft.unlink()
+
+    def _schema(self) -> Any:
+        arrow = _arrow()
+        kinds = {INTEGER: arrow.int64(), TEXT: arrow.string()}
+        item = arrow.list_(kinds[self._job["item_type"]])
+        real = arrow.float64()
+        types = [kinds[self._job["user_type"]], item, arrow.list_(real), real, real, arrow.bool_(), arrow.string()]
+        names = ("user", "items", "rewards", "value", "upper_bound", "proven", "error")
+        return arrow.schema([arrow.field(name, kind) for name, kind in zip(names, types, strict=True)])
+
+
+def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dict[str, list[Any]]:
+    """The columns of a part. A row with an error has no items and no numbers."""
+    slates = [answer if isinstance(answer, Slate) else None for answer in answers]
+    return {
+        "user": list(users),
+        "items": [[] if slate is None else slate.items.tolist() for slate in slates],
+        "rewards": [[] if slate is None else slate.rewards.tolist() for slate in slates],
+        "value": [None if slate is None else slate.value for slate in slates],
+        "upper_bound": [None if slate is None else _bound(slate) for slate in slates],
+        "proven": [None if slate is None else bool(slate.proven) for slate in slates],
+        "error": [str(answer) if isinstance(answer, SetwiseError) else None for answer in answers],
+    }
+
+
+def _bound(slate: Slate) -> float | None:
+    return slate.upper_bound if math.isfinite(slate.upper_bound) else None
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingDependency("pyarrow", "a table of slates", "data") from None
+    return pyarrow

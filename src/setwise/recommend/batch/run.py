@@ -1,0 +1,288 @@
+"""``recommend_table``: the slates of all users of a table, computed by processes and written as one Parquet file.
+
+The table is read twice. The first pass counts the rows and checks the ids: each user once. The second sends parts of
+``part_rows`` rows to worker processes, a few ahead of their work, so memory does not grow with the table. Parts that a
+former run has finished are skipped (parts.py).
+
+Without ``certify`` and ``budget_ms`` no answer depends on time, so an interrupted run and an unbroken one give the same
+file.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict, dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise import __version__
+from setwise._progress import Progress
+from setwise._validation import available_cores, whole_number
+from setwise.datasets.tables import table_columns, table_rows
+from setwise.datasets.text_files import column_positions, existing_file
+from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
+from setwise.model.attributes import Strings
+from setwise.recommend.batch.parts import INTEGER, TEXT, Parts
+from setwise.recommend.batch.users import Columns, answers
+from setwise.recommend.query import Query
+from setwise.recommend.recommender import Recommender, zero_user
+from setwise.storage import artifact
+
+PART_ROWS = 1024  # users of a part: some seconds of work
+AHEAD = 2  # parts that wait for a process, for each process
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a run did; ``errors`` counts users without a slate, whose row says why."""
+
+    users: int
+    computed: int
+    resumed: int  # users that a former run had finished
+    errors: int
+    first_error: str | None
+    processes: int
+    seconds: float
+
+    @property
+    def users_per_second(self) -> float:
+        """The rate of this run, its start included."""
+        return self.computed / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """What workers need; it travels to each of them once."""
+
+    table: Path
+    model: Path
+    digest: str  # of the model
+    columns: Columns
+    options: Mapping[str, Any]
+    parts: Parts
+
+
+def recommend_table(
+    table: str | os.PathLike[str],
+    model: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    columns: Columns,
+    *,
+    processes: int | None = None,
+    part_rows: int = PART_ROWS,
+    delimiter: str | None = None,
+    progress: bool | None = None,
+    **options: Any,
+) -> Report:
+    """Recommend for every user of ``table`` with the recommender saved in ``model``; write the slates to ``out``.
+
+    ``options`` are those of ``recommend`` that all users share: k, where, limits, ranker, budget_ms, certify (False
+    unless given). The same call after an interruption continues; after the end it does nothing.
+    """
+    began, file, target = time.perf_counter(), _existing(table), Path(out)
+    options = {"certify": False, **options}
+    cores = available_cores() if processes is None else whole_number("processes", processes)
+    size = whole_number("part_rows", part_rows)
+    recommender = _opened(Path(model), options)
+    column_positions(file, table_columns(file, delimiter), columns.names)
+    _check_options(recommender, columns, options)
+    users, kind = _checked_users(file, columns.user, delimiter)
+    digest = artifact.digest(model)
+    texts = isinstance(recommender.index.catalog.ids.values, Strings)
+    described = {
+        "setwise": __version__,
+        "table": _sha256(file),
+        "model": digest,
+        "columns": asdict(columns),
+        "options": options,
+        "part_rows": size,
+        "user_type": kind,
+        "item_type": TEXT if texts else INTEGER,
+    }
+    job = Job(file, Path(model), digest, columns, options, Parts(target, described))
+    resumed = users
+    if not job.parts.is_complete():
+        with job.parts.opened():
+            resumed = _compute(job, recommender, users, size, cores, delimiter, progress)
+            job.parts.join(-(-users // size))
+    job.parts.remove()
+    found = job.parts.outcome()
+    seconds = time.perf_counter() - began
+    return Report(users, users - resumed, resumed, found.errors, found.first_error, cores, seconds)
+
+
+def _existing(table: str | os.PathLike[str]) -> Path:
+    try:
+        return existing_file(table)
+    except InvalidInput as error:
+        raise error.about("table") from None
+
+
+def _sha256(file: Path) -> str:
+    with file.open("rb") as raw:
+        return hashlib.file_digest(raw, "sha256").hexdigest()
+
+
+def _opened(model: Path, options: Mapping[str, Any]) -> Recommender:
+    return Recommender.load(model, certify=bool(options["certify"]))
+
+
+def _check_options(recommender: Recommender, columns: Columns, options: Mapping[str, Any]) -> None:
+    """Raise here, once, what would be wrong for every user."""
+    catalog = recommender.index.catalog
+    for attribute in columns.where:
+        _ = catalog.attributes[attribute]
+    stated = {name: value for name, value in options.items() if value is not None}
+    Query.parse(recommender.index, zero_user(catalog), **stated)
+    encoders = {"history": recommender.encoder, "features": recommender.features, "vector": recommender.index}
+    name = next(name for name in encoders if getattr(columns, name))
+    if encoders[name] is None:
+        todo = "train a model of them, or pass vectors"
+        raise InvalidInput(name, "left out, as this model has no encoder for them", getattr(columns, name), todo)
+
+
+def _checked_users(file: Path, column: str, delimiter: str | None) -> tuple[int, str]:
+    """The number of rows, and the type of their ids; refuse ids that are missing, of two types, or there twice."""
+    digests, kinds = bytearray(), set[type]()
+    for line, (user,) in table_rows(file, [column], 0, delimiter, False):
+        kinds.add(type(user))
+        if not _is_id(user) or len(kinds) > 1:
+            must = "a whole number of 64 bits or a text in every row, one kind in all"
+            raise InvalidInput(f"column {column}", must, f"{user!r} in line {line}", "give every user an id")
+        digests += hashlib.blake2b(str(user).encode(), digest_size=16).digest()
+    parts = np.frombuffer(bytes(digests), np.uint64).reshape(-1, 2)
+    if not len(parts):
+        raise InvalidInput("table", "one with users", f"{file.name} without a row", "check how it was written")
+    order = np.lexsort(parts.T)
+    same = np.flatnonzero((parts[order][1:] == parts[order][:-1]).all(axis=1))
+    if len(same):
+        first, second = sorted(order[same[0] : same[0] + 2] + 1)
+        got = f"one user in rows {first} and {second}"
+        raise InvalidInput(f"column {column}", "of ids that differ", got, "keep one row a user")
+    return len(parts), INTEGER if kinds == {int} else TEXT
+
+
+def _is_id(cell: Any) -> bool:
+    return cell != "" if type(cell) is str else type(cell) is int and -(2**63) <= cell < 2**63
+
+
+# --- the parts ---
+
+
+def _compute(
+    job: Job, recommender: Recommender, users: int, size: int, processes: int, delimiter: str | None,
+    progress: bool | None,
+) -> int:  # fmt: skip
+    """Compute the parts that are not there; the number of users whose parts were."""
+    resumed, began, done = 0, time.perf_counter(), 0
+    with Progress("recommending", users, progress) as bar, _Workers(job, recommender, processes) as workers:
+        for number, rows in _chunks(job, size, delimiter):
+            if job.parts.has(number, len(rows)):
+                resumed += len(rows)
+                bar.advance(len(rows))
+                continue
+            for count in workers.submit(number, rows):
+                done += count
+                bar.advance(count, f"{done / (time.perf_counter() - began):,.1f} users per second")
+        for count in workers.rest():
+            done += count
+            bar.advance(count, f"{done / (time.perf_counter() - began):,.1f} users per second")
+    return resumed
+
+
+def _chunks(job: Job, size: int, delimiter: str | None) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
+    """The rows of the table by parts, numbered from 0."""
+    rows = table_rows(job.table, job.columns.names, 0, delimiter, False)
+    number = 0
+    while some := [tuple(cells) for _, cells in islice(rows, size)]:
+        yield number, some
+        number += 1
+
+
+class _Workers:
+    """Processes that compute parts; with one process, this one does it."""
+
+    def __init__(self, job: Job, recommender: Recommender, processes: int) -> None:
+        self._job, self._recommender, self._most = job, recommender, AHEAD * processes
+        self._waiting: set[Future[int]] = set()
+        self._pool: Executor | None = None
+        if processes > 1:  # spawned: a fork would copy locks of the threads that numerical libraries run
+            context = multiprocessing.get_context("spawn")
+            self._pool = ProcessPoolExecutor(processes, context, _start_worker, (job,))
+
+    def __enter__(self) -> _Workers:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=kind is not None)
+
+    def submit(self, number: int, rows: list[tuple[Any, ...]]) -> Iterator[int]:
+        """Compute a part; the rows of parts that are finished by then."""
+        if self._pool is None:
+            yield _write_part(self._job, self._recommender, number, rows)
+            return
+        try:
+            self._waiting.add(self._pool.submit(_work, number, rows))
+        except BrokenProcessPool:
+            raise _ended() from None
+        if len(self._waiting) >= self._most:
+            yield from self._finished(FIRST_COMPLETED)
+
+    def rest(self) -> Iterator[int]:
+        """The rows of all other parts, as they are finished."""
+        while self._waiting:
+            yield from self._finished(FIRST_COMPLETED)
+
+    def _finished(self, when: str) -> Iterator[int]:
+        done, self._waiting = wait(self._waiting, return_when=when)
+        for one in done:
+            try:
+                yield one.result()
+            except BrokenProcessPool:
+                raise _ended() from None
+
+
+def _ended() -> SetwiseError:
+    todo = "Free memory or use fewer --processes, and run the same command again: it continues."
+    return SetwiseError(f"A worker process ended before its part was finished (was it killed for memory?). {todo}")
+
+
+def _write_part(job: Job, recommender: Recommender, number: int, rows: list[tuple[Any, ...]]) -> int:
+    job.parts.write(number, [cells[0] for cells in rows], answers(recommender, job.columns, rows, job.options))
+    return len(rows)
+
+
+# --- in a worker process ---
+
+_OPEN: list[tuple[Job, Recommender]] = []  # the job of this process
+
+
+def _start_worker(job: Job) -> None:
+    """Open the model; end when the process that started this one ends, however it does."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    recommender = _opened(job.model, job.options)
+    if artifact.digest(job.model) != job.digest:
+        raise DamagedArtifact(job.model, "it was replaced during the run", "run the same command again")
+    _OPEN.append((job, recommender))
+
+
+def _end_with(parent: Any) -> None:
+    parent.join()
+    os._exit(1)
+
+
+def _work(number: int, rows: list[tuple[Any, ...]]) -> int:
+    return _write_part(*_OPEN[0], number, rows)
