@@ -70,6 +70,7 @@ MISTAKES = [
     ("train good.csv --session playlst --out m", "--session", "'playlst'", "did you mean 'playlist'?"),
     ("train good.csv --item Tracks --out m", "--item", "'Tracks'", "did you mean 'track'?"),
     ("train good.csv --time tim --out m", "--time", "'tim'", "did you mean 'time'?"),
+    ("train good.csv --quantity qunatity --out m", "--quantity", "'qunatity'", "pass the name of a column"),
     ("train good.csv --attribute titel --out m", "--attribute", "'titel'", "pass the name of a column"),
     ("train good.csv --attribute =x --out m", "--attribute", "'=x'", "name the column"),
     ("train twice.csv --out m", "--item", "'track' twice", "rename one of the two"),

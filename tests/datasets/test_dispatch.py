@@ -99,6 +99,21 @@ def test_given_names_override_usual_ones(tmp_path):
     assert named(read(path, session="user", item="song")) == [["x", "y"]]
 
 
+def test_returns_and_cancellations_are_left_out(tmp_path):
+    path = tmp_path / "invoices.csv"
+    path.write_text(
+        "InvoiceNo,StockCode,Quantity,units\n1,a,2,1\n1,b,1,1\nC1,b,-1,1\n2,a,0,1\n2,c,,1\n2,d,many,-2\n2,e,-0.5,1\n"
+    )
+    skipped: Counter[str] = Counter()
+    sessions = read(path, skipped=skipped, progress=False)
+    assert named(sessions) == [["a", "b"], ["a", "c", "d"]]
+    assert skipped == {"rows of returns or cancellations, where 'Quantity' is negative": 2}
+    assert named(read(path, quantity="units", progress=False)) == [["a", "b"], ["b"], ["a", "c", "e"]]
+    assert len(read(path, quantity=None, progress=False)) == 3
+    with pytest.raises(InvalidInput, match="quantity"):
+        read(path, quantity="pieces", progress=False)
+
+
 def test_unusual_names_must_be_given(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("who,what\n1,a\n")

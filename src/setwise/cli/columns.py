@@ -23,6 +23,13 @@ Delimiter = Annotated[
     str | None, typer.Option("--delimiter", help="Table: the delimiter; by default the header decides.")
 ]
 NoTime = Annotated[bool, typer.Option("--no-time", help="Table: keep the order of the file, whatever the times.")]
+Quantity = Annotated[
+    str | None,
+    typer.Option(
+        "--quantity",
+        help="Table: the column of quantities, by default one named so; rows of negative ones (returns) are left out.",
+    ),
+]
 Split = Annotated[
     str | None,
     typer.Option("--split", help="What is held out: random sessions (the default), or with time the latest ones."),

@@ -51,6 +51,7 @@ def evaluate(
     time_format: columns.TimeFormat = None,
     delimiter: columns.Delimiter = None,
     no_time: columns.NoTime = False,
+    quantity: columns.Quantity = None,
     baskets: columns.Baskets = False,
     on_error: columns.OnError = None,
     k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
@@ -81,7 +82,7 @@ def evaluate(
         return evaluate_log(log, wait, as_json, folder)
     recommender = Recommender.load(_given("FOLDER", folder))
     catalog = recommender.index.catalog
-    table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error}
+    table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error, "quantity": quantity}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)
     held_out, unknown = read_sessions(_given("SESSIONS", sessions), named, catalog)
     split = drawn_histories(held_out, most, seed, by := require_split(split_by, held_out))

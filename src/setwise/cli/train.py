@@ -68,6 +68,7 @@ def train(
     items: options.Items = None,
     delimiter: columns.Delimiter = None,
     no_time: columns.NoTime = False,
+    quantity: columns.Quantity = None,
     baskets: columns.Baskets = False,
     on_error: columns.OnError = None,
     least_sessions: options.LeastSessions = None,
@@ -104,7 +105,7 @@ def train(
         return _finish(*cases, out, as_json, print_portfolio)
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
-    named = columns.reader_options(session, no_time, baskets, items=items, **table)
+    named = columns.reader_options(session, no_time, baskets, items=items, quantity=quantity, **table)
     _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json)
 
 

@@ -39,6 +39,7 @@ USUAL: Mapping[str, Sequence[str]] = {
     "slate": ("slate", "slate_id", "impression_id"),
     "outcome": ("outcome", "clicked", "click"),
     "ordered": ("ordered",),
+    "quantity": ("quantity", "qty"),
 }  # fmt: skip
 
 _READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
@@ -102,7 +103,7 @@ def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> 
     if "session" not in given and found["session"] is None and file_extension(Path(path)) in DELIMITERS:
         _refuse_missing("session", path, columns)
     slates = bool(found["slate"] or given.get("slate")) and bool(found["outcome"] or given.get("outcome"))
-    unused = ("ordered",) if slates else ("slate", "outcome")
+    unused = ("ordered", "quantity") if slates else ("slate", "outcome")
     return {role: name for role, name in found.items() if role not in unused}
 
 

@@ -36,20 +36,24 @@ class Columns:
     slate: str | None
     outcome: str | None
     ordered: str | None
+    quantity: str | None
     attributes: Mapping[str, str]
 
     @property
     def names(self) -> list[str]:
         """All names, in that order."""
-        single = [name for name in (self.time, self.slate, self.outcome, self.ordered) if name is not None]
-        return [self.item, *self.session, *single, *self.attributes.values()]
+        return [self.item, *self.session, *self.single.values(), *self.attributes.values()]
 
     @property
     def required(self) -> dict[str, Sequence[str]]:
         """The names by role, without those of attributes, which rows of JSON may lack."""
-        single = {"time": self.time, "slate": self.slate, "outcome": self.outcome, "ordered": self.ordered}
-        given = {role: [name] for role, name in single.items() if name is not None}
-        return {"item": [self.item], "session": self.session, **given}
+        return {"item": [self.item], "session": self.session, **{role: [name] for role, name in self.single.items()}}
+
+    @property
+    def single(self) -> dict[str, str]:
+        """The names of the columns that may be absent, by role; the quantity is the last of them."""
+        optional = ("time", "slate", "outcome", "ordered", "quantity")
+        return {role: name for role in optional if (name := getattr(self, role)) is not None}
 
 
 class RowCollector:
@@ -63,7 +67,7 @@ class RowCollector:
         skipped: Skipped,
         malformed: OnMalformed = stop,
     ) -> None:
-        self._malformed = malformed
+        self._malformed, self._quantity_at = malformed, len(columns.single) - 1
         self._file, self._columns, self._timestamps, self._skipped = file, columns, timestamps, skipped
         self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
@@ -74,18 +78,27 @@ class RowCollector:
         """Add all rows."""
         n_keys = len(self._columns.session)
         for line, (item, *cells) in rows:
-            keys = cells[:n_keys] if n_keys != 1 else cells[0]
-            if is_missing(item):
-                self._skipped["rows without an item"] += 1
-            elif any(map(is_missing, cells[:n_keys])):
-                self._skipped["rows without a session"] += 1
-            elif self._columns.time is not None and is_missing(cells[n_keys]):
-                self._skipped[f"rows without a time in '{self._columns.time}' (--no-time would keep them)"] += 1
-            else:
-                try:
-                    self._add_row(line, item, keys, iter(cells[n_keys:]))
-                except MalformedFile as error:
-                    self._malformed(error)
+            keys, rest = cells[:n_keys], cells[n_keys:]
+            reason = self._reason_to_skip(item, keys, rest)
+            if reason is not None:
+                self._skipped[reason] += 1
+                continue
+            try:
+                self._add_row(line, item, keys if n_keys != 1 else keys[0], iter(rest))
+            except MalformedFile as error:
+                self._malformed(error)
+
+    def _reason_to_skip(self, item: Any, keys: Sequence[Any], rest: Sequence[Any]) -> str | None:
+        """Why a row is no part of a session, if it is none; ``rest`` are its cells after those of the session."""
+        if is_missing(item):
+            return "rows without an item"
+        if any(map(is_missing, keys)):
+            return "rows without a session"
+        if self._columns.time is not None and is_missing(rest[0]):
+            return f"rows without a time in '{self._columns.time}' (--no-time would keep them)"
+        if self._columns.quantity is not None and parse_number(rest[self._quantity_at]) < 0:
+            return f"rows of returns or cancellations, where '{self._columns.quantity}' is negative"
+        return None
 
     def _add_row(self, line: int, item: Any, keys: Any, rest: Iterator[Any]) -> None:
         """Parse every cell first, then add: a malformed row leaves nothing behind but its ids."""
@@ -95,6 +108,8 @@ class RowCollector:
         time = self._timestamps(line, next(rest)) if self._columns.time is not None else 0.0
         shown = self._shown(line, next(rest), next(rest)) if self._columns.slate is not None else None
         ordered = self._columns.ordered and self._fraction(line, self._columns.ordered, next(rest)) > 0
+        if self._columns.quantity is not None:
+            next(rest)  # how many there are does not count
         attributes = list(rest)
         for name, cell in zip(self._attributes, attributes, strict=True):
             refuse_attribute(self._file, line, name, cell)

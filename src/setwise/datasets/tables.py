@@ -8,8 +8,8 @@
   500. Slates are ordered by their earliest ``time``, else by their first row.
 
 Ids are never converted: text stays text ("007" is not "7"), numbers of JSON and Parquet stay numbers. Rows without a
-session, an item or a time are skipped and counted in ``skipped``; repeated rows are kept (a quantity), except within a
-slate.
+session, an item or a time, and rows of a negative ``quantity`` (returns and cancellations), are skipped and counted in
+``skipped``; repeated rows are kept (a quantity), except within a slate.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ JSON_LINES = {".jsonl", ".ndjson"}
 def read_table(
     path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: None = ..., outcome: None = ...,
     time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
-    ordered: str | None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
-    on_error: str = ...,
+    ordered: str | None = ..., quantity: str | None = ..., delimiter: str | None = ..., progress: bool = ...,
+    skipped: Skipped | None = ..., on_error: str = ...,
 ) -> Sessions: ...  # fmt: skip
 @overload
 def read_table(
     path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: str, outcome: str,
     time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
-    ordered: None = ..., delimiter: str | None = ..., progress: bool = ..., skipped: Skipped | None = ...,
-    on_error: str = ...,
+    ordered: None = ..., quantity: str | None = ..., delimiter: str | None = ..., progress: bool = ...,
+    skipped: Skipped | None = ..., on_error: str = ...,
 ) -> Slates: ...  # fmt: skip
 def read_table(
     path: Source,
@@ -71,6 +71,7 @@ def read_table(
     time_format: str | None = None,
     attributes: Sequence[str] | Mapping[str, str] = (),
     ordered: str | None = None,
+    quantity: str | None = None,
     delimiter: str | None = None,
     progress: bool = True,
     skipped: Skipped | None = None,
@@ -80,7 +81,8 @@ def read_table(
 
     ``session`` names the column of the session, or several columns that identify it together; None if every row is one
     session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the first
-    value that is not empty counts. ``ordered`` names a column that is true if the order of a session is meaningful.
+    value that is not empty counts. ``ordered`` names a column that is true if the order of a session is meaningful,
+    ``quantity`` one that is negative in rows that take an item back, which are skipped.
     A malformed row raises ``MalformedFile``; with ``on_error="skip"`` it is skipped, and ``skipped`` has the number of
     such rows and the first of them.
     """
@@ -92,7 +94,7 @@ def read_table(
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
-    columns = Columns(item, sessions, time, slate, outcome, ordered, named)
+    columns = Columns(item, sessions, time, slate, outcome, ordered, quantity, named)
     malformed = MalformedRows(on_error)
     _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
