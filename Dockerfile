@@ -2,9 +2,10 @@
 FROM python:3.12-slim
 
 WORKDIR /src
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml README.md LICENSE deploy/requirements-serve.lock ./
 COPY src ./src
-RUN pip install --no-cache-dir '.[serve]' && rm -rf /src
+RUN pip install --no-cache-dir --require-hashes -r requirements-serve.lock \
+    && pip install --no-cache-dir --no-deps --no-build-isolation . && rm -rf /src
 
 RUN useradd --create-home setwise
 USER setwise
@@ -13,6 +14,7 @@ ENV NUMBA_CACHE_DIR=/home/setwise/.numba PYTHONUNBUFFERED=1
 # Machine code for the processor of the build. On another processor the first start compiles for some minutes.
 RUN setwise compile
 
+# Nothing but the compiled loops and the copy of the artifact is written: run it with --read-only --tmpfs /tmp.
 # Mount the artifact and pass the key: -v .../songs:/artifact:ro -e SETWISE_API_KEY=...
 # Clients that use another name than localhost or an IP address need: -e SETWISE_ALLOW_HOST=NAME
 EXPOSE 8080

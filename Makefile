@@ -8,7 +8,7 @@ INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --editab
 # tests start hundreds of processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: setup demo test test-all lint browser kernels docs bench clean
+.PHONY: setup setup-locked lock sbom demo test test-all lint browser kernels docs bench clean
 
 setup: $(DEV)
 
@@ -18,6 +18,28 @@ $(BIN)/python:
 $(DEV): pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[dev]'
 	touch $(DEV) $(DEMO)
+
+# The same with the versions of the lock file, each checked by its hash.
+setup-locked: | $(BIN)/python
+	$(BIN)/python -m pip install -qq --require-hashes -r deploy/requirements-dev.lock
+	$(INSTALL) . --no-deps
+	touch $(DEV) $(DEMO)
+
+# Resolve the dependencies of pyproject.toml again, for all platforms. The second file is that of the image.
+LOCK := .venv-lock/bin/uv pip compile pyproject.toml --universal --generate-hashes --python-version 3.11 --no-header --no-annotate --quiet
+NOTE := \# Every package with its hashes, for all platforms: written by `make lock`, installed with pip --require-hashes.
+lock:
+	$(PYTHON) -m venv .venv-lock
+	.venv-lock/bin/python -m pip install -qq 'uv>=0.8,<1'
+	(echo '$(NOTE)'; $(LOCK) --extra dev) > .venv-lock/dev
+	echo 'hatchling>=1.25,<2' > .venv-lock/build.in
+	(echo '$(NOTE)'; $(LOCK) .venv-lock/build.in --extra serve) > .venv-lock/serve
+	mv .venv-lock/dev deploy/requirements-dev.lock
+	mv .venv-lock/serve deploy/requirements-serve.lock
+
+# A bill of materials of what is installed, in CycloneDX.
+sbom: $(DEV)
+	$(BIN)/python deploy/sbom.py serve > sbom.json
 
 # The development environment contains everything the demo needs.
 $(DEMO): pyproject.toml | $(BIN)/python
