@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 import setwise as sw
-from saved_songs import model, run, said
+from saved_songs import model, run
 from setwise.errors import InvalidInput
 from setwise.recommend.batch.run import recommend_table
 from setwise.recommend.batch.users import Columns
@@ -194,10 +194,10 @@ def test_the_command_and_what_reads_its_output(shop: Path, tmp_path: Path) -> No
     result = run("batch", table, "--model", shop, "--out", out, "--processes", 1, "--k", K, "--at-most", "artist=1",
                  "--where", "price=5..40")  # fmt: skip
     assert result.exit_code == 0, result.output
-    assert said(result).startswith(f"23 users in {out}. 23 in ")
+    assert " ".join(result.stdout.split()).startswith(f"23 users in {out}. 23 in ")  # progress is on standard error
     again = run("batch", table, "--model", shop, "--out", out, "--processes", 1, "--k", K, "--at-most", "artist=1",
                 "--where", "price=5..40", "--json")  # fmt: skip
-    assert json.loads(again.output)["resumed"] == 23
+    assert json.loads(again.stdout)["resumed"] == 23
     rows = written(out)
     assert duckdb.sql(f"SELECT count(*), sum(value) FROM '{out}'").fetchall()[0][0] == 23
     assert duckdb.sql(f"SELECT count(*) FROM (SELECT unnest(items) FROM '{out}')").fetchall()[0][0] == sum(
