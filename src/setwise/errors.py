@@ -9,6 +9,7 @@
     ├── TooLarge                           the method would exceed its own limit of work
     ├── MalformedFile       (ValueError)   a data file that does not follow its format, with the line
     ├── DamagedArtifact     (OSError)      a saved object that is incomplete, altered or foreign
+    ├── SaveFailed          (OSError)      an object that could not be written: what was saved before is intact
     ├── StartTimeout        (TimeoutError) a worker of the service did not open the artifact in time
     └── MissingDependency   (ImportError)  an optional library is not installed
 
@@ -68,6 +69,17 @@ class DamagedArtifact(SetwiseError, OSError):
     def __init__(self, path: str | Path, reason: str, todo: str = "restore it or save it again") -> None:
         self.path, self.reason, self.todo = Path(path), reason, todo
         super().__init__(f"{self.path} must be an intact setwise artifact, but {reason}; {todo}.")
+
+
+class SaveFailed(SetwiseError, OSError):
+    """The file system refused a write (no space, no permission, an I/O error); the object saved before is intact."""
+
+    def __init__(self, path: str | Path, reason: str) -> None:
+        self.path, self.reason = Path(path), reason
+        super().__init__(
+            f"{self.path} must be a folder that can be written, but {reason}; what was saved there before is intact: "
+            "make room or choose another folder."
+        )
 
 
 class StartTimeout(SetwiseError, TimeoutError):

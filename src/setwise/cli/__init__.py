@@ -67,7 +67,7 @@ def main() -> None:
         status = command.main(arguments, "setwise", standalone_mode=False)
     except typer.Abort:
         sys.exit(1)
-    except (SetwiseError, OSError, UsageError) as error:
+    except (SetwiseError, OSError, MemoryError, UsageError) as error:
         print(f"setwise: {sentence(error, getattr(command, 'commands', {}), arguments)}", file=sys.stderr)
         sys.exit(2)
     if status:

@@ -22,7 +22,7 @@ _PARAMETER = re.compile(r"(an id of )?(\w+)(?:\['(.*)'\])?")
 
 
 def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[str]) -> str:
-    """One sentence for an error of setwise, of typer or of the file system."""
+    """One sentence for an error of setwise, of typer, of the file system or of the memory."""
     if isinstance(error, UsageError):
         return _usage(error, arguments)
     if isinstance(error, InvalidInput):
@@ -31,6 +31,11 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder without write permission
         name = error.filename or "a file"
         return f"{name} must be one that can be read or written, got {error.strerror}; check path, rights and disk."
+    if isinstance(error, MemoryError):
+        wanted = str(error).rstrip(".") or "more than that"
+        return (
+            f"There must be enough memory for this command, but it ran out ({wanted}); use fewer items or more memory."
+        )
     return str(error)
 
 

@@ -35,7 +35,7 @@ from setwise.model.ragged import Ragged
 
 AnyPath = TypeVar("AnyPath", Path, PurePosixPath)
 
-LARGEST_SLICE = 1 << 30  # bytes of JSON in one file; a slice of the MPD has 33 million
+LARGEST_SLICE = 256 << 20  # bytes of JSON in one file; a slice of the MPD has 33 million
 
 _SLICE = re.compile(r"mpd\.slice\.(\d{1,9})-(\d{1,9})\.json(\.gz)?", re.ASCII)
 _SPACE = re.compile(r"[ \t\r\n]*")

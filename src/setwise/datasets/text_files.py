@@ -24,6 +24,7 @@ import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -40,6 +41,8 @@ _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _EMPTY = "the file must begin with a header, and is empty; check that it was written to the end"
 _NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
 _NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
+LONGEST_LINE = 64 << 20  # bytes: a small compressed file may hold a line without end
+LARGEST_UTF16 = 1 << 30  # bytes of a file in UTF-16, which is decoded as a whole
 _BAR_LINES = 1 << 12  # lines between updates of the progress bar
 
 
@@ -85,9 +88,11 @@ def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iter
     with file.open("rb") as raw, progress_bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
         decode = _Decoder(file, legacy, progress)
         try:
-            for number, line in enumerate(_byte_lines(decompressed(file, raw), legacy), 1):
+            for number, line in enumerate(_byte_lines(file, decompressed(file, raw), legacy), 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
+                if len(line) >= LONGEST_LINE:
+                    raise MalformedFile(file, number, f"a line must have less than {LONGEST_LINE:,} bytes; {_NO_TEXT}")
                 if b"\0" in line:
                     raise MalformedFile(file, number, f"a text must not hold NUL bytes; {_NO_TEXT}")
                 if not number % _BAR_LINES:
@@ -103,16 +108,18 @@ def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iter
             raise MalformedFile(file, number, reason) from None
 
 
-def _byte_lines(stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
+def _byte_lines(file: Path, stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
     """The lines as bytes of UTF-8; UTF-16 with a byte order mark is converted if ``legacy`` is set."""
-    first = next(iter(stream), b"")
+    first = stream.readline(LONGEST_LINE)
     if legacy and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        whole = (first + stream.read()).decode("utf-16")  # spreadsheets write such files, which are small
-        yield from (line.encode() for line in whole.splitlines(keepends=True))
+        whole = first + stream.read(LARGEST_UTF16)  # spreadsheets write such files, which are small
+        if len(whole) > LARGEST_UTF16:
+            raise MalformedFile(file, 1, f"UTF-16 must have at most {LARGEST_UTF16:,} bytes; convert the file to UTF-8")
+        yield from (line.encode() for line in whole.decode("utf-16").splitlines(keepends=True))
         return
     if first:
         yield first
-        yield from stream
+        yield from iter(partial(stream.readline, LONGEST_LINE), b"")
 
 
 class _Decoder:

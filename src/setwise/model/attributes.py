@@ -252,23 +252,36 @@ class Attributes(Mapping[str, Column]):
         return len(self._columns)
 
     def joined(self, others: Attributes) -> Attributes:
-        """The rows of this table, then those of the other, which must have the same columns of the same kinds."""
+        """The rows of this table, then those of the other, which must have the same columns of the same kinds.
+
+        A column without any value is of either kind.
+        """
+        mine, theirs = self._like(others), others._like(self)
         kinds = [
             {name: "text" if isinstance(column, Categorical) else "numbers" for name, column in table.items()}
-            for table in (self, others)
+            for table in (mine, theirs)
         ]
         if kinds[0] != kinds[1]:
             raise InvalidInput(
                 "attributes of the new items", f"{kinds[0]}", f"{kinds[1]}", "give them the same columns"
             )
         columns: dict[str, Column] = {}
-        for name, mine in self.items():
-            theirs = others[name]
-            if isinstance(mine, Categorical) and isinstance(theirs, Categorical):
-                columns[name] = mine.joined(theirs)
+        for name, first in mine.items():
+            second = theirs[name]
+            if isinstance(first, Categorical) and isinstance(second, Categorical):
+                columns[name] = first.joined(second)
             else:
-                columns[name] = np.concatenate([np.asarray(mine), np.asarray(theirs)])
+                columns[name] = np.concatenate([np.asarray(first), np.asarray(second)])
         return Attributes(columns, self.size + others.size)
+
+    def _like(self, others: Attributes) -> dict[str, Column]:
+        """The columns, those without any value as texts where the other table has texts."""
+        columns = dict(self._columns)
+        for name, column in columns.items():
+            texts = name in others and isinstance(others[name], Categorical)
+            if texts and not isinstance(column, Categorical) and column.dtype.kind == "f" and np.isnan(column).all():
+                columns[name] = Categorical(np.full(self.size, -1, np.int32), Strings.pack([]))
+        return columns
 
     def matching(self, where: Mapping[str, Any]) -> NDArray[np.bool_]:
         """(n,) whether each item meets every condition.

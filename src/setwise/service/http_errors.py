@@ -6,6 +6,7 @@ parameter, what it must be and what came.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -219,13 +220,19 @@ def deadline_exceeded(milliseconds: int) -> HttpError:
 
 
 def reload_failed(error: Exception) -> HttpError:
-    """A reload that failed: the artifact was refused, or a worker did not open it in time."""
+    """A reload that failed: the artifact was refused, the disk failed, or a worker did not open it in time."""
     if isinstance(error, StartTimeout):
         message = (
             f"A worker did not open the new artifact within {error.start_ms} ms; the old one is still served. "
             "Try again, or restart with a larger --start-ms."
         )
         return HttpError(503, "start_timeout", message, {"Retry-After": "5"})
+    if isinstance(error, OSError) and error.errno is not None:
+        message = (
+            f"The new artifact could not be copied or read ({os.strerror(error.errno)}); the old one is still served. "
+            "Make room in the folder for temporary files, or check the disk, and try again."
+        )
+        return HttpError(503, "disk", message, {"Retry-After": "5"})
     reason = error.reason if isinstance(error, DamagedArtifact) else "it is not a saved recommender or index"
     message = f"The new artifact was refused ({reason}); the old one is still served."
     return HttpError(422, "bad_artifact", message)

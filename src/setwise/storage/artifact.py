@@ -39,7 +39,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, SetwiseError
+from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, SaveFailed, SetwiseError
 
 Part = TypeVar("Part")
 
@@ -76,7 +76,7 @@ def write(
     _refuse_unreadable(packed, meta)
     refuse_foreign(folder)
     _make_folder(folder)
-    with _save_lock(folder) as drafts:
+    with _writing(folder), _save_lock(folder) as drafts:
         (drafts / "arrays").touch()
         mode = (drafts / "arrays").stat().st_mode  # by the umask; save_file allows the owner only
         save_file(packed, drafts / "arrays")
@@ -184,6 +184,20 @@ def _make_folder(folder: Path) -> None:
 
 
 @contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    """What the file system refuses becomes ``SaveFailed``; the library of the arrays has an error of its own for it."""
+    from safetensors import SafetensorError
+
+    try:
+        yield
+    except OSError as error:
+        raise SaveFailed(folder, error.strerror or str(error)) from error
+    except SafetensorError as error:
+        number = re.search(r"os error (\d+)", str(error))
+        raise SaveFailed(folder, os.strerror(int(number[1])) if number else str(error)) from error
+
+
+@contextmanager
 def _save_lock(folder: Path) -> Iterator[Path]:
     """Exclude other saves to ``folder``, in this process or another; yields an empty folder for drafts."""
     from filelock import FileLock
@@ -192,8 +206,10 @@ def _save_lock(folder: Path) -> Iterator[Path]:
         drafts = folder / _DRAFTS
         shutil.rmtree(drafts, ignore_errors=True)
         drafts.mkdir()
-        yield drafts
-        drafts.rmdir()
+        try:
+            yield drafts
+        finally:
+            shutil.rmtree(drafts, ignore_errors=True)  # after a failure too: a full disk needs the space
 
 
 def _canonical(content: Mapping[str, Any]) -> bytes:
