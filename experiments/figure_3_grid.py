@@ -218,7 +218,7 @@ def main(arguments: Sequence[str] | None = None) -> list[Row]:
     """Run, or write the page of earlier rows."""
     options = parsed(arguments)
     if options.page is not None:
-        return written(options.page, options.out)
+        return written(options.page, options.out, cells(options.catalogues, options.k))
     return run(options).rows
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,6 +36,13 @@ retrieval. *Over beam* ranks the candidates of Phase One: Phase Two is `ranker="
 search are ours. The offset is added to the logistic's bias, the sharpness multiplies the logits. No margin over greedy
 exceeds best/greedy − 1: the two shares before the margins state how much there is to gain. [When does the set
 matter?](../explanation/when-sets-matter.md) explains the columns.
+"""
+LEFT = """## Not measured
+
+The run ended before these cells: the whole grid takes about six hours of one core. The same command resumes with them.
+
+| catalogue | k | cells |
+| --- | --- | --- |
 """
 
 
@@ -94,7 +102,21 @@ def line(one: Measured) -> list[str]:
     return about + shares + [f"{gained:+.1f} ± {error:.1f}" for gained, error in margins]
 
 
-def page(cells: list[Measured], figures: dict[str, str]) -> str:
+def missing(cells: list[Measured], wanted: Iterable[Cell]) -> str:
+    """The cells of the grid that were not measured, by catalogue and k; empty if there are none."""
+    known, lines = {one.cell for one in cells}, dict[tuple[str, int], list[str]]()
+    for cell in wanted:
+        if cell not in known:
+            name, k, m, offset, sharpness = cell
+            about = f"{m} candidates, offset {offset:g}" + ("" if sharpness == 1 else f", sharpness {sharpness:g}")
+            lines.setdefault((name, k), []).append(about)
+    if not lines:
+        return ""
+    listed = (f"| {name.replace('_', ' ')} | {k} | {'; '.join(each)} |\n" for (name, k), each in lines.items())
+    return LEFT + "".join(listed)
+
+
+def page(cells: list[Measured], figures: dict[str, str], wanted: Iterable[Cell] = ()) -> str:
     """The whole page."""
     headings = (*ABOUT, *MARGINS)
     parts = [OPENING.format(users=min(one.users for one in cells))]
@@ -103,7 +125,7 @@ def page(cells: list[Measured], figures: dict[str, str]) -> str:
         parts += [f"![{title}]({path})\n" for title, path in figures.items() if name in path]
         lines = [headings, len(headings) * ["---"], *(line(one) for one in cells if one.cell[0] == name)]
         parts.append("".join("| " + " | ".join(entries) + " |\n" for entries in lines))
-    return "\n".join(parts)
+    return "\n".join([*parts, *([left] if (left := missing(cells, wanted)) else [])])
 
 
 def drawn(cells: list[Measured], folder: Path, title: str) -> dict[str, str]:
@@ -132,12 +154,12 @@ def drawn(cells: list[Measured], folder: Path, title: str) -> dict[str, str]:
     return result
 
 
-def written(path: Path, rows: Path) -> list[Row]:
-    """Write the page and its figures, from the rows of a file."""
+def written(path: Path, rows: Path, wanted: Iterable[Cell] = ()) -> list[Row]:
+    """Write the page and its figures, from the rows of a file; cells that are ``wanted`` and not there are listed."""
     kept = read(rows)
     every = measured(kept)
     most = max(one.users for one in every)
     cells = [one for one in every if one.users == most]  # a cell that was cut short is left out
     figures = drawn(cells, path.parent / "figures", "Margins by number of candidates and offset")
-    path.write_text(page(cells, figures))
+    path.write_text(page(cells, figures, wanted))
     return kept

@@ -1,7 +1,7 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
-``standard`` takes some 70 minutes of one core in all, so that two cores are done in 40; ``quick`` only shows that
-everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
+``standard`` took 94 minutes of processor time in all (2026-11-17), so that two idle cores are done in some 50;
+``quick`` only shows that everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
 Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
 
 **What is smaller here than it could be.** A script without arguments takes its own, larger counts: Tables 1 and 2 25

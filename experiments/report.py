@@ -38,7 +38,17 @@ OPENING = (
     "the same time, so times are those of a busy machine. Further measurements: [performance](performance.md).",
 )
 QUICK = "**Made with `--quick`: this shows that everything runs; the numbers have no meaning.**"
-IN_README = ("Figure 3", "`Recommender", "closed loop", "held-out playlists, hits", "gap of the certificate", "growth")
+_PAIRS = "Figure 4, playlists_one_head, Phase Two against beam search, "
+IN_README = (
+    "accuracy",
+    "Figure 3",
+    *(f"{_PAIRS}{reading}:" for reading in ("single", "best so far", "best so far against single")),
+    "`Recommender",
+    "closed loop",
+    "held-out playlists, hits",
+    "gap of the certificate",
+    "growth",
+)
 MARKS = ("<!-- results -->", "<!-- /results -->")
 ROOT = Path(__file__).resolve().parents[1]
 Rows = dict[str, list[Row]]
@@ -146,7 +156,19 @@ def as_typed(command: Sequence[str]) -> list[str]:
 def opening_of(rows: Path) -> tuple[str, ...]:
     """The paragraphs above all sections."""
     quick = any("--quick" in marker["command"] for marker in known_steps(rows).values())
-    return (QUICK, *OPENING) if quick else OPENING
+    return (*((QUICK,) if quick else ()), *OPENING, *_last_run(rows.parent / "run.json"))
+
+
+def _last_run(path: Path) -> tuple[str, ...]:
+    """What the last run of the plan did, where it is recorded."""
+    if not path.exists():
+        return ()
+    run = json.loads(path.read_text(encoding="utf-8"))
+    what = f"{run['steps'] - run['done_before']} of {run['steps']} steps" if run["done_before"] else "All steps"
+    return (
+        f"{what} ran in {run['minutes']:g} minutes from {run['began']} on, {run['at_once']} at a time, on a machine of "
+        f"{run['machine']}, from commit {run['commit']}.",
+    )
 
 
 # --- what is written ---

@@ -20,6 +20,7 @@ import importlib.util
 import json
 import multiprocessing
 import os
+import platform
 import runpy
 import signal
 import subprocess
@@ -95,6 +96,14 @@ def commit() -> str:
     except (OSError, subprocess.CalledProcessError):
         return "unknown"
     return head.stdout.strip() + (", with changes" if changed else "")
+
+
+def machine() -> str:
+    """The cores that this process may use, and what kind they are."""
+    found = Path("/proc/cpuinfo")
+    lines = found.read_text(encoding="utf-8").splitlines() if found.exists() else []
+    kind = next((line.partition(": ")[2] for line in lines if line.startswith("model name")), platform.machine())
+    return f"{len(os.sched_getaffinity(0))} cores, {kind}"
 
 
 # --- a running step ---
@@ -195,7 +204,7 @@ class Reproduction:
     ) -> None:
         self.data, self.out, self.console, self.plan, self.at_once = data, out, console, plan, at_once
         self.commands = {step.name: step.command(data, out, quick) for step in plan}
-        self.began = time.perf_counter()
+        self.began, self.date = time.perf_counter(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         self.running: list[Running] = []
         done = {step.name for step in plan if self._is_done(step)}
         self.found = len(done)
@@ -257,6 +266,19 @@ class Reproduction:
             self.console.print(f"\nStep {name} failed; the end of {path}:", style="red", highlight=False)
             self.console.print("\n".join(tail(path, TAIL)), markup=False, highlight=False)
 
+    def record(self) -> None:
+        """OUT/run.json: when this run began, how long its steps took together, and where; the report says it."""
+        about = {
+            "began": self.date,
+            "minutes": round((time.perf_counter() - self.began) / 60, 1),
+            "steps": len(self.plan),
+            "done_before": self.found,
+            "at_once": self.at_once,
+            "commit": commit(),
+            "machine": machine(),
+        }
+        (self.out / "run.json").write_text(json.dumps(about, indent=1), encoding="utf-8")
+
     def summary(self) -> dict[str, Any]:
         """The result as JSON data."""
         steps = {step.name: Marker.of(self.out, step.name).known for step in self.plan}
@@ -317,6 +339,7 @@ def reproduce(options: argparse.Namespace) -> int:
         run = Reproduction(options.data, options.out, options.quick, console, plan, options.at_once)
         console.print(f"{len(run.plan)} steps, {run.found} of them done before; logs are in {options.out / 'logs'}")
         run.run(lock)
+        run.record()
         from report import make
 
         make(options.out)

@@ -90,6 +90,17 @@ def test_margins_by_hand(page: ModuleType) -> None:
     assert error == pytest.approx(100 * left.std(ddof=1) / np.sqrt(2) / 2)
 
 
+def test_cells_that_were_not_measured_are_listed(page: ModuleType) -> None:
+    cells = page.measured(handmade({("both", "best known"): [4.0, 2.0], ("phase one", "greedy"): [3.0, 1.0]}))
+    there = cells[0].cell
+    assert page.missing(cells, [there]) == ""
+    text = page.missing(
+        cells, [there, ("playlists_four_heads", 10, 40, -2.0, 1.0), ("playlists_four_heads", 10, 160, 0.0, 4.0)]
+    )
+    last = "| playlists four heads | 10 | 40 candidates, offset -2; 160 candidates, offset 0, sharpness 4 |\n"
+    assert text == page.LEFT + last
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_in_miniature(grid: ModuleType, miniature: Path, tmp_path: Path, jobs: int) -> None:
     out = tmp_path / "rows.csv"
