@@ -1,8 +1,8 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
 ``standard`` took 94 minutes of processor time in all (2026-11-17), so that two idle cores are done in some 50;
-``quick`` only shows that everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
-Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
+``quick`` only shows that everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken:
+3 for the splits of Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
 
 **What is smaller here than it could be.** A script without arguments takes its own, larger counts: Tables 1 and 2 25
 and 10 epochs, 3 and 2 seeds, 5 folds; Figures 3 and 4 100 users and, Figure 3, five rankers instead of three; Reach 100

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import json
 from pathlib import Path
 
 import pytest
@@ -61,3 +62,18 @@ def test_commands_are_shown_without_the_folders_of_a_machine(monkeypatch: pytest
     for step in plan.PLAN:
         elsewhere = step.command(Path("/home/me/samples"), Path("/tmp/one"), quick=False)
         assert report.as_typed(elsewhere) == step.command(Path("../shared/data"), Path("report"), quick=False)
+
+
+def test_the_opening_names_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
+    report = importlib.import_module("report")
+    (tmp_path / "rows").mkdir()
+    assert report.opening_of(tmp_path / "rows") == report.OPENING
+    known = {"began": "2026-01-02 03:04 UTC", "minutes": 41.5, "steps": 25, "done_before": 0, "at_once": 2}
+    (tmp_path / "run.json").write_text(json.dumps(known | {"commit": "abc", "machine": "2 cores, some"}))
+    assert report.opening_of(tmp_path / "rows")[-1] == (
+        "All steps ran in 41.5 minutes from 2026-01-02 03:04 UTC on, 2 at a time, on a machine of 2 cores, some, from "
+        "commit abc."
+    )
+    (tmp_path / "run.json").write_text(json.dumps(known | {"done_before": 24, "commit": "abc", "machine": "2 cores"}))
+    assert report.opening_of(tmp_path / "rows")[-1].startswith("1 of 25 steps ran")
