@@ -96,9 +96,8 @@ def train(
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json))
     if set_column is not None or group:
-        named = {"set_column": set_column, "item": item, "delimiter": delimiter}
-        sets = train_sets(source, outcome, group or [], named, {**given, "link": link}, seed)
-        return _finish(*sets, out, as_json, print_sets)
+        named, given = {"set_column": set_column, "item": item, "delimiter": delimiter}, {**given, "link": link}
+        return _finish(*train_sets(source, outcome, group or [], named, given, seed), out, as_json, print_sets)
     if user_columns is not None:
         case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
         cases = train_portfolio(source, case, split_commas(user_columns), k, delimiter, seed)
