@@ -11,6 +11,7 @@
     ├── DamagedArtifact     (OSError)      a saved object that is incomplete, altered or foreign
     ├── SaveFailed          (OSError)      an object that could not be written: what was saved before is intact
     ├── StartTimeout        (TimeoutError) a worker of the service did not open the artifact in time
+    ├── ShardUnavailable    (TimeoutError) a part of a distributed index did not answer
     └── MissingDependency   (ImportError)  an optional library is not installed
 
     ScoresGivenUp           (UserWarning)  a re-ranked set has much lower scores than the best ones
@@ -90,6 +91,14 @@ class StartTimeout(SetwiseError, TimeoutError):
         super().__init__(
             f"A worker must open {self.path} within {start_ms} ms, but took longer; raise --start-ms or check the disk."
         )
+
+
+class ShardUnavailable(SetwiseError, TimeoutError):
+    """No replica of a shard answered: an answer from the others alone could be wrong, so there is none."""
+
+    def __init__(self, shard: int, reason: str) -> None:
+        self.shard, self.reason = shard, reason
+        super().__init__(f"Shard {shard} must answer, but did not ({reason}); try again, or look at its host.")
 
 
 class MissingDependency(SetwiseError, ImportError):
