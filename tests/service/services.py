@@ -90,12 +90,18 @@ class Here:
     """The service in a thread of this process, its workers beside it, over real HTTP."""
 
     def __init__(
-        self, folder: Path, key: str | None, hosts: AllowedHosts, log: Path | None, limits: dict[str, int]
+        self,
+        folder: Path,
+        key: str | None,
+        hosts: AllowedHosts,
+        log: Path | None,
+        limits: dict[str, int],
+        read_key: str | None = None,
     ) -> None:
         patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
         self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key, hosts, log),))
+        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key, hosts, log, read_key),))
         self._thread.start()
         while not hasattr(self, "_server") or not self._server.started:
             assert self._thread.is_alive(), "the service did not start"
@@ -105,9 +111,11 @@ class Here:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=120)
 
-    async def _serve(self, folder: Path, key: str | None, hosts: AllowedHosts, log: Path | None) -> None:
+    async def _serve(
+        self, folder: Path, key: str | None, hosts: AllowedHosts, log: Path | None, read_key: str | None
+    ) -> None:
         self.service = await Service.start(folder, self.settings, self.metrics, key is not None, log)
-        self.application = Application(self.service, key, hosts)
+        self.application = Application(self.service, key, hosts, read_key)
         self._server = Server(self.application)
         await self._server.serve()
         await self.service.end()
@@ -132,10 +140,11 @@ def here(
     key: str | None = None,
     hosts: AllowedHosts = AllowedHosts(),
     log: Path | None = None,
+    read_key: str | None = None,
     **limits: int,
 ) -> Iterator[Here]:
     """A service of ``folder`` with these settings, until the block ends."""
-    service = Here(folder, key, hosts, log, limits)
+    service = Here(folder, key, hosts, log, limits, read_key)
     try:
         yield service
     finally:

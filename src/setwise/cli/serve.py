@@ -45,6 +45,14 @@ def serve(
             show_envvar=True,
         ),
     ] = None,
+    read_key: Annotated[
+        str | None,
+        typer.Option(
+            envvar=PREFIX + "READ_KEY",
+            help="A second key, for the routes that change nothing: no reload and no outcomes.",
+            show_envvar=True,
+        ),
+    ] = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(envvar=PREFIX + "ALLOW_HOST", help="A name that clients may send in the Host header; repeatable."),
@@ -78,4 +86,5 @@ def serve(
     from setwise.service.security_headers import parse_image_hosts
 
     pictures = parse_image_hosts(image_hosts)
-    run(folder, host, port, api_key or None, Settings(**limits), allow_host or (), log, pictures)
+    hosts, limits_ = allow_host or (), Settings(**limits)
+    run(folder, host, port, api_key or None, limits_, hosts, log, pictures, read_key or None)

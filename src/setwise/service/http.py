@@ -8,7 +8,7 @@ the page do not.
 
 from __future__ import annotations
 
-import hmac
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -23,6 +23,7 @@ from setwise.service.connections import OTHER
 from setwise.service.exchange import Bodies, Request, Response
 from setwise.service.hosts import AllowedHosts
 from setwise.service.http_errors import JSON, HttpError
+from setwise.service.keys import Keys
 from setwise.service.logs import error_place, log
 from setwise.service.metrics import CONTENT_TYPE, Metrics
 from setwise.service.outcome_log import OutcomeLog
@@ -181,6 +182,7 @@ class Route:
     response: type[Any] | None = None
     errors: tuple[int, ...] = ()
     open: bool = False  # whether it is served without the API key
+    writes: bool = False  # whether it changes something, for which a read key does not suffice
     label: str = ""  # in the metrics, if not the path
 
 
@@ -194,11 +196,12 @@ ROUTES: tuple[Route, ...] = (
     Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain", schemas.decode_explain),
           schemas.ExplainRequest, schemas.ExplainResponse, _BODY),
     Route("POST", "/v1/outcomes", "Outcomes of slates that were shown.", _outcomes,
-          schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503)),
+          schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503), writes=True),
     Route("GET", "/v1/items", "Items by words of their title, or by id.", _items,
           schemas.ItemsRequest, schemas.ItemsResponse, _QUEUED),
     Route("GET", "/v1/info", "The artifact that is served, and the limits.", _info, None, schemas.Info),
-    Route("POST", "/admin/reload", "Open the folder again.", _reload, None, schemas.Reloaded, (409, 422, 503)),
+    Route("POST", "/admin/reload", "Open the folder again.", _reload, None, schemas.Reloaded, (409, 422, 503),
+          writes=True),
     Route("GET", "/healthz", "Whether the process lives.", _healthy, None, schemas.Status, (), open=True),
     Route("GET", "/readyz", "Whether a worker is ready.", _ready, None, schemas.Status, (503,), open=True),
     Route("GET", "/metrics", "Metrics for Prometheus.", _metrics, open=True),
@@ -222,9 +225,9 @@ def all_routes() -> list[Route]:
 class Application:
     """The routes, and who may use them."""
 
-    def __init__(self, service: Service, key: str | None, hosts: AllowedHosts) -> None:
+    def __init__(self, service: Service, key: str | None, hosts: AllowedHosts, read_key: str | None = None) -> None:
         self.service, self._hosts = service, hosts
-        self._authorization = None if key is None else f"Bearer {key}".encode()
+        self._keys = Keys(key, read_key, service.settings.key_rate)
         self.routes = {route.path.encode(): route for route in all_routes()}
 
     async def respond(self, request: Request) -> Response:
@@ -242,7 +245,7 @@ class Application:
         return response
 
     def _admit(self, request: Request, route: Route | None) -> Respond:
-        """Check size, version, host, origin, key and method, in this order; the function of the matched route."""
+        """Check size, version, host, origin, key, rate and method, in this order; the function of the route."""
         settings = self.service.settings
         size = len(request.path) + len(request.query)
         size += sum(len(name) + len(value) + 4 for name, value in request.headers)
@@ -255,16 +258,23 @@ class Application:
             raise http_errors.unknown_host()
         if origin and _netloc(origin) != host:
             raise http_errors.foreign_origin()
-        if not (route is not None and route.open) and not self._has_key(request):
-            raise http_errors.unauthorized()
+        if route is None or not route.open:
+            self._admit_holder(request, route)
         if route is None:
             raise http_errors.not_found()
         if request.method != route.method.encode():
             raise http_errors.wrong_method(route.method)
         return route.respond
 
-    def _has_key(self, request: Request) -> bool:
-        return self._authorization is None or hmac.compare_digest(request.header(b"authorization"), self._authorization)
+    def _admit_holder(self, request: Request, route: Route | None) -> None:
+        """Check the key, its rate and its rights."""
+        holder = self._keys.holder(request.header(b"authorization"))
+        if holder is None:
+            raise http_errors.unauthorized()
+        if wait_s := holder.bucket.take():
+            raise http_errors.too_many_requests(self.service.settings.key_rate, math.ceil(wait_s))
+        if route is not None and route.writes and not holder.writes:
+            raise http_errors.read_only()
 
 
 def _netloc(origin: bytes) -> bytes | None:

@@ -1,7 +1,8 @@
 """HTTP errors: a status, a code for programs and one sentence for people.
 
 No error names a path of the server or shows a traceback. Messages of the library are passed on: they name the
-parameter, what it must be and what came.
+parameter, what it must be and what came. Control characters in them are escaped, so that a message can be logged and
+shown on a terminal.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ _CLOSE = {"Connection": "close"}  # the rest of the body is not read
 REASONS = {  # what each status means, for the OpenAPI document
     400: "The body is not JSON of this form, or the request is not valid HTTP.",
     401: "The API key is missing or wrong.",
-    403: "The page of another site sent this, or the route needs a service that was started with an API key.",
+    403: "The page of another site sent this, the key is a read key, or the route needs a service with an API key.",
     408: "The body or the head took too long to arrive.",
     404: "The service has no log of slates.",
     409: "A reload is in progress.",
     413: "The body is too large.",
     421: "The Host header names a host that this service does not serve.",
     422: "A value of the request is not valid.",
+    429: "More requests a second than the key allows: see Retry-After.",
     431: "The URL and headers are too large.",
     503: "The service is busy, or no worker is ready: see Retry-After.",
     504: "The deadline was exceeded.",
@@ -48,12 +50,20 @@ class HttpError(Exception):
 
     def as_dict(self) -> dict[str, dict[str, str]]:
         """The body, before encoding."""
-        shown = self.message if len(self.message) <= LONGEST else self.message[:LONGEST] + "…"
+        shown = escaped(self.message[: LONGEST + 1])
+        shown = shown if len(shown) <= LONGEST else shown[:LONGEST] + "…"
         return {"error": {"code": self.code, "message": shown}}
 
     def body(self) -> bytes:
         """The body, encoded."""
         return msgspec.json.encode(self.as_dict())
+
+
+def escaped(text: str) -> str:
+    """``text`` with escapes for what is not printable: a message may quote control characters that a client sent."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 _CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that matches
@@ -113,6 +123,19 @@ def needs_key() -> HttpError:
     return HttpError(
         403, "needs_key", f"Reload over HTTP must be protected by an API key, got a service without; {todo}."
     )
+
+
+def read_only() -> HttpError:
+    """A read key for a route that changes something."""
+    return HttpError(
+        403, "read_only", "This route must be used with the full API key, got the read key; use the other."
+    )
+
+
+def too_many_requests(rate: int, seconds: int) -> HttpError:
+    """More requests with one key than its rate."""
+    message = f"A key must send at most {rate} requests a second, got more; try again in {seconds} s."
+    return HttpError(429, "rate", message, {"Retry-After": str(seconds)})
 
 
 def not_found() -> HttpError:

@@ -39,7 +39,7 @@ def document(routes: Sequence[Any], settings: Settings, has_key: bool) -> dict[s
     _add_notes(components)
     paths: dict[str, Any] = {}
     for row in api:
-        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, has_key, parameters)
+        paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, settings, has_key, parameters)
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "setwise", "version": setwise.__version__, "description": "Recommend the best set."},
@@ -80,12 +80,14 @@ def _add_notes(components: dict[str, Any]) -> None:
             components[name]["properties"][field] = {**schema, "description": note}
 
 
-def _operation(row: Row, has_key: bool, parameters: dict[str, Any]) -> dict[str, Any]:
+def _operation(row: Row, settings: Settings, has_key: bool, parameters: dict[str, Any]) -> dict[str, Any]:
     codes = {*row.errors, *_ALWAYS}
     operation: dict[str, Any] = {"summary": row.summary, "responses": {"200": _content("Success.", row.response)}}
     if has_key and not row.open:
         operation["security"] = [{"key": []}]
         codes |= {401}
+    if settings.key_rate and not row.open:
+        codes |= {429}
     operation["responses"] |= {str(code): _content(REASONS[code], schemas.ErrorResponse) for code in sorted(codes)}
     if row.request is not None and row.method == "GET":
         operation["parameters"] = [

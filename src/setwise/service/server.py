@@ -19,6 +19,7 @@ from setwise.service.connections import Connection, ConnectionLimits, sweep
 from setwise.service.hosts import AllowedHosts, check_address, check_exposure
 from setwise.service.http import Application, Service
 from setwise.service.http_errors import HttpError
+from setwise.service.keys import check_keys
 from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
 from setwise.service.security_headers import security_headers
@@ -36,17 +37,20 @@ def serve(
     allow_hosts: Sequence[str] = (),
     log_folder: Path | None = None,
     image_hosts: Sequence[str] = (),
+    read_key: str | None = None,
 ) -> None:
     """Serve the artifact in ``folder`` until a signal ends the process.
 
-    Slates are logged in ``log_folder``. The page shows pictures of ``image_hosts`` only.
+    ``read_key`` opens the routes that change nothing. Slates are logged in ``log_folder``. The page shows pictures of
+    ``image_hosts`` only.
     """
     check_exposure(host, key)
+    check_keys(key, read_key)
     check_address(host, port)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(folder, host, port, key, settings, hosts, log_folder, image_hosts))
+        runner.run(_serve(folder, host, port, (key, read_key), settings, hosts, log_folder, image_hosts))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -62,17 +66,17 @@ async def _serve(
     folder: Path,
     host: str,
     port: int,
-    key: str | None,
+    keys: tuple[str | None, str | None],
     settings: Settings,
     hosts: AllowedHosts,
     log_folder: Path | None,
     image_hosts: Sequence[str],
 ) -> None:
-    metrics = Metrics()
+    metrics, (key, read_key) = Metrics(), keys
     service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts)
     try:
         with _frozen_garbage():
-            await Server(Application(service, key, hosts), host, port).serve()
+            await Server(Application(service, key, hosts, read_key), host, port).serve()
     finally:
         await service.end()
     log().info("ended", answered=metrics.responses())

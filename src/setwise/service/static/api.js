@@ -1,9 +1,9 @@
-// Requests to the service: ask the user for a key after 401, wait after 503, and report other errors.
+// Requests to the service: ask the user for a key after 401, wait after 429 and 503, and report other errors.
 
 import { byId } from "./dom.js";
 
 const KEY = "setwise-key";
-const RETRIES = 10; // after 503
+const RETRIES = 10; // after 429 or 503
 const LONGEST_WAIT = 30; // seconds, even if Retry-After is longer
 
 /** An error response; the message is that of the service. */
@@ -17,7 +17,7 @@ export async function ask(path, { body, signal, onBusy } = {}) {
     const message = await errorMessage(response);
     if (response.status === 401) {
       if (!(await newKey(message))) throw new ServiceError(message);
-    } else if (response.status === 503 && attempt < RETRIES) {
+    } else if ([429, 503].includes(response.status) && attempt < RETRIES) {
       const seconds = waitOf(response);
       onBusy?.(seconds);
       await pause(1000 * seconds, signal);

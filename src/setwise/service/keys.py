@@ -1,0 +1,75 @@
+"""API keys: what the holder of a key may do, and how often.
+
+The full key opens every route. The read key opens those that change nothing: no reload, no outcomes. Each key has a
+token bucket: r tokens a second flow into it, it holds at most b = max(3, r/5), and a request takes one, so that in any
+t seconds at most r · t + b requests are answered.
+"""
+
+from __future__ import annotations
+
+import hmac
+import time
+from collections.abc import Callable
+
+from setwise.errors import InvalidInput
+
+LEAST_KEY = 16  # characters
+BURST_S = 0.2  # of tokens that a bucket holds
+LEAST_BURST = 3.0  # tokens: with one, a client of irregular requests would be refused below its rate
+
+
+class TokenBucket:
+    """Limits a rate; 0 for no limit."""
+
+    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self._most = max(LEAST_BURST, BURST_S * rate)
+        self._tokens, self._at = self._most, clock()
+
+    def take(self) -> float:
+        """Take a token; 0, or if there is none the seconds until there will be one."""
+        if not self._rate:
+            return 0.0
+        now = self._clock()
+        self._tokens = min(self._most, self._tokens + self._rate * (now - self._at))
+        self._at = now
+        if self._tokens < 1:
+            return (1 - self._tokens) / self._rate
+        self._tokens -= 1
+        return 0.0
+
+
+class Holder:
+    """Whoever has one of the keys, or anybody where there is none."""
+
+    def __init__(self, authorization: bytes, writes: bool, rate: float) -> None:
+        self.authorization, self.writes, self.bucket = authorization, writes, TokenBucket(rate)
+
+
+class Keys:
+    """The keys of a service."""
+
+    def __init__(self, key: str | None, read_key: str | None, rate: float) -> None:
+        given = ((key, True), (read_key, False))
+        self._holders = [Holder(f"Bearer {text}".encode(), writes, rate) for text, writes in given if text is not None]
+        self._anybody = Holder(b"", writes=True, rate=rate) if key is None else None
+
+    def holder(self, authorization: bytes) -> Holder | None:
+        """Who sends this header; None for a missing or wrong key. All keys are compared, each in constant time."""
+        found = self._anybody
+        for one in self._holders:
+            if hmac.compare_digest(authorization, one.authorization):
+                found = one
+        return found
+
+
+def check_keys(key: str | None, read_key: str | None) -> None:
+    """Raise an error for keys that can be guessed, and for a read key without a full one, or equal to it."""
+    for option, one in (("--api-key", key), ("--read-key", read_key)):
+        if one is not None and (len(one) < LEAST_KEY or not one.isascii() or not one.isprintable() or " " in one):
+            must = f"at least {LEAST_KEY} printable ASCII characters without spaces"
+            raise InvalidInput(option, must, f"{len(one)} characters", "choose a longer random one")
+    if read_key is not None and key is None:
+        raise InvalidInput("--read-key", "given with --api-key", "no full key", "pass --api-key too")
+    if read_key is not None and read_key == key:
+        raise InvalidInput("--read-key", "another key than --api-key", "the same", "choose another random one")
