@@ -108,6 +108,7 @@ def test_the_end_of_a_connection(service: Here, client: Client) -> None:
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     ],
 )
+@pytest.mark.promise("fuzz")
 def test_invalid_http_is_answered_400(client: Client, data: bytes) -> None:
     status, headers, body = client.send(data).response()
     assert status == 400
@@ -153,6 +154,7 @@ def scrapes(service: Here) -> list[str]:
 # --- limits of one connection ---
 
 
+@pytest.mark.promise("settings")
 def test_the_size_of_a_head(folder: Path) -> None:
     """At the limit, and one byte above it; complete in one piece, or without an end."""
     with here(folder, head_bytes=2048) as service:
@@ -169,6 +171,7 @@ def test_the_size_of_a_head(folder: Path) -> None:
             assert b"at most 2048 bytes and 100 headers" in body
 
 
+@pytest.mark.promise("settings")
 def test_the_number_of_headers(folder: Path) -> None:
     with here(folder, headers=10) as service:
         for count, expected in ((9, 200), (10, 431)):
@@ -178,6 +181,7 @@ def test_the_number_of_headers(folder: Path) -> None:
                 assert client.response()[0] == expected
 
 
+@pytest.mark.promise("slow-clients")
 def test_pipelined_requests_without_reading(process: Running, request) -> None:
     """40 MB of requests and no response read: the service stops reading, keeps little, and closes."""
     size = 40 * MEGABYTE if request.config.getoption("--large") else 4 * MEGABYTE
@@ -192,6 +196,7 @@ def test_pipelined_requests_without_reading(process: Running, request) -> None:
 
 
 @pytest.mark.parametrize("line", [b"X-%d: %s\r\n", b"%d%s"])
+@pytest.mark.promise("slow-clients")
 def test_endless_headers(process: Running, request, line: bytes) -> None:
     """Many headers, and one header value of 133 MiB."""
     size = 133 * MEGABYTE if request.config.getoption("--large") else 8 * MEGABYTE
@@ -204,6 +209,7 @@ def test_endless_headers(process: Running, request, line: bytes) -> None:
     assert process.megabytes() < before + 20
 
 
+@pytest.mark.promise("slow-clients")
 def test_unfinished_bodies(process: Running, count) -> None:
     """200 bodies of 1 MB that lack their last byte cost at most 50 MB, and small requests are answered meanwhile."""
     before = process.megabytes()
@@ -217,6 +223,7 @@ def test_unfinished_bodies(process: Running, count) -> None:
         raw.close()
 
 
+@pytest.mark.promise("settings")
 def test_all_bodies_share_a_budget(folder: Path) -> None:
     """The budget is given back when bodies are read, fail or are abandoned."""
     with here(folder, bodies_bytes=1 << 18, body_bytes=1 << 18) as service:
@@ -234,6 +241,7 @@ def test_all_bodies_share_a_budget(folder: Path) -> None:
             until(lambda: service.service.bodies._left == 1 << 18)
 
 
+@pytest.mark.promise("slow-clients")
 def test_a_slow_head(folder: Path, count) -> None:
     """Slow loris: heads that arrive byte by byte do not keep their connections."""
     with here(folder, head_ms=1000) as service:
@@ -255,6 +263,7 @@ def test_a_slow_head_after_a_response(folder: Path) -> None:
         assert client.response()[0] == 408
 
 
+@pytest.mark.promise("settings")
 def test_idle_connections_are_closed(folder: Path) -> None:
     with here(folder, idle_ms=500) as service:
         for first in (b"", HEALTH):
@@ -276,6 +285,7 @@ def test_a_body_after_its_response(service: Here) -> None:
 
 
 @pytest.mark.parametrize("limit", ["connections", "connections_per_address"])
+@pytest.mark.promise("settings")
 def test_the_number_of_connections(folder: Path, limit: str) -> None:
     with here(folder, **{limit: 3}) as service:
         clients = [Client(service) for _ in range(3)]

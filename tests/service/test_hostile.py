@@ -57,6 +57,7 @@ def mutated_body(rng: random.Random) -> bytes:
     return raw
 
 
+@pytest.mark.promise("fuzz")
 def test_malformed_bodies(folder, count) -> None:
     rng = random.Random(0)
     seen: dict[int, int] = {}
@@ -122,6 +123,7 @@ def test_batches_have_limits(service: Here) -> None:
     error_message(service.client.post("/v1/recommend/batch", json={"requests": [{"history": [], "k": 0}]}), 422)
 
 
+@pytest.mark.promise("fuzz")
 def test_responses_follow_the_schema(service: Here, count) -> None:
     """schemathesis: random requests, valid and invalid by the schema, never cause an internal error."""
     import schemathesis  # takes seconds, in every test process if it were above
@@ -155,6 +157,7 @@ def test_responses_follow_the_schema(service: Here, count) -> None:
             no_internal_error()
 
 
+@pytest.mark.promise("slow-clients")
 def test_an_endless_body_is_refused_early_and_not_kept(folder, request) -> None:
     """Memory stays flat, with and without a Content-Length, and other requests are served meanwhile."""
     size = (1 << 30) if request.config.getoption("--large") else (64 << 20)
@@ -205,6 +208,7 @@ def _stream(raw: socket.socket, piece: bytes, size: int, chunked: bool) -> int:
     return sent
 
 
+@pytest.mark.promise("slow-clients")
 def test_slow_bodies_do_not_delay_others(folder) -> None:
     with here(folder, body_ms=300) as service:
         waiting = [socket.create_connection(("127.0.0.1", service.port)) for _ in range(40)]
@@ -249,6 +253,7 @@ def test_a_full_queue_is_answered_before_the_body_is_read(folder) -> None:
             raw.close()
 
 
+@pytest.mark.promise("keys")
 def test_the_api_key(folder) -> None:
     with here(folder, key=KEY) as service:
         assert service.client.get("/v1/info").status_code == 200
@@ -272,6 +277,7 @@ def test_the_api_key(folder) -> None:
         assert "security" in service.client.get("/docs/openapi.json").json()["paths"]["/v1/info"]["get"]
 
 
+@pytest.mark.promise("error-bodies")
 def test_internal_errors_show_no_details(folder, monkeypatch: pytest.MonkeyPatch) -> None:
     with here(folder) as service:
         monkeypatch.setattr(service.queue, "add", None)
