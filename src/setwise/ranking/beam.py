@@ -19,11 +19,14 @@ on greedy. ``"total"`` is the order above.
 ``width`` best distinct results are the next level. ``width`` = 1 is greedy, and a width beyond the number of sets
 evaluates all of them.
 
-Both return the best set on the way, as F is not monotone in S.
+Both return the best set on the way, as F is not monotone in S. With a budget they stop at its end; a set that grows
+then is filled up (partial_set.py).
 """
 
 from __future__ import annotations
 
+import math
+import time
 from collections import deque
 from collections.abc import Callable
 from itertools import islice
@@ -34,7 +37,7 @@ from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.ranking.partial_set import PartialSet, best_set
+from setwise.ranking.partial_set import PartialSet, best_set, end_of, most_promising
 from setwise.ranking.ranker import Ranker, Ranking
 
 SOLUTIONS = 100  # the budget when none is given
@@ -46,17 +49,22 @@ def beam(
     solutions: int | None = None,
     width: int | None = None,
     order: str | None = None,
+    budget_ms: float | None = None,
 ) -> Ranking:
-    """The best of the first ``solutions`` candidate solutions (100) by ``order``, or of a beam of ``width``."""
+    """The best of the first ``solutions`` candidate solutions (100) by ``order``, or of a beam of ``width``.
+
+    The search ends after ``budget_ms``, with one candidate solution at least.
+    """
+    until = end_of(budget_ms)
     start = PartialSet.from_pinned(instance, constraints)
     if order is not None and order not in ORDERS:
         raise InvalidInput("order", f"one of {', '.join(ORDERS)}", repr(order), "choose one of those")
     if width is None:
         most = SOLUTIONS if solutions is None else whole_number("solutions", solutions)
-        return _by_solutions(start, most, ORDERS[order or "total"])
+        return _by_solutions(start, most, ORDERS[order or "total"], until)
     if solutions is not None or order is not None:
         raise InvalidInput("solutions or order, and width", "given one at a time", "both", "drop one")
-    return _by_width(start, whole_number("width", width))
+    return _by_width(start, whole_number("width", width), until)
 
 
 Node = tuple[PartialSet, int]  # a prefix and the rank of the next candidate
@@ -84,7 +92,10 @@ ORDERS: dict[str, Callable[[PartialSet, int, list[PartialSet]], list[Node]]] = {
 
 
 def _by_solutions(
-    start: PartialSet, solutions: int, children_of: Callable[[PartialSet, int, list[PartialSet]], list[Node]]
+    start: PartialSet,
+    solutions: int,
+    children_of: Callable[[PartialSet, int, list[PartialSet]], list[Node]],
+    until: float,
 ) -> Ranking:
     """The queue holds the point where a tuple differs from its parent: a prefix and the rank of the next candidate."""
     queue = deque([(start, 1)])
@@ -92,22 +103,28 @@ def _by_solutions(
     trace, made = list[float](), list[float]()
     while queue and len(trace) < solutions:
         prefix, rank = queue.popleft()
-        extensions = prefix.greedy_extensions(rank)
-        found = best_set(extensions or [prefix])  # no extension: the pinned items fill the set
+        extensions = prefix.greedy_extensions(rank, until)
+        valued = extensions if until == math.inf else most_promising(extensions)
+        found = best_set(valued or [prefix])  # no extension: the pinned items fill the set
         best = best_set([best, found])
-        evaluations += sum(len(partial.ranked) for partial in extensions)
+        evaluations += sum(partial.evaluations for partial in extensions)
         made.append(found.value)
         trace.append(best.value)
+        if time.perf_counter() >= until:
+            break
         children = children_of(prefix, rank, extensions)
         room = solutions - len(trace) - len(queue)  # prefixes beyond the budget are not stored
         queue.extend(islice((child for child in children if child[1] <= len(child[0].ranked)), room))
     return Ranking(best.chosen, best.value, evaluations=evaluations, trace=np.array(trace), solutions=np.array(made))
 
 
-def _by_width(start: PartialSet, width: int) -> Ranking:
+def _by_width(start: PartialSet, width: int, until: float) -> Ranking:
     level, best, evaluations = _next_level([start], width), start, _evaluations(start)
     while level:
         best = best_set([best, *level])
+        if time.perf_counter() >= until:
+            best = best_set([best, *level[0].greedy_extensions(1, until)])
+            break
         evaluations += sum(len(partial.ranked) for partial in level)
         level = _next_level(level, width)
     return Ranking(best.chosen, best.value, evaluations=evaluations)

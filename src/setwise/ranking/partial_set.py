@@ -4,6 +4,9 @@ For each candidate c and head the sums over S are those of a streaming softmax: 
 N_c = Σ_{j∈S} e^(l_cj − M_c) s_j and D_c = Σ_{j∈S} e^(l_cj − M_c). So one step costs O(H |S| m), and logits of any size
 are safe: they are shifted by the largest logit in S, not by the largest of the row.
 
+A search with a budget stops growing sets at its end. It values only the sets that it expects to be worth most: the
+value by the reference objective takes k² weights for each of k sets.
+
 An ordered slate is filled place by place: each step adds a pair of the first place that is free and that some allowed
 pair has. So a slate that stops early has no gaps, unless a pinned pair is beyond its end.
 """
@@ -11,16 +14,19 @@ pair has. So a slate that stops early has no gaps, unless a pinned pair is beyon
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
 
 from setwise._types import Floats, Rows
+from setwise._validation import milliseconds
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
 
+_PROMISING = 3  # sets that a search with a budget values, of those that one growth passes
 _BLOCK = 1 << 13  # members × candidates × heads computed at once: arrays of 64 KB stay in the cache
 
 
@@ -58,8 +64,17 @@ class AttentionSums:
 class PartialSet:
     """A partial set S with its attention sums. Immutable: ``add`` returns a new one, so prefixes can be shared."""
 
-    def __init__(self, instance: Instance, constraints: Constraints, chosen: Rows, sums: AttentionSums) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        constraints: Constraints,
+        chosen: Rows,
+        sums: AttentionSums,
+        expected: float = math.inf,
+    ) -> None:
+        """``expected`` is F(S) as the step before has it, infinite if no step has."""
         self.instance, self.constraints, self.chosen, self.sums = instance, constraints, chosen, sums
+        self.expected = expected
 
     @classmethod
     def from_pinned(cls, instance: Instance, constraints: Constraints) -> PartialSet:
@@ -69,19 +84,39 @@ class PartialSet:
             partial = partial.add(c)
         return partial
 
-    def add(self, c: np.intp) -> PartialSet:
+    def add(self, c: np.intp, expected: float = math.inf) -> PartialSet:
         """S ∪ {c}."""
         sums = self.sums.add(self.instance.logit[:, :, c], self.instance.score[:, c, None])
-        return PartialSet(self.instance, self.constraints, np.append(self.chosen, c), sums)
+        return PartialSet(self.instance, self.constraints, np.append(self.chosen, c), sums, expected)
 
-    def greedy_extensions(self, rank: int) -> list[PartialSet]:
-        """The sets that result from adding the candidate of this rank, then the best one (rank 1) until S is full."""
+    def greedy_extensions(self, rank: int, until: float = math.inf) -> list[PartialSet]:
+        """The sets that result from adding the candidate of this rank, then the best one (rank 1) until S is full.
+
+        After ``until``, S is filled up with the candidates that were worth most in the last step.
+        """
         sets, last = [], self
         while rank <= len(last.ranked):
-            last = last.add(last.ranked[rank - 1])
+            order = last.ranked
+            last = last.add(order[rank - 1], float(last.values[rank - 1]))
             sets.append(last)
             rank = 1
+            if time.perf_counter() >= until:
+                return [*sets, last._filled(order)]
         return sets
+
+    def _filled(self, order: Rows) -> PartialSet:
+        """S and, until it is full, the first of ``order`` that may be added; its sums are still those of S."""
+        full = self
+        while len(addable := full._addable()):
+            known = order[np.isin(order, addable)]
+            chosen = np.append(full.chosen, known[0] if len(known) else addable[0])
+            full = PartialSet(self.instance, self.constraints, chosen, self.sums)
+        return full
+
+    @property
+    def evaluations(self) -> int:
+        """How many candidates were valued beside S."""
+        return len(self.ranked) if "_choices" in vars(self) else 0
 
     @cached_property
     def value(self) -> float:
@@ -140,6 +175,17 @@ def best_set(sets: Iterable[PartialSet]) -> PartialSet:
     """The first of largest value among those that keep the lower limits; the empty set is not feasible."""
     not_empty = (partial for partial in sets if len(partial.chosen))
     return max(not_empty, key=lambda partial: (partial.keeps_minimums, partial.value))
+
+
+def most_promising(sets: Sequence[PartialSet]) -> list[PartialSet]:
+    """The few sets that are expected to be worth most, those that keep the lower limits first."""
+    return sorted(sets, key=lambda partial: (partial.keeps_minimums, partial.expected), reverse=True)[:_PROMISING]
+
+
+def end_of(budget_ms: float | None) -> float:
+    """When a budget that begins now is over, by ``time.perf_counter``."""
+    budget = milliseconds(budget_ms)
+    return math.inf if budget is None else time.perf_counter() + budget / 1000
 
 
 def _rewards(instance: Instance, rows: Rows, x: Floats) -> Floats:

@@ -57,7 +57,7 @@ class Explanation:
     alone      (k,)       f_i(a_i({i})): what it would earn as the only item
     lent       (k, k)     what item j lends to the argument of item i, over all heads
     rivals                the same query under top-k (the largest ``alone``), vector search by score ("knn"), MMR, DPP,
-                          greedy, beam and the slate's own ranker
+                          greedy, beam and the slate's own ranker; each has the budget of the query for ranking
     """
 
     slate: Slate
@@ -127,6 +127,6 @@ def _rival(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candida
     if ranker != slate.query.ranker:
         query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
         candidates = retrieve(query, snapshot) if ranker.by_reward_alone else candidates
-        answered = answer(query, snapshot, candidates, Clock(None))
+        answered = answer(query, snapshot, candidates, Clock(slate.query.budget_ms))
     value = objective.set_value(slate.catalog, slate.user, answered.indices)
     return Rival(ranker.name, answered.items, answered.indices, value, answered.timings["rank"])

@@ -43,6 +43,7 @@ from setwise.storage.slate_log import ShownSlate, new_id
 Outcome = bytes | HttpError  # the body of a response, or the error
 Part = TypeVar("Part")
 LIMITS = ("k", "slow_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
+EXPLAINED = 4  # budgets that an explanation may take: that of the slate, those of two rivals, and all else
 LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 
 
@@ -173,7 +174,7 @@ class Handlers:
     def explain(self, request: ExplainRequest, task: TaskMessage) -> Outcome:
         """One slate and its explanation."""
         queued = task.elapsed_ms()
-        left_ms = task.left_ms()
+        left_ms = task.left_ms() / EXPLAINED
         given = request.items is not None
         slate = self._given(request, left_ms) if given else self._slate(request, left_ms, task.level)
         explanation = self._artifact.recommender.explain(slate)
