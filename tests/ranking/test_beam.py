@@ -108,8 +108,8 @@ def tuples_tried(monkeypatch: pytest.MonkeyPatch, m: int, k: int, solutions: int
     tried = []
     greedy_extensions = PartialSet.greedy_extensions
 
-    def spied(self: PartialSet, rank: int) -> list[PartialSet]:
-        sets = greedy_extensions(self, rank)
+    def spied(self: PartialSet, rank: int, until: float) -> list[PartialSet]:
+        sets = greedy_extensions(self, rank, until)
         tried.append(ranks(sets[-1].chosen.tolist(), m))
         return sets
 
