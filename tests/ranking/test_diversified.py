@@ -81,3 +81,11 @@ def test_top_k_is_the_best_set_where_items_do_not_interact() -> None:
         sum(instance.value([i]) for i in chosen) for k in (1, 2, 3) for chosen in itertools.combinations(range(8), k)
     )
     assert sw.rank(instance, 3, "top-k").value == pytest.approx(best)
+
+
+def test_dpp_fills_a_slate_with_more_items_than_dimensions() -> None:
+    """Dividing by what rounding leaves of a dependent item would overflow after some steps."""
+    rng = np.random.default_rng(0)
+    catalog = sw.Catalog(*(rng.normal(size=(200, 3)) for _ in range(3)))
+    instance = sw.Instance.from_catalog(catalog, rng.normal(size=3), np.arange(200))
+    assert len(sw.rank(instance, 100, "dpp").indices) == 100

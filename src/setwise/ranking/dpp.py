@@ -22,6 +22,7 @@ from setwise.ranking.ranker import Ranker, Ranking
 from setwise.ranking.top_k import in_turn
 
 LEAST = np.exp(-40.0)  # of d_i²
+DEPENDENT = 1e-10  # an item whose d_i² is smaller adds no direction: its row would be rounding errors, enlarged
 
 
 def dpp(instance: Instance, constraints: Constraints, *, diversity: float = DIVERSITY) -> Ranking:
@@ -47,7 +48,7 @@ class _Residual:
         """d_i², at least e^−40, after all of ``chosen``, which extends the list of the last call."""
         for item in chosen[len(self._rows) :]:
             row = self._similarity[item] - sum((row[item] * row for row in self._rows), np.zeros(len(self._left)))
-            row = row / np.sqrt(max(self._left[item], LEAST))
+            row = row / np.sqrt(self._left[item]) if self._left[item] > DEPENDENT else np.zeros_like(row)
             self._rows.append(row)
             self._left = np.maximum(self._left - row**2, LEAST)
         return self._left

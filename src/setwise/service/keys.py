@@ -40,7 +40,7 @@ class TokenBucket:
 
 
 class Holder:
-    """Whoever has one of the keys, or anybody where there is none."""
+    """The client with one of the keys, or any client where there is none."""
 
     def __init__(self, authorization: bytes, writes: bool, rate: float) -> None:
         self.authorization, self.writes, self.bucket = authorization, writes, TokenBucket(rate)
