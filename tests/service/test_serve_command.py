@@ -121,6 +121,8 @@ def test_the_documentation_names_settings_that_exist() -> None:
         "--host",
         "--api-key",
         "--read-key",
+        "--read-only",
+        "--tmpfs",
         "--allow-host",
         "--image-hosts",
         "--out",
