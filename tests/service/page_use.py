@@ -60,8 +60,8 @@ def slate_shown(page) -> None:
 
 
 def settled(page) -> None:
-    """Wait until the page also shows the comparison with other methods, or why there is none."""
-    page.wait_for_selector("#answer[aria-busy=false]:not([data-compared=pending])")
+    """Wait until the page also shows the last upper bound and the comparison with other methods, or why there is none."""
+    page.wait_for_selector("#answer[aria-busy=false][data-bound=final]:not([data-compared=pending])")
 
 
 def held(page, pattern: str) -> list:

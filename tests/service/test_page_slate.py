@@ -123,6 +123,86 @@ def test_rewards_in_the_slate_and_by_themselves(open_page, address, songs) -> No
         assert stated == [f"{reward:.2f}" for reward in wanted]
 
 
+def test_the_bound_goes_on_in_the_background(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1", "song-2"], k=4))
+    asked: list[dict] = []
+
+    def budgets(route) -> None:
+        """The second request of a query is held."""
+        asked.append(route.request.post_data_json)
+        if "budget_ms" in asked[-1]:
+            held_back.append(route)
+        else:
+            route.continue_()
+
+    held_back: list = []
+    page.route("**/v1/recommend", budgets)
+    page.get_by_label("Length of the slate").fill("20")
+    page.wait_for_selector("#answer[aria-busy=false][data-bound=pending][data-compared=shown]")  # neither waits for it
+    bound, shown = float(page.get_by_role("meter").get_attribute("aria-valuemax")), titles(page)
+    assert page.locator("#closing").inner_text() == ""
+    while not held_back:
+        page.wait_for_timeout(50)
+    answer = held_back[0].fetch().json()
+    lower = bound - 0.3 * (bound - worth(page))  # whatever this machine finds in that time
+    held_back[0].fulfill(json=answer | {"upper_bound": lower, "value": 0.0})
+    settled(page)
+    assert float(page.get_by_role("meter").get_attribute("aria-valuemax")) == pytest.approx(lower)
+    assert f"{lower:.3f}" in page.locator(".verdict").inner_text()
+    assert titles(page) == shown  # the slate of lower value is not shown, but its bound holds
+    assert page.locator(".method[data-ranker=swap]").is_visible()
+    assert re.fullmatch(
+        r"Gap to the upper bound: [\d.]+ % in [\d.]+ m?s, [\d.]+ % in 700 ms\.", page.locator("#closing").inner_text()
+    )
+    first, second = asked
+    assert {**first, "budget_ms": 700} == second
+    assert_accessible(page)
+
+
+def test_a_better_slate_of_the_background_is_compared(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4))
+    asked = {"history": ["song-2"], "exclude": ["song-1", "song-2"], "k": 20, "log": False}
+    other = page.request.post(address + "v1/recommend", data=asked).json()
+
+    def better(route) -> None:
+        answer = route.fetch().json()
+        if "budget_ms" in route.request.post_data_json:
+            answer = other | {"value": answer["value"] + 1e-6}
+        route.fulfill(json=answer | {"upper_bound": answer["value"] + 1.0, "proven": False})
+
+    page.route("**/v1/recommend", better)
+    page.get_by_label("Length of the slate").fill("20")
+    settled(page)
+    assert page.locator("#items li").count() == len(other["items"])
+    names = [item["attributes"]["title"] for item in other["items"]]
+    assert titles(page) == names
+    own = page.locator(".method[data-ranker=swap] li").all_text_contents()
+    assert sorted(own) == sorted(names)
+
+
+def test_a_background_that_fails_is_not_mentioned(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4), expected="504")
+    body = {"error": {"code": "deadline", "message": "It took too long."}}
+    page.route(
+        "**/v1/recommend",
+        lambda route: (
+            route.fulfill(status=504, json=body) if "budget_ms" in route.request.post_data_json else route.continue_()
+        ),
+    )
+    page.get_by_label("Length of the slate").fill("20")
+    settled(page)
+    assert len(titles(page)) == 20
+    assert page.get_by_role("alert").is_hidden()
+    assert page.locator("#closing").inner_text() == ""
+    assert page.get_by_role("button", name="Think longer").is_visible()
+
+
+def test_the_length_of_the_first_slate(open_page, songs, tmp_path) -> None:
+    with page_service.served(songs, tmp_path, "--page-k", "6") as url:
+        assert len(titles(open_page(url))) == 6
+        assert len(titles(open_page(url, asking(k=3)))) == 3
+
+
 def test_think_longer_closes_the_gap(open_page, address) -> None:
     page = open_page(address, asking(history=["song-1", "song-2"], k=20))
     before, value = page.get_by_role("meter").get_attribute("aria-valuemax"), worth(page)
@@ -138,7 +218,7 @@ def test_think_longer_closes_the_gap(open_page, address) -> None:
     assert len(budgets) >= 1
     assert budgets[-1] <= limit
     gaps = page.locator("#closing").inner_text().removeprefix("Gap to the upper bound: ").split(", ")
-    assert len(gaps) == 1 + len(budgets)
+    assert len(gaps) == 2 + len(budgets)  # that of the slate, that of the background, and these
     shares = [0.0 if words.startswith("none") else float(words.split(" %")[0]) for words in gaps]
     assert shares == sorted(shares, reverse=True)
     assert worth(page) >= value

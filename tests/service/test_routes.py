@@ -14,7 +14,7 @@ import pytest
 from services import Here, error_message, here, post
 
 import setwise as sw
-from setwise.errors import MalformedFile, TooLarge
+from setwise.errors import MalformedFile, ShardUnavailable, TooLarge
 from setwise.service.field_notes import NOTES
 from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
@@ -180,6 +180,7 @@ def test_features_alone_and_in_a_group(tmp_path) -> None:
 def test_statuses_of_library_errors() -> None:
     assert from_error(TooLarge("The instance is too large.")).status == 422
     assert from_error(MalformedFile("file", 1, "of its form")).status == 500
+    assert from_error(ShardUnavailable(1, "no replica")).status == 503
 
 
 def test_a_batch_keeps_its_deadline(folder, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,7 +94,7 @@ def demo(
     else:
         console.print(_comparison(outcomes, best))
         console.print(_shown(slate, recommender.explain(slate), user))
-    _save_and_serve(recommender, out, port, serve, console)
+    _save_and_serve(recommender, out, port if serve else None, k, console)
 
 
 def _train(world: Restaurant, slates: int, k: int, seed: int, progress: bool) -> tuple[SimpleTransformer, float]:
@@ -195,15 +195,16 @@ def _shown(slate: Slate, explanation: Explanation, user: int) -> Table:
 # --- save and serve ---
 
 
-def _save_and_serve(recommender: Recommender, out: Path | None, port: int, requested: bool, console: Console) -> None:
+def _save_and_serve(recommender: Recommender, out: Path | None, port: int | None, k: int, console: Console) -> None:
+    """Save the recommender in a folder, and serve it on a port, where there is one; the page begins with k dishes."""
     if out is not None:
         recommender.save(out)
-        console.print(f"\nSaved in {out}. To serve it: [bold]setwise serve {out}[/bold].")
-    if not requested:
+        console.print(f"\nSaved in {out}. To serve it: [bold]setwise serve {out} --page-k {k}[/bold].")
+    if port is None:
         return
     from setwise.cli.serve import serve
 
     with tempfile.TemporaryDirectory(prefix="setwise-demo-") as folder:
         recommender.save(Path(folder) / "world")
         console.print(f"\nThe page is at [bold]http://127.0.0.1:{port}/[/bold] until Ctrl-C.")
-        serve(Path(folder) / "world", port=port)
+        serve(Path(folder) / "world", port=port, page_k=k)

@@ -42,7 +42,7 @@ from setwise.storage.slate_log import ShownSlate, new_id
 
 Outcome = bytes | HttpError  # the body of a response, or the error
 Part = TypeVar("Part")
-LIMITS = ("k", "slow_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
+LIMITS = ("k", "slow_k", "page_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
 EXPLAINED = 4  # budgets that an explanation may take: that of the slate, those of two rivals, and all else
 LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 

@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from setwise.errors import DamagedArtifact, Infeasible, InvalidInput, SetwiseError, StartTimeout, TooLarge, UnknownId
+from setwise.errors import (
+    DamagedArtifact,
+    Infeasible,
+    InvalidInput,
+    SetwiseError,
+    ShardUnavailable,
+    StartTimeout,
+    TooLarge,
+    UnknownId,
+)
 
 JSON = "application/json"
 LONGEST = 400  # characters of a message: it may quote a value of a megabyte
@@ -71,6 +80,7 @@ _CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that matches
     Infeasible: (422, "infeasible"),
     InvalidInput: (422, "invalid"),
     TooLarge: (422, "too_large"),
+    ShardUnavailable: (503, "shard_unavailable"),
 }
 
 

@@ -47,6 +47,7 @@ class Settings:
     slow_k: int = _setting(
         20, 1, 10_000, "The most items in a slate by beam search, and in an explanation, which compares with it."
     )
+    page_k: int = _setting(10, 1, 10_000, "Items in the slate that the page shows first; at most 20 on the page.")
     history: int = _setting(1000, 1, 100_000, "The most ids in a history.")
     exclude: int = _setting(10_000, 1, 1_000_000, "The most ids in a list of exclusions.")
     batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")

@@ -54,7 +54,7 @@ const longest = () => Math.min(LONGEST, info.limits.k, info.limits.slow_k);
 /** Restore the state from the address; ids and filters that the catalogue does not have are left out, with a note. */
 async function restore() {
   const mine = (turn += 1);
-  const { unknown, ...read } = fromAddress(longest());
+  const { unknown, ...read } = fromAddress(Math.min(info.limits.page_k, longest()), longest());
   const ids = LISTS.flatMap((list) => read[list]);
   await fetchItems(ids, showBusy);
   if (mine !== turn) return; // the state has changed in the meantime
@@ -116,7 +116,7 @@ function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
   const body = request();
   const shows = showing({ info, body, actions, unknown });
   clearTimeout(timer);
-  timer = setTimeout(() => answer(body, shows), pause);
+  timer = setTimeout(() => answer(body, info.limits, shows), pause);
 }
 
 function setSlider(slider, value, words) {

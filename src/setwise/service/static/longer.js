@@ -4,11 +4,13 @@ import { longerBudgets, thinkLonger } from "./answer.js";
 import { byId } from "./dom.js";
 import { duration, percent } from "./words.js";
 
-/** Offer more time for a slate that is not proven optimal; ``shows`` are the functions that show the next answers. */
-export function offerLonger(slate, info, body, shows) {
-  const [button, budgets] = [byId("longer"), longerBudgets(info.limits)];
-  const gaps = [gapAfter(slate, info.limits.budget_ms)];
-  byId("closing").textContent = "";
+/**
+ * Offer more time for a slate that is not proven optimal, and name its gap after the last ``milliseconds``. ``gaps`` are
+ * the words for those before, ``shows`` the functions that show the next answers.
+ */
+export function offerLonger(slate, milliseconds, gaps, { info, body, shows }) {
+  const [button, budgets] = [byId("longer"), longerBudgets(milliseconds, info.limits)];
+  showGap(slate, milliseconds, gaps);
   const uncertified = slate.upper_bound === null && slate.left_out.length === 0; // no more time brings a bound
   finish(slate.proven || uncertified || budgets.length === 0);
   button.onclick = () => {
@@ -16,17 +18,23 @@ export function offerLonger(slate, info, body, shows) {
     button.textContent = "Thinking …";
     thinkLonger(body, slate, budgets, {
       ...shows,
-      onStep(better, milliseconds) {
-        gaps.push(gapAfter(better, milliseconds));
-        byId("closing").textContent = `Gap to the upper bound: ${gaps.join(", ")}.`;
+      onStep(better, spent) {
+        showGap(better, spent, gaps);
         shows.onStep(better);
       },
       onStopped(error) {
         if (error) byId("closing").textContent += ` Stopped: ${error.message}`;
         finish(true);
+        shows.onFinal();
       },
     });
   };
+}
+
+/** How the gap closes; the certificate has the first one already. */
+function showGap(slate, milliseconds, gaps) {
+  gaps.push(gapAfter(slate, milliseconds));
+  byId("closing").textContent = gaps.length > 1 ? `Gap to the upper bound: ${gaps.join(", ")}.` : "";
 }
 
 const gapAfter = ({ gap, proven }, milliseconds) =>

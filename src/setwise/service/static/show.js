@@ -1,11 +1,12 @@
 // What the page shows while it asks: the slate, then the comparison, or what went wrong.
 
+import { backgroundBudget } from "./answer.js";
 import { showAttention } from "./attention.js";
 import { leftOutWords, spent, valueDecimals, verdict } from "./certificate.js";
 import { aside, byId } from "./dom.js";
 import { offerLonger } from "./longer.js";
 import { showRivals } from "./rivals.js";
-import { showSlate } from "./slate.js";
+import { showCertificate, showSlate } from "./slate.js";
 import { cell, duration, figure, many } from "./words.js";
 
 /** How far the answer is: ``busy`` until the slate is shown; ``compared`` is pending, shown or none. */
@@ -14,11 +15,16 @@ function progress(busy, compared) {
   byId("answer").dataset.compared = compared;
 }
 
+/** Whether the upper bound is final, or goes on in the background. */
+const boundIs = (state) => (byId("answer").dataset.bound = state);
+
 const every = (selector, change) => document.querySelectorAll(selector).forEach(change);
 
 /** Mark the answer as busy; the functions that show the parts of the next one. ``unknown`` ids are named in a note. */
 export function showing({ info, body, actions, unknown }) {
   progress("true", "pending");
+  boundIs("pending");
+  const gaps = []; // to the upper bound, in words, after each answer
   const shows = {
     onStep(slate) {
       showSlate({ slate, alone: null }, info, actions);
@@ -28,11 +34,19 @@ export function showing({ info, body, actions, unknown }) {
     },
     onSlate(slate) {
       shows.onStep(slate);
-      offerLonger(slate, info, body, shows);
+      offerLonger(slate, info.limits.budget_ms, gaps, { info, body, shows });
+      boundIs(backgroundBudget(slate, info.limits) === null ? "final" : "pending");
       every(".card", (card) => (card.hidden = false));
       every(".comparing", (note) => (note.textContent = note.dataset.words));
       byId("trouble").hidden = true;
     },
+    onBound(slate, milliseconds) {
+      showCertificate(slate, info);
+      showStatus(slate, info, unknown);
+      offerLonger(slate, milliseconds, gaps, { info, body, shows });
+      shows.onFinal();
+    },
+    onFinal: () => boundIs("final"),
     onCompared(explained) {
       showSlate(explained, info, actions);
       showAttention(explained);
@@ -81,6 +95,7 @@ export function showTrouble(error) {
   byId("trouble").hidden = false;
   byId("status").textContent = "";
   progress("false", "none");
+  boundIs("final");
 }
 
 export function showBusy(seconds) {

@@ -5,9 +5,13 @@ import { aside, byId, make, refill } from "./dom.js";
 import { pictureOf } from "./pictures.js";
 import { bylineOf, decimalsOf, figure, signed, titleOf } from "./words.js";
 
+export function showCertificate(slate, info) {
+  byId("certificate").replaceChildren(...certificate(slate, info));
+}
+
 /** ``alone``: the reward of each item by itself, or null until it is known. */
 export function showSlate({ slate, alone }, info, actions) {
-  byId("certificate").replaceChildren(...certificate(slate, info));
+  showCertificate(slate, info);
   const rewards = slate.items.map((item) => item.reward);
   const figures = [...rewards, ...(alone ?? [])];
   const sizes = { scale: scaleOf(figures), decimals: decimalsOf(figures) };

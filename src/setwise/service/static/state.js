@@ -5,14 +5,13 @@ import { readWhere } from "./filters.js";
 export const NO_LIMIT = 6; // the last position of the slider
 export const LISTS = ["history", "include", "exclude"];
 
-const DEFAULT_K = 10;
-
-export function fromAddress(longest) {
+/** ``k``: the length of a slate where the address names none. */
+export function fromAddress(k, longest) {
   const given = new URLSearchParams(location.hash.slice(1));
   return {
     ...Object.fromEntries(LISTS.map((list) => [list, idsIn(given.get(list))])),
     ...readWhere(given.get("where")),
-    k: within(given.get("k"), 1, longest, Math.min(DEFAULT_K, longest)),
+    k: within(given.get("k"), 1, longest, k),
     atMost: within(given.get("at_most"), 1, NO_LIMIT, NO_LIMIT),
   };
 }
