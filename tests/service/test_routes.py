@@ -262,6 +262,7 @@ def test_info(service: Here) -> None:
     assert info["title"] == "title"
     assert info["group"] == "artist"
     assert info["limits"] == {"k": 100, "slow_k": 20, "history": 1000, "batch": 256, "body_bytes": 1 << 20} | {
+        "page_k": 10,
         "budget_ms": service.settings.budget_ms,
         "deadline_ms": service.settings.deadline_ms,
     }
