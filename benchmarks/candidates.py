@@ -30,6 +30,7 @@ def opened(path: Path) -> tuple[sw.Catalog, list[sw.User], np.ndarray]:
         arrays["value"],
         sw.Logistic(float(arrays["scale"]), float(arrays["bias"])),
         base=arrays.get("base"),
+        sink=sw.Sink(arrays["sink_key"], arrays["sink_value"]) if "sink_key" in arrays else None,
     )
     bases = arrays["user_base"] if "user_base" in arrays else [None] * len(arrays["user_heads"])
     users = [sw.User(heads, base) for heads, base in zip(arrays["user_heads"], bases, strict=True)]

@@ -1,12 +1,14 @@
-"""Catalogues learned from real sessions, for whole_catalog.py: trained once, kept outside of the repository.
+"""Catalogues learned from real sessions by the library's own recipes, for whole_catalog.py: trained once, not committed.
 
     python benchmarks/learned_catalogs.py --data ../shared/data --out ../learned
 
-Four heads without a base term, trained on positive and negative slates: of the Polimi playlists (``polimi_four_heads``)
-and of the followed playlists of the Million Playlist Dataset with another seed (``mpd_four_heads``). And ALS with two heads:
-the base term is that of 128 factors, scaled to the range of the heads' scores, and the two heads are learned, over the 12,000
-most frequent items of Polimi (``als_two_heads``). Each file has the form of ``shared/data/catalogs``, with 100 held-out
-users. The files are made from real sessions: do not commit them.
+* ``polimi_four_heads``, ``mpd_four_heads``: base term and four heads, trained on positive and negative slates of the Polimi
+  playlists, and of the followed playlists of the Million Playlist Dataset with another seed than the shared catalogue.
+* ``als_two_heads``: the base is that of ALS with 128 factors, and two heads are learned on top of it as from sessions
+  (training/from_sessions.py), over the 12,000 most frequent items of Polimi. They are kept whether they pay or not.
+
+Rewards are as training calibrates them. Each file has the form of ``shared/data/catalogs``, with 100 held-out users. The files
+are made from real sessions: do not commit them.
 """
 
 from __future__ import annotations
@@ -24,35 +26,53 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from peers import mpd, polimi
 
 from setwise.datasets.sessions import Sessions
-from setwise.datasets.splits import HistorySplit
+from setwise.datasets.splits import HistorySplit, random_split
+from setwise.model.base_terms import BaseTerms
+from setwise.model.rewards import Logistic
 from setwise.training import SimpleTransformer
 from setwise.training.base.als import fit_als
-from setwise.training.base.search import padded
+from setwise.training.base.search import FACTORS
 from setwise.training.base.session_matrix import session_matrix
+from setwise.training.embeddings import unit
+from setwise.training.from_sessions import Evaluated, calibrate_on_policy, learn_attention, with_base
 from setwise.training.negatives import positive_and_negative_slates
+from setwise.training.network import Shape
+from setwise.training.slate_model import SlateModel
+from setwise.training.stages import Stages
+from setwise.training.trainer import Schedule
 
 USERS, HISTORY, SIZE = 100, 15, 5
 EPOCHS, ITEMS = 6, 12_000
+SHAPE = {"dim": 64, "pooling": "unit_mean"}  # of models of sessions (training/recipe.py)
+SCHEDULE = {"learning_rate": 0.01, "weight_decay": 0.003}
 
 
-def trained(sessions: Sessions, seed: int, heads: int) -> tuple[SimpleTransformer, HistorySplit, Sessions]:
-    """A model without a base term, the histories of held-out sessions, and the sessions it was trained on."""
+def held_out_users(sessions: Sessions, seed: int) -> tuple[HistorySplit, Sessions]:
+    """The histories of held-out sessions, and the other sessions."""
     long = np.flatnonzero(sessions.items.lengths >= HISTORY + SIZE)
-    order = np.random.default_rng(seed).permutation(long)
-    held_out, rest = order[:USERS], order[USERS:]
-    slates = positive_and_negative_slates(sessions.taken(rest), "popular", HISTORY, SIZE, seed)
-    model = SimpleTransformer.fit(
-        slates,
-        heads=heads,
-        base=False,
-        sink=False,
-        dim=64,
-        epochs=EPOCHS,
-        seed=seed,
-        embeddings="word2vec",
-        progress=False,
-    )
-    return model, HistorySplit.window(sessions.taken(held_out), HISTORY, SIZE), sessions.taken(rest)
+    held_out = np.random.default_rng(seed).permutation(long)[:USERS]
+    rest = np.setdiff1d(np.arange(len(sessions)), held_out)
+    return HistorySplit.window(sessions.taken(held_out), HISTORY, SIZE), sessions.taken(rest)
+
+
+def from_slates(rest: Sessions, seed: int, heads: int) -> SlateModel:
+    """Base and attention, from the slates that followed histories and from others."""
+    slates = positive_and_negative_slates(rest, "popular", HISTORY, SIZE, seed)
+    return SimpleTransformer.fit(slates, heads=heads, epochs=EPOCHS, seed=seed, embeddings="word2vec", progress=False)
+
+
+def als_and_heads(sessions: Sessions, seed: int, heads: int, k: int = 10) -> SlateModel:
+    """ALS as the base, and attention that is learned from slates of the model itself."""
+    stages = Stages(sessions, Shape(**SHAPE, heads=heads), Schedule(**SCHEDULE, seed=seed), None, None, False)
+    fitted, held_out = random_split(len(sessions), (0.8, 0.2), seed)
+    fold_in = fit_als(session_matrix(sessions.taken(fitted).items, sessions.n_items), FACTORS, 0.1, 10.0, seed=seed)
+    split = HistorySplit.first(sessions.taken(held_out))
+    found = calibrate_on_policy(with_base(stages, BaseTerms(fold_in)), split, k)
+    base, bias = BaseTerms(fold_in).scaled(found.reward.scale), Logistic(1.0, found.reward.bias)
+    plain = Evaluated(with_base(stages, base).with_reward(bias), bias, found.hits)
+    halves = [split.taken(part) for part in random_split(len(split), (0.5, 0.5), seed)]
+    attention = learn_attention(stages, stages.network(unit(fold_in.items)), plain, base, halves, k)
+    return attention.with_reward(calibrate_on_policy(attention, split, k).reward)
 
 
 def frequent(sessions: Sessions, items: int) -> Sessions:
@@ -63,45 +83,19 @@ def frequent(sessions: Sessions, items: int) -> Sessions:
     return replace(sessions, items=sessions.items.kept(kept[sessions.items.values])).renumbered(rows)
 
 
-def head_scores(model: SimpleTransformer, split: HistorySplit) -> np.ndarray:
-    """The sum over heads of every item's scores, for every user: (users, n)."""
-    users, value = model.encoder.users(split.history), model.catalog().value
-    return np.stack([np.einsum("nhd,hd->n", value, users[number].heads) for number in range(USERS)])
-
-
-def als_base(model: SimpleTransformer, split: HistorySplit, rest: Sessions) -> tuple[np.ndarray, np.ndarray]:
-    """Item factors of ALS and vectors of the users: the largest terms are as far from their median as those of the heads."""
-    factors = fit_als(session_matrix(rest.items, rest.n_items), 128, 0.1, 10.0)
-    vectors = factors.vectors(*padded(split.history))
-    ratio = spread(head_scores(model, split)) / spread(vectors @ factors.items.T)
-    return factors.items.astype(np.float32), ratio * vectors
-
-
-def spread(scores: np.ndarray) -> float:
-    """How far the largest scores of a user are from the median, on average over users."""
-    return float((scores.max(axis=1) - np.median(scores, axis=1)).mean())
-
-
-def saved(
-    path: Path, model: SimpleTransformer, split: HistorySplit, base: tuple[np.ndarray, np.ndarray] | None
-) -> None:
-    """Write the catalogue and its held-out users.
-
-    The reward of the largest sum of a user's scores is a half, and that of the median 4 less on the logistic scale, about as in
-    the playlists. With the reward of training, which has no base term, the largest rewards would all be 1.
-    """
+def saved(path: Path, model: SlateModel, split: HistorySplit) -> None:
+    """Write the catalogue and its held-out users."""
     catalog, users = model.catalog(), model.encoder.users(split.history)
     arrays = {
-        "query": catalog.query, "key": catalog.key, "value": catalog.value,
+        "query": catalog.query, "key": catalog.key, "value": catalog.value, "base": catalog.base,
         "user_heads": np.stack([users[number].heads for number in range(USERS)]),
+        "user_base": np.stack([users[number].base for number in range(USERS)]),
         "history": split.history.values.reshape(USERS, HISTORY),
     }  # fmt: skip
-    both = head_scores(model, split)
-    if base is not None:
-        arrays |= {"base": base[0], "user_base": base[1]}
-        both += base[1] @ base[0].T
-    scale = 4.0 / spread(both)
-    np.savez(path, **arrays, scale=scale, bias=-scale * float(np.median(both.max(axis=1))))
+    if catalog.sink is not None:
+        arrays |= {"sink_key": catalog.sink.key, "sink_value": catalog.sink.value}
+    reward = catalog.rewards[0]
+    np.savez(path, **arrays, scale=reward.scale, bias=reward.bias)
 
 
 def main() -> None:
@@ -114,11 +108,12 @@ def main() -> None:
     for name, seed, heads, read in families:
         start = time.perf_counter()
         sessions = read(options.data)
-        sessions = frequent(sessions, ITEMS) if name == "als_two_heads" else sessions
-        model, split, rest = trained(sessions, seed, heads)
-        base = als_base(model, split, rest) if name == "als_two_heads" else None
-        saved(options.out / f"{name}.npz", model, split, base)
-        print(f"  {name}: {sessions.n_items} items, {time.perf_counter() - start:.0f} s", flush=True)
+        als = name == "als_two_heads"
+        split, rest = held_out_users(frequent(sessions, ITEMS) if als else sessions, seed)
+        model = als_and_heads(rest, seed, heads) if als else from_slates(rest, seed, heads)
+        saved(options.out / f"{name}.npz", model, split)
+        kept = model.summary.get("kept", "interaction")
+        print(f"  {name}: {rest.n_items} items, kept: {kept}, {time.perf_counter() - start:.0f} s", flush=True)
 
 
 if __name__ == "__main__":

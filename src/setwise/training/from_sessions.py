@@ -61,7 +61,7 @@ def fit_sessions(
     plain = with_base(stages, trial).with_reward(bias)
     halves = [split.taken(part) for part in random_split(len(split), (0.5, 0.5), stages.schedule.seed)]
     network = stages.network(_vectors(stages, embeddings, trial, sessions))
-    attention = _learn_attention(stages, network, Evaluated(plain, bias, pointwise.hits), trial, halves, k)
+    attention = learn_attention(stages, network, Evaluated(plain, bias, pointwise.hits), trial, halves, k)
     kept, hits = _more_hits(plain, attention, halves[1], k)
     model = with_base(stages, final, attention if kept == "interaction" else None)
     base = {"base": chosen, "tried": tried, "calibrated_on": len(split)}
@@ -140,7 +140,7 @@ def _vectors(stages: Stages, embeddings: str | Floats32 | None, base: BaseTerms,
     return stages.embeddings(embeddings, sessions)
 
 
-def _learn_attention(
+def learn_attention(
     stages: Stages, network: SimpleNetwork, plain: Evaluated, base: BaseTerms, halves: list[HistorySplit], k: int
 ) -> SlateModel:
     """Attention on top of the base, from on-policy slates of the first half, stopped early by those of the second."""
