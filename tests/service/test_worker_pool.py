@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from services import Running, error_message, here, post, running, world_recommender
+from processes import alive, until, workers
+from services import error_message, here, post, running, world_recommender
 
 from setwise.service import worker
 from setwise.service.handlers import Reply, TaskMessage
@@ -169,6 +170,7 @@ def test_workers_end_with_a_service_that_was_killed(folder: Path) -> None:
         until(lambda: not Path(f"/proc/{pid}").exists())
 
 
+@pytest.mark.promise("worker-kills")
 def test_a_worker_that_ends_is_replaced(tmp_path: Path) -> None:
     """If the folder is damaged it cannot be: /readyz says so, and the service recovers when the folder is restored."""
     world_recommender(n=50).save(tmp_path / "world")
@@ -205,6 +207,7 @@ def _exit(*_: object) -> None:
 # --- hung workers: real ones, stopped by SIGSTOP ---
 
 
+@pytest.mark.promise("hung-workers")
 def test_a_stopped_idle_worker_is_replaced(folder: Path) -> None:
     """/readyz tells the truth within the heartbeat, and the service recovers by itself."""
     with running(folder, "--workers", "1", "--heartbeat-ms", "500") as service:
@@ -217,6 +220,7 @@ def test_a_stopped_idle_worker_is_replaced(folder: Path) -> None:
     assert any(line.get("event") == "worker killed" and line["reason"] == "hung" for line in service.logs)
 
 
+@pytest.mark.promise("hung-workers")
 def test_requests_at_a_stopped_worker_are_answered(folder: Path) -> None:
     """They are retried on the worker that lives, or answered 503 or 504; none is left without an answer."""
     options = ("--workers", "2", "--heartbeat-ms", "1000", "--deadline-ms", "20000")
@@ -230,6 +234,7 @@ def test_requests_at_a_stopped_worker_are_answered(folder: Path) -> None:
         until(lambda: not alive(stopped))
 
 
+@pytest.mark.promise("hung-workers")
 def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -> None:
     options = ("--workers", "1", "--deadline-ms", "1500", "--grace-ms", "200", "--heartbeat-ms", "30000")
     with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
@@ -243,6 +248,7 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
         until(lambda: service.client.get("/readyz").status_code == 200)
 
 
+@pytest.mark.promise("hung-workers")
 def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
     with running(folder, "--workers", "1", "--heartbeat-ms", "600000", key=KEY) as service:
         (pid,) = workers(service)
@@ -252,6 +258,7 @@ def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
         assert service.client.get("/readyz").status_code == 200
 
 
+@pytest.mark.promise("hung-workers")
 def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
     """Even with a request at the worker, and neither heartbeat nor deadline near."""
     options = ("--workers", "1", "--heartbeat-ms", "600000", "--deadline-ms", "600000", "--drain-ms", "500")
@@ -263,32 +270,3 @@ def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
         assert service.end() == 0
         assert "shutting down" in error_message(response.result(), 503)
         until(lambda: not alive(pid))
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (FileNotFoundError, ProcessLookupError):
-        return False
-
-
-def workers(service: Running) -> list[int]:
-    """The worker processes: children of Python's fork server, which is a child of the service."""
-    return [pid for server in children(service.process.pid) for pid in children(server)]
-
-
-def children(pid: int) -> list[int]:
-    found = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, parent = status.read_text().rpartition(")")[2].split()[:2]
-            if int(parent) == pid and state != "Z":
-                found.append(int(status.parent.name))
-    return sorted(found)
-
-
-def until(holds) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
