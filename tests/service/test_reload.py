@@ -58,6 +58,7 @@ class Load:
             client.join()
 
 
+@pytest.mark.promise("restarts")
 def test_reloads_under_load(tmp_path: Path, count) -> None:
     """Two worlds by turns: every response is right for the world that its version names."""
     worlds = [world_recommender(n=200, seed=seed) for seed in (0, 1)]
@@ -219,6 +220,7 @@ def _until(holds) -> None:
         time.sleep(0.02)
 
 
+@pytest.mark.promise("restarts")
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     """As many responses arrive as the service has logged; the other clients see a closed connection."""
     with running(folder, "--workers", "1", "--deadline-ms", "60000") as service:

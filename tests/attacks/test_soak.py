@@ -1,0 +1,128 @@
+"""Many requests to one service: its memory and its descriptors do not grow. The same check finds planted leaks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from processes import children
+from raw_http import BODY, HEALTH, Client, head
+from services import Running, running
+
+pytestmark = pytest.mark.promise("soak")
+MOST_MB = 4.0  # that all processes together may grow in the second half of the requests
+SAMPLES = 20  # in that half
+OTHERS = (HEALTH, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", head(3) + b"{x}")
+OPTIONS = ("--workers", "1", "--budget-ms", "1", "--deadline-ms", "60000", "--heartbeat-ms", "60000")
+LEAKING = """
+import os, sys
+from setwise.cli import main
+from setwise.service import http
+
+kept, real = [], http.Application.respond
+
+async def respond(application, request):
+    kept.append((os.urandom(16384), os.open("/dev/null", os.O_RDONLY) if len(kept) % 100 == 0 else None))
+    return await real(application, request)
+
+http.Application.respond = respond
+sys.argv[0] = "setwise"
+main()
+"""
+
+
+@dataclass(frozen=True)
+class Growth:
+    """What a service uses more at the end of the requests than in their middle."""
+
+    megabytes: float
+    descriptors: int
+    hours: float
+
+    @property
+    def leaks(self) -> bool:
+        return self.megabytes > MOST_MB or self.descriptors > 0
+
+
+def processes(service: Running) -> list[int]:
+    """The service, its fork server and its workers."""
+    pid = service.process.pid
+    return [pid, *children(pid), *(worker for server in children(pid) for worker in children(server))]
+
+
+def megabytes(service: Running) -> float:
+    """Resident memory of all processes."""
+    return sum(4096 * int(Path(f"/proc/{pid}/statm").read_text().split()[1]) for pid in processes(service)) / 1e6
+
+
+def descriptors(service: Running) -> int:
+    return sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in processes(service))
+
+
+def send(service: Running, client: Client, number: int) -> None:
+    """Mostly slates on one connection; some errors and probes; now and then another connection."""
+    message = OTHERS[number // 10 % 3] if number % 10 == 9 else head() + BODY
+    assert client.send(message).response()[0] < 500
+    if number % 50 == 49:
+        with Client(service) as other:
+            other.send(HEALTH).response()
+
+
+def growth(service: Running, requests: int) -> Growth:
+    """Send requests; compare the means of the first and of the last quarter of the samples of the second half."""
+    used, began = [], 0.0
+    with Client(service) as client:
+        for number in range(requests):
+            send(service, client, number)
+            if number == requests // 2:
+                first, began = descriptors(service), time.monotonic()
+            if number >= requests // 2 and number % max(1, requests // 2 // SAMPLES) == 0:
+                used.append(megabytes(service))
+        last = descriptors(service)
+    quarter = len(used) // 4
+    grown = float(np.mean(used[-quarter:]) - np.mean(used[:quarter]))
+    return Growth(grown, last - first, (time.monotonic() - began) / 3600)
+
+
+@contextmanager
+def leaking(folder: Path) -> Iterator[Running]:
+    """A service in whose process every request leaks memory, and some leak a descriptor."""
+    command = [sys.executable, "-c", LEAKING, "serve", str(folder), "--port", "0", *OPTIONS]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    try:
+        service = Running(process, folder, None)
+        with service.client:
+            yield service
+    finally:
+        process.kill()
+        process.wait()
+        if process.stderr is not None:
+            process.stderr.close()
+
+
+def test_soak(folder: Path, count, record_property) -> None:
+    requests = count(1_000_000, 500)
+    with running(folder, *OPTIONS) as service:
+        seen = growth(service, requests)
+        assert service.end() == 0
+    rate = seen.megabytes / seen.hours
+    record_property(
+        "seen",
+        f"{requests:,} requests: {seen.megabytes:+.2f} MB and {seen.descriptors:+d} descriptors in the second half, "
+        f"{rate:+.1f} MB an hour",
+    )
+    assert not seen.leaks, seen
+
+
+def test_the_check_finds_planted_leaks(folder: Path) -> None:
+    with leaking(folder) as service:
+        seen = growth(service, 1200)
+    assert seen.megabytes > MOST_MB, seen
+    assert seen.descriptors > 0, seen
