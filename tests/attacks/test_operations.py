@@ -36,6 +36,9 @@ class Reference:
     def new_items(self, count: int, back: str | None = None) -> sw.Catalog:
         """A catalogue of new items; ``back`` is the id of the first, if a removed one returns."""
         ids = [back or f"item {self.made}", *(f"item {self.made + i}" for i in range(1, count))]
+        of_item = self.rng.integers(len(self.rewards), size=count)
+        if not self.made:
+            of_item[: len(self.rewards)] = range(len(self.rewards))  # an index has cells for the rewards it is built with
         self.made += count
         columns = {
             "genre": [GENRES[self.rng.integers(3)] for _ in ids],
@@ -46,7 +49,7 @@ class Reference:
         drawn, _ = random_catalog(seed, n=count, sharpness=sharp, rewards=REWARDS[:1], **self.shape)
         self.sink = self.sink or drawn.sink
         items = sw.Catalog(
-            drawn.query, drawn.key, drawn.value, (self.rewards, self.rng.integers(len(self.rewards), size=count)),
+            drawn.query, drawn.key, drawn.value, (self.rewards, of_item),
             drawn.base, self.sink, ids, columns,
         )  # fmt: skip
         self.parts |= {one: items.taken([row]) for row, one in enumerate(ids)}
