@@ -21,7 +21,7 @@ from __future__ import annotations
 from setwise.service.settings import Settings
 
 FULL, UNCERTIFIED, GREEDY = range(3)
-BUDGET_SHARES = (1.0, 0.4, 0.1)  # of the budget, by level; the first guesses of the mean times too
+BUDGET_SHARES = (1.0, 0.4, 0.05)  # of the budget, by level; the first guesses of the mean times too
 CERTIFICATE, SEARCH = "certificate", "search"  # what an answer lists as left out
 QUEUED_SHARE = 0.25  # of the deadline that the requests in the queue may take
 PLACES_SHARES = (1 / 8, 1 / 4)  # of the places in the queue, by level: beyond it requests lose more
