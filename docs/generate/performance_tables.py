@@ -98,6 +98,11 @@ def serving_table() -> str:
     return markdown_table(head, body)
 
 
+def _two_quantiles(numbers: Sequence[float]) -> str:
+    """Median and 99th percentile; none of no numbers."""
+    return f"p50 {quantile(numbers, 0.5):.2f}, p99 {quantile(numbers, 0.99):.2f}" if numbers else "none was rejected"
+
+
 def overload_table() -> str:
     """Statuses and latencies while five times the capacity is offered."""
     rows = [row for row in read_rows("overload.csv.gz") if row["phase"] in ("overload", "overload 5")]
@@ -111,8 +116,8 @@ def overload_table() -> str:
         ["answered with a slate (200)", f"{sum(row['status'] == '200' for row in requests):,}"],
         ["rejected (503)", f"{len(rejected):,}"],
         [f"rejected within {REJECT_MS} ms", f"{fast:,} of {len(rejected):,}"],
-        ["time of a rejection, ms", f"p50 {quantile(rejected, 0.5):.2f}, p99 {quantile(rejected, 0.99):.2f}"],
-        ["slowest rejection, ms", f"{max(rejected):.2f}"],
+        ["time of a rejection, ms", _two_quantiles(rejected)],
+        ["slowest rejection, ms", f"{max(rejected):.2f}" if rejected else "none was rejected"],
         ["failed probes", f"{failed:,} of {len(probes):,}"],
     ]
     return markdown_table(("Quantity", "Measured"), body)

@@ -38,7 +38,9 @@ class Reference:
         ids = [back or f"item {self.made}", *(f"item {self.made + i}" for i in range(1, count))]
         of_item = self.rng.integers(len(self.rewards), size=count)
         if not self.made:
-            of_item[: len(self.rewards)] = range(len(self.rewards))  # an index has cells for the rewards it is built with
+            of_item[: len(self.rewards)] = range(
+                len(self.rewards)
+            )  # an index has cells for the rewards it is built with
         self.made += count
         columns = {
             "genre": [GENRES[self.rng.integers(3)] for _ in ids],
