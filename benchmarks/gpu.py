@@ -189,6 +189,21 @@ def measure_requests(n: int, cells: int, index: sw.Index, users: np.ndarray, cer
     return result
 
 
+def keeper(path: Path) -> Callable[[list[Row]], None]:
+    """A function that adds rows and writes all of them to ``path``, so that an interrupted run has its rows."""
+    rows: list[Row] = []
+
+    def keep(some: list[Row]) -> None:
+        rows.extend(some)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("w", newline="") as file:
+            writer = csv.DictWriter(file, FIELDS)
+            writer.writeheader()
+            writer.writerows(rows)
+
+    return keep
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="*", default=[1_000_000, 10_000_000, 100_000_000])
@@ -200,16 +215,7 @@ def main() -> None:
     )
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "gpu.csv")
     options = parser.parse_args()
-    rows: list[Row] = []
-
-    def keep(some: list[Row]) -> None:
-        rows.extend(some)
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        with options.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, FIELDS)
-            writer.writeheader()
-            writer.writerows(rows)
-
+    keep = keeper(options.out)
     built: dict[int, tuple[sw.Index, np.ndarray]] = {}
     for n in options.sizes:
         start = time.perf_counter()

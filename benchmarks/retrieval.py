@@ -36,6 +36,7 @@ from setwise.retrieval.clusters import clusters
 D, K = 64, 10
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
 FAST = ("numpy", "scan", "tree", "faiss")  # the others are references: 10^5 items at most
+ON_ONE_MACHINE = tuple(name for name in BACKENDS if name != "ray")  # whose actors belong on several machines
 FIELDS = (
     "data",
     "n",
@@ -172,12 +173,13 @@ def main() -> None:
     parser.add_argument("--cells", type=int, default=256)
     parser.add_argument("--repeats", type=int, default=16)
     parser.add_argument("--data", nargs="+", choices=("trained", "isotropic"), default=["trained", "isotropic"])
+    parser.add_argument("--searches-only", action="store_true", help="do not measure Index.build, which has no rows")
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "rows" / "retrieval.csv")
     options = parser.parse_args()
     rows: list[dict] = []
     for size in options.sizes + ([10_000_000] if options.large else []):
         for kind in (globals()[name] for name in options.data):
-            able = FAST[:3] if size >= 10_000_000 else FAST if size > 100_000 else tuple(BACKENDS)
+            able = FAST[:3] if size >= 10_000_000 else FAST if size > 100_000 else ON_ONE_MACHINE
             names = [name for name in BACKENDS if BACKENDS[name].available and name in able]
             rows += measure(kind, size, 1024 if size >= 10_000_000 else options.cells, names, options.repeats)
     options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -187,7 +189,7 @@ def main() -> None:
         writer.writerows(rows)
     table(rows)
     exponents(rows)
-    if max(options.sizes) >= 1_000_000:
+    if max(options.sizes) >= 1_000_000 and not options.searches_only:
         index_of_a_million()
 
 

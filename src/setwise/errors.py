@@ -43,6 +43,10 @@ class InvalidInput(SetwiseError, ValueError):
         """The same error under another name of the parameter: that of an option, or of an argument of the caller."""
         return type(self)(parameter, *self._rest)
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default the message would be passed as the parameter: the error could not cross processes.
+        return type(self), (self.parameter, *self._rest)
+
 
 class UnknownId(InvalidInput, KeyError):
     """An id that is not in the catalogue."""

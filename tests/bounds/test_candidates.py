@@ -165,6 +165,49 @@ def test_the_queue_grows_until_it_is_full() -> None:
     assert small.bound >= large.bound >= best
 
 
+def test_incumbents_are_the_best_partners_of_the_highest_scores(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The pinned items and the highest scores; then each of the highest scores with those best beside it."""
+    offered = []
+    offer = BranchAndBound.offer
+    monkeypatch.setattr(BranchAndBound, "offer", lambda self, rows: (offered.append(rows.tolist()), offer(self, rows)))
+    for seed in range(6):
+        parts = {"heads": 1 + seed % 3, "base": seed % 2 == 0, "rewards": REWARDS, "sharpness": 2.0}
+        instance = random_instance(seed, n=12, attributes={"artist": [i % 5 for i in range(12)]}, **parts)
+        offered.clear()
+        upper_bound(instance, 5, exclude=[1, 2], include=[3], at_most={"artist": 2})
+        first, *anchored = offered
+        assert first == highest(instance.total_score)
+        falling = [i for i in np.argsort(-instance.total_score) if i not in (1, 2)]
+        for anchor, found in zip(falling, anchored, strict=False):
+            beside = [np.inf if i == anchor else instance.rewards_of([i, anchor])[0] for i in range(12)]
+            assert found == highest(np.array(beside))
+        assert anchored
+
+
+def highest(measure: np.ndarray) -> list[int]:
+    """Item 3 and then the highest, without items 1 and 2 and with at most two of an artist: i mod 5."""
+    chosen = [3]
+    for i in np.argsort(-measure, kind="stable").tolist():
+        if len(chosen) < 5 and i not in (1, 2, 3) and sum(i % 5 == j % 5 for j in chosen) < 2:
+            chosen.append(i)
+    return chosen
+
+
+def test_incumbents_where_nothing_is_attended_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without any weight a reward beside the anchor is that of the item's own score: a number, in order."""
+    offered = []
+    monkeypatch.setattr(BranchAndBound, "offer", lambda self, rows: offered.append(rows.tolist()))
+    upper_bound(sw.Instance(np.full((4, 4), -np.inf), [3.0, 2.0, 1.0, 5.0]), 3)
+    assert offered == [[3, 0, 1], [3, 0, 1], [0, 3, 1], [1, 3, 0]]
+
+
+def test_a_set_size_that_limits_exclude_has_no_incumbent_of_it() -> None:
+    """Two candidates of one artist, at most one: sets of one item, though k is 3."""
+    instance = sw.Instance(np.zeros((2, 2)), [1.0, 2.0], sw.Linear())
+    instance.groups = {"artist": np.array([0, 0])}
+    assert upper_bound(instance, 3, at_most={"artist": 1}) == pytest.approx(2.0)
+
+
 def test_errors() -> None:
     instance = random_instance(0)
     with pytest.raises(InvalidInput, match=r"instance must be a setwise\.Instance, got NoneType"):

@@ -90,6 +90,14 @@ def test_cells_are_delta_wide_and_of_one_class_and_centres_far_apart(heads: int,
     assert (apart[alike[np.ix_(centres, centres)] & ~np.eye(len(centres), dtype=bool)] > delta / 2 * (1 - 1e-9)).all()
 
 
+def test_rounding_makes_no_pair_exceed_delta() -> None:
+    """Two items on either side of a third, each farther than δ/2 from it by less than float32 resolves."""
+    beyond = 0.5 * (1 + 5e-13)
+    query = np.array([[0.0], [beyond], [-beyond], [0.5 - 1e-9]])
+    catalog = sw.Catalog(query, np.zeros((4, 1)), np.ones((4, 1)), dtype=np.float64)
+    assert cover(catalog, 1.0).partition.cell_of.tolist() == [0, 1, 2, 0]
+
+
 def test_ten_thousand_items() -> None:
     catalog, _ = clustered(0, n=10_000, delta=0.4, heads=2, base=True, clusters=60, d=8)
     found = cover(catalog, 0.4)
@@ -199,6 +207,14 @@ def test_sensitivity_by_hand() -> None:
     assert cover(catalog, 0.1).eps(user, eta=0.5) == pytest.approx(0.5 + 0.1 * expected)
 
 
+def test_sensitivity_counts_the_places() -> None:
+    """Encodings lengthen queries and keys, and widen the range of scores; a single part has no second term."""
+    places = sw.Positions([[[1.0]], [[-3.0]]], [[[0.5]], [[0.25]]], [[[-2.0]], [[7.0]]])
+    catalog = sw.Catalog([[2.0], [1.0]], [[4.0], [-1.0]], [[1.0], [3.0]], positions=places)
+    reach, spread = ((2 + 3) + (4 + 0.5)) / 2, 2 * ((3 + 7) - (1 - 2))
+    assert sensitivity(catalog, [2.0]) == pytest.approx(reach * spread)
+
+
 def test_delta_from_eps() -> None:
     catalog, user = random_catalog(3, heads=2, base=True, sink=True)
     found = cover(catalog, delta_for(catalog, 0.25, user))
@@ -224,6 +240,8 @@ def test_invalid_arguments() -> None:
         cover(catalog, 0)
     with pytest.raises(InvalidInput, match=r"eps must be greater than 0, got -1.0; pass the loss of score"):
         delta_for(catalog, -1, user)
+    with pytest.raises(InvalidInput, match=r"eps must be greater than 0, got 0.0"):
+        delta_for(catalog, 0, user)
     with pytest.raises(
         InvalidInput, match="user must be one with different scores, got equal scores only; use any delta"
     ):

@@ -12,6 +12,7 @@ from counts import examples
 from setwise.errors import InvalidInput
 from setwise.retrieval import clusters as module
 from setwise.retrieval import kmeans
+from setwise.retrieval import partition as partition_module
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.partition import Partition
 from worlds import REWARDS, random_catalog
@@ -167,3 +168,108 @@ def test_the_centre_of_a_cell_is_the_mean() -> None:
     np.testing.assert_allclose(made.key_centre[2:], catalog.key[3:], rtol=1e-6)
     assert (made.query_centre[1] == 0).all()
     assert made.query_radius[1].max() < 1e-30
+
+
+def test_a_partition_fits_if_every_cell_has_the_class_of_its_items() -> None:
+    catalog, _ = random_catalog(2, n=4, rewards=REWARDS[:2])
+    parts = (catalog.query, catalog.key, catalog.value)
+    made = Partition.of(sw.Catalog(*parts, (REWARDS[:2], [0, 1, 0, 1])), [0, 1, 0, 2], 3)
+    assert made.fits(sw.Catalog(*parts, (REWARDS[:2], [0, 1, 0, 1])))
+    assert not made.fits(sw.Catalog(*parts, (REWARDS[:2], [0, 1, 0, 0])))
+    assert made.reward_class.tolist() == [0, 1, 1]
+
+
+def test_cells_of_several_classes_are_refused() -> None:
+    catalog, _ = random_catalog(2, n=4)
+    mixed = sw.Catalog(catalog.query, catalog.key, catalog.value, (REWARDS[:2], [0, 1, 0, 1]))
+    with pytest.raises(InvalidInput, match="cell_of must be cells of one reward class each, got a mixture"):
+        Partition.of(mixed, [0, 1, 0, 0], 2)
+    assert Partition.of(mixed, [0, 1, 0, 1], 3).reward_class.tolist() == [0, 1, -1]
+
+
+def test_units_are_kept_and_one_unless_given() -> None:
+    catalog, _ = random_catalog(3, n=5, heads=2)
+    units = np.array([2, 3], np.float32), np.array([4, 5], np.float32)
+    given, plain = Partition.of(catalog, [0] * 5, 1, *units), Partition.of(catalog, [0] * 5, 1)
+    assert (given.query_unit.tolist(), given.key_unit.tolist()) == ([2, 3], [4, 5])
+    assert plain.query_unit.tolist() == plain.key_unit.tolist() == [1, 1]
+
+
+def test_cells_are_measured_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, _ = random_catalog(4, n=9, heads=2)
+    cells = [0, 1, 0, 1, 1, 2, 2, 0, 1]
+    whole = Partition.of(catalog, cells, 3)
+    monkeypatch.setattr(partition_module, "_CHUNK", 2)
+    pieces = Partition.of(catalog, cells, 3)
+    for name in ("query_centre", "key_centre", "query_radius", "key_radius"):
+        np.testing.assert_allclose(getattr(pieces, name), getattr(whole, name), rtol=1e-6)
+
+
+def test_radii_grow_with_added_items_and_centres_stay() -> None:
+    rng = np.random.default_rng(5)
+    query, key = (rng.normal(size=(8, 2, 3)) * ([[[1]]] * 6 + [[[9]]] * 2) for _ in range(2))
+    catalog = sw.Catalog(query, key, query)
+    first = Partition.of(catalog.taken(range(6)), [0, 0, 1, 1, 1, 0], 2)
+    grown = first.grown(catalog, np.array([1, 1], np.int32))
+    assert grown.cell_of.tolist() == [0, 0, 1, 1, 1, 0, 1, 1]
+    for name, vectors in (("query", catalog.query), ("key", catalog.key)):
+        centre, radius = getattr(grown, f"{name}_centre"), getattr(grown, f"{name}_radius")
+        np.testing.assert_array_equal(centre, getattr(first, f"{name}_centre"))
+        away = np.linalg.norm(vectors.astype(float) - centre[grown.cell_of], axis=2)
+        largest = [away[grown.cell_of == cell].max(axis=0) for cell in range(2)]
+        np.testing.assert_allclose(radius, largest, rtol=1e-6)
+        assert (radius >= largest).all()
+
+
+def saved_cells() -> tuple[sw.Catalog, dict[str, np.ndarray]]:
+    """A catalogue of two classes and heads, and the arrays of its cells."""
+    catalog, _ = random_catalog(6, n=6, heads=2)
+    mixed = sw.Catalog(catalog.query, catalog.key, catalog.value, (REWARDS[:2], [0, 1, 0, 1, 0, 1]))
+    return mixed, dict(vars(Partition.of(mixed, [0, 1, 2, 1, 0, 1], 3)))
+
+
+def test_a_saved_partition_is_opened() -> None:
+    catalog, arrays = saved_cells()
+    opened = Partition.opened(arrays, catalog)
+    for name, array in arrays.items():
+        np.testing.assert_array_equal(getattr(opened, name), array)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("cell_of", lambda cells: cells - 1),
+        ("cell_of", lambda cells: cells + 1),
+        ("cell_of", lambda cells: cells[:-1]),
+        ("cell_of", lambda cells: cells.astype(np.int64)),
+        ("query_radius", lambda radius: -radius),
+        ("key_radius", lambda radius: radius * np.float32(np.nan)),
+        ("query_centre", lambda centre: np.full_like(centre, np.inf)),
+        ("key_centre", lambda centre: centre[:, :, :-1]),
+        ("query_unit", lambda unit: unit * np.float32(np.nan)),
+        ("key_unit", lambda unit: unit[:-1]),
+    ],
+)
+def test_arrays_that_are_no_partition_are_refused(name: str, change) -> None:
+    catalog, arrays = saved_cells()
+    with pytest.raises(InvalidInput, match=f"array '{name}' must be"):
+        Partition.opened(arrays | {name: change(arrays[name])}, catalog)
+
+
+def test_the_cells_of_another_catalogue_are_refused() -> None:
+    catalog, arrays = saved_cells()
+    with pytest.raises(InvalidInput, match="cells must be those of this catalogue, got others"):
+        Partition.opened(arrays | {"cell_of": np.array([0, 1, 2, 1, 0, 0], np.int32)}, catalog)
+
+
+def test_units_make_the_typical_point_one_long() -> None:
+    """The root mean square of the norms is 1, and an error of queries weighs as one of keys, head by head."""
+    rng = np.random.default_rng(7)
+    query, key = rng.normal(size=(300, 2, 4)) * [[[30], [0.1]]], rng.normal(size=(300, 2, 4)) * [[[0.2], [5]]]
+    made = clusters(sw.Catalog(query, key, query), 5)
+    squares = [(vectors**2).sum(axis=2).mean(axis=0) for vectors in (query, key)]
+    assert squares[0] @ made.query_unit**2 + squares[1] @ made.key_unit**2 == pytest.approx(1, rel=1e-5)
+    ratio = np.sqrt(squares[1] / squares[0])
+    np.testing.assert_allclose(made.query_unit / made.key_unit, ratio, rtol=1e-5)
+    unit_of = np.sqrt(squares[1])  # queries of every head are multiplied by their keys' norm
+    np.testing.assert_allclose(made.query_unit / made.query_unit[0], unit_of / unit_of[0], rtol=1e-5)

@@ -56,6 +56,10 @@ def test_only_what_is_worth_something_but_never_nothing() -> None:
     index = PureEmbedding.build(sw.Catalog(value, value, value, reward=sw.Linear()), backend="numpy")
     assert index.recommend([1.0], 3).items.tolist() == [0, 1]
     assert index.recommend([1.0], 1).items.tolist() == [0]
+    worth_nothing = sw.Catalog(value, value, np.array([[3.0], [0.0], [-1.0], [0.0]]), reward=sw.Linear())
+    assert PureEmbedding.build(worth_nothing, backend="numpy").recommend([1.0], 3).items.tolist() == [0]
+    little = sw.Catalog(value, value, np.array([[0.5], [0.25], [-1.0], [0.0]]), reward=sw.Linear())
+    assert PureEmbedding.build(little, backend="numpy").recommend([1.0], 3).items.tolist() == [0, 1]
     below = PureEmbedding.build(sw.Catalog(value, value, value, reward=sw.Linear(bias=-9)), backend="numpy")
     assert below.recommend([1.0], 3).items.tolist() == [0]
     assert below.recommend([1.0], 3).value == -6
@@ -92,3 +96,5 @@ def test_invalid_arguments() -> None:
         PureEmbedding.build(catalog, backend="none")
     with pytest.raises(InvalidInput, match="k must be a whole number of at least 1, got 0"):
         PureEmbedding.build(catalog, backend="numpy").recommend(user, 0)
+    with pytest.raises(InvalidInput, match="user must be without added scores here, got one with scores"):
+        PureEmbedding.build(catalog, backend="numpy").recommend(sw.User(user.heads, scores=np.zeros(12)), 2)

@@ -5,14 +5,16 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import setwise as sw
 from cells import random_cells
 from setwise.errors import ShardUnavailable
-from setwise.retrieval.backends.protocol import Hits, by_cell
+from setwise.retrieval.backends.protocol import Hits, by_cell, item_vectors
 from setwise.retrieval.backends.scan import Scan
 from setwise.retrieval.shards import (
     Patience,
@@ -24,6 +26,7 @@ from setwise.retrieval.shards import (
     row_ranges,
     write_shards,
 )
+from worlds import random_catalog
 
 SHORT = Patience(deadline_ms=300, hedge_ms=20)  # where a call is never answered
 LONG = Patience(deadline_ms=3.6e6, hedge_ms=20)  # where one is, on the slowest machine
@@ -82,6 +85,35 @@ def test_any_number_of_shards_equals_the_whole_to_the_last_bit(tmp_path: Path, c
             parts = split(tmp_path / f"{seed}-{shards}", vectors, cell_of, cells, shards)
             assert [part.first for part in parts[1:]] == [part.last for part in parts[:-1]]
             same(ShardedSearch(parts, [[Here()] for _ in parts], LONG).search(users, per_cell, eligible), whole)
+
+
+def test_an_index_over_shards_equals_one_index_while_items_come_and_go(tmp_path: Path, count) -> None:
+    for seed in range(count(100)):
+        rng = np.random.default_rng(seed)
+        catalog, user = random_catalog(seed, n=600, heads=1 + seed % 2, base=bool(seed % 3), ids=list(range(600)))
+        whole = sw.Index.build(catalog, cells=5)
+        order, start = by_cell(whole.cell_of, 5)
+        vectors = item_vectors(catalog)[order]
+        parts = write_shards(tmp_path / str(seed), vectors, order, start, int(rng.integers(1, 6)), "scan")
+        search = ShardedSearch(parts, [[Here()] for _ in parts], LONG)
+        sharded = sw.Index(replace(whole._state, neighbors=search), "scan", {})
+        for step in range(4):
+            gone = rng.choice(600, 3, replace=False)
+            new, _ = random_catalog(
+                1000 + seed,
+                n=5,
+                heads=1 + seed % 2,
+                base=bool(seed % 3),
+                ids=list(range(1000 + 5 * step, 1005 + 5 * step)),
+            )
+            for index in (whole, sharded):
+                index.remove(gone)
+                index.add(new)
+            exclude = rng.choice(600, 20, replace=False)
+            np.testing.assert_array_equal(whole.candidates(user, 4, exclude), sharded.candidates(user, 4, exclude))
+        one, other = (sw.Recommender(index, certify=False).recommend(user, k=5) for index in (whole, sharded))
+        np.testing.assert_array_equal(one.indices, other.indices)
+        assert (one.value, one.rewards.tolist()) == (other.value, other.rewards.tolist())
 
 
 def test_ties_and_overflown_scores_go_by_row() -> None:

@@ -3,6 +3,7 @@
     fold_in      a vector that is appended to u⁰, next to the item factors in the catalogue's base (fold_in.py)
     two_tower    another such vector, of a network that knows the order of the history (two_tower.py)
     neighbours   scores of the items that are related to the history, added to their arguments (neighbours.py)
+    new_user     scores (n,) that are added if the history is empty, where the others say nothing
 
 A sum of them is again one base term: the dot product of longer vectors, plus added scores.
 """
@@ -16,6 +17,7 @@ from functools import reduce
 import numpy as np
 
 from setwise._types import Array, Floats, Ints, Mask, Rows
+from setwise._validation import real_array
 from setwise.model.added_scores import AddedScores
 from setwise.model.fold_in import FoldIn
 from setwise.model.neighbours import Neighbours
@@ -25,11 +27,12 @@ from setwise.storage.artifact import under
 
 @dataclass(frozen=True, eq=False)
 class BaseTerms:
-    """A fold-in, or None, any number of neighbour matrices, and a two-tower network, or None."""
+    """A fold-in, any number of neighbour matrices, a two-tower network, and scores for users without a history."""
 
     fold_in: FoldIn | None = None
     neighbours: tuple[Neighbours, ...] = ()
     two_tower: TwoTower | None = None
+    new_user: Array | None = None  # (n,)
 
     @property
     def vector_models(self) -> tuple[FoldIn | TwoTower, ...]:
@@ -54,27 +57,32 @@ class BaseTerms:
     def checked(self, n: int) -> BaseTerms:
         """The same with all arrays checked, for a catalogue of ``n`` items."""
         neighbours = tuple(one.checked(n) for one in self.neighbours)
-        return BaseTerms(
-            self.fold_in and self.fold_in.checked(n), neighbours, self.two_tower and self.two_tower.checked(n)
-        )
+        fold_in, two_tower = self.fold_in and self.fold_in.checked(n), self.two_tower and self.two_tower.checked(n)
+        new_user = self.new_user
+        if new_user is not None:
+            new_user = real_array("encoder's scores of new users", new_user, (n,), np.float32)
+        return BaseTerms(fold_in, neighbours, two_tower, new_user)
 
     def taken(self, rows: Rows) -> BaseTerms:
         """The terms of these rows of the catalogue only, in this order."""
         neighbours = tuple(each.taken(rows) for each in self.neighbours)
-        return BaseTerms(
-            self.fold_in and self.fold_in.taken(rows), neighbours, self.two_tower and self.two_tower.taken(rows)
-        )
+        fold_in, two_tower = self.fold_in and self.fold_in.taken(rows), self.two_tower and self.two_tower.taken(rows)
+        return BaseTerms(fold_in, neighbours, two_tower, None if self.new_user is None else self.new_user[rows])
 
     def scaled(self, factor: float) -> BaseTerms:
         """The same terms with all scores multiplied by ``factor``."""
         neighbours = tuple(replace(one, weights=one.weights * np.float32(factor)) for one in self.neighbours)
         fold_in = self.fold_in and replace(self.fold_in, scale=self.fold_in.scale * factor)
         two_tower = self.two_tower and replace(self.two_tower, scale=self.two_tower.scale * factor)
-        return BaseTerms(fold_in, neighbours, two_tower)
+        new_user = None if self.new_user is None else self.new_user * np.float32(factor)
+        return BaseTerms(fold_in, neighbours, two_tower, new_user)
 
     def added(self, rows: Ints, filled: Mask, n: int) -> list[AddedScores] | None:
-        """The scores that the neighbours add for each padded history; None without neighbours."""
+        """The scores that are added for each padded history; None if these terms never add any."""
         parts = [[AddedScores(n, given, items) for items, given in one.scores(rows, filled)] for one in self.neighbours]
+        if self.new_user is not None:
+            nothing, popular = AddedScores(n, np.zeros(0), np.zeros(0, np.intp)), AddedScores.dense(self.new_user)
+            parts.append([nothing if known.any() else popular for known in filled])
         return [reduce(AddedScores.plus, of_user) for of_user in zip(*parts, strict=True)] if parts else None
 
     # --- files ---
@@ -95,7 +103,7 @@ class BaseTerms:
             arrays = {"offsets": each.offsets, "items": each.items, "weights": each.weights}
             arrays["settings"] = np.array([each.decay, each.power])
             parts |= {f"neighbours.{number}.{name}": array for name, array in arrays.items()}
-        return parts
+        return parts if self.new_user is None else {**parts, "new_user.scores": self.new_user}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array]) -> BaseTerms:
@@ -109,4 +117,4 @@ class BaseTerms:
             two_tower = TwoTower(tower["items"], tower["seen"], tower["last"], tower["bias"], *settings)
         while part := under(f"neighbours.{len(neighbours)}.", arrays):
             neighbours.append(Neighbours(part["offsets"], part["items"], part["weights"], *part["settings"].tolist()))
-        return cls(fold_in, tuple(neighbours), two_tower)
+        return cls(fold_in, tuple(neighbours), two_tower, arrays.get("new_user.scores"))

@@ -70,7 +70,7 @@ class Catalog:
         query: ArrayLike,
         key: ArrayLike,
         value: ArrayLike,
-        reward: RewardChoice = Logistic(scale=1.0, bias=0.0),  # noqa: B008  # a frozen value
+        reward: RewardChoice = Logistic(scale=1.0, bias=0.0),
         base: ArrayLike | None = None,
         sink: Sink | None = None,
         ids: IdChoice | Ids | None = None,
@@ -147,9 +147,11 @@ class Catalog:
 
     def __repr__(self) -> str:
         extras = [name for name in ("base", "sink", "positions") if getattr(self, name) is not None]
+        heads, rewards = self.heads, len(self.rewards)
         return (
-            f"Catalog({self.n_items} items, {self.heads} heads, d_kq={self.query.shape[2]}, d_v={self.value.shape[2]}, "
-            f"{len(self.rewards)} reward functions{''.join(', ' + extra for extra in extras)})"
+            f"Catalog({self.n_items} items, {heads} head{'s' * (heads != 1)}, "
+            f"d_kq={self.query.shape[2]}, d_v={self.value.shape[2]}, "
+            f"{rewards} reward function{'s' * (rewards != 1)}{''.join(', ' + extra for extra in extras)})"
         )
 
     # --- users and ids ---

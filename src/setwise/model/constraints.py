@@ -71,7 +71,7 @@ class Constraints:
     def _refuse_pinned_excess(self) -> None:
         for labels, limit in zip(self.labels, self.limits, strict=True):
             mine = labels[self.pinned]
-            if mine.size and np.bincount(mine[mine >= 0], minlength=1).max() > limit:
+            if np.bincount(mine[mine >= 0], minlength=1).max() > limit:
                 raise Infeasible("include", f"at most {limit} of one group", "more", "pin fewer or raise at_most")
 
     def _refuse_unreachable_minimums(self) -> None:

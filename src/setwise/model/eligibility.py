@@ -57,6 +57,8 @@ class Eligibility:
 
     def without(self, exclude: ArrayLike) -> Eligibility:
         """These rows less ``exclude``, which may name a row twice. ``allowed`` is shared; the cost is O(|exclude|)."""
+        if isinstance(exclude, (tuple, list, np.ndarray)) and not len(exclude):
+            return self
         rows = index_array("exclude", exclude, self.n, "the catalogue", repeats=True)
         if not rows.size:
             return self

@@ -117,6 +117,10 @@ class Ids:
         rows = self._find(asked)
         return rows[rows >= 0], [_plain(asked[at]) for at in np.flatnonzero(rows < 0)]
 
+    def places_of(self, wanted: IdChoice) -> NDArray[np.intp]:
+        """The row of each of these ids, in their order, −1 for one that is not here."""
+        return self._find(_listed(wanted))
+
     def _is_of_their_type(self, one: Any) -> bool:
         kinds = (str,) if isinstance(self.values, Strings) else (int, np.integer)
         return isinstance(one, kinds) and not isinstance(one, bool)
@@ -153,7 +157,7 @@ class Ids:
                 known = kind(form)
             except ValueError:
                 continue
-            if (known != one or type(known) is not type(one)) and self._find([known])[0] >= 0:
+            if self._find([known])[0] >= 0:
                 return known
         if kind is str and len(self) <= FEW:
             known_ids = self.values[np.arange(len(self))].tolist()

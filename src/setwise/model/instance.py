@@ -42,7 +42,7 @@ class Instance:
         self,
         logit: ArrayLike,
         score: ArrayLike,
-        reward: RewardChoice = Logistic(),  # noqa: B008  # a frozen value
+        reward: RewardChoice = Logistic(),
         base: ArrayLike | None = None,
         sink_logit: ArrayLike | None = None,
         sink_score: ArrayLike | None = None,
@@ -114,7 +114,7 @@ class Instance:
     @classmethod
     def from_weights(cls, weight: ArrayLike, score: ArrayLike, **others: Any) -> Instance:
         """The sub-problem whose attention weights w_ij ≥ 0, (m, m) or (H, m, m), are given."""
-        given = numbers("weight", weight).astype(np.float64, copy=False)
+        given = np.asarray(numbers("weight", weight), np.float64)
         if not (np.isfinite(given).all() and (given >= 0).all()):
             raise InvalidInput("weight", "finite and at least 0", "other entries", "pass exp of the logits")
         with np.errstate(divide="ignore"):
@@ -136,7 +136,11 @@ class Instance:
         return self.m
 
     def __repr__(self) -> str:
-        return f"Instance({self.m} candidates, {self.heads} heads, {len(self.rewards)} reward functions)"
+        heads, rewards = self.heads, len(self.rewards)
+        return (
+            f"Instance({self.m} candidates, {heads} head{'s' * (heads != 1)}, "
+            f"{rewards} reward function{'s' * (rewards != 1)})"
+        )
 
     @cached_property
     def _row_top(self) -> Floats:
@@ -258,8 +262,8 @@ def unit_rows(vectors: Floats) -> Floats:
     """The rows scaled to length 1; a zero row stays zero, and is similar to no other."""
     largest = np.abs(vectors).max(axis=1, initial=0.0, keepdims=True)
     scaled = vectors / np.where(largest > 0, largest, 1.0)  # so that squares neither overflow nor underflow
-    length = np.linalg.norm(scaled, axis=1, keepdims=True)
-    return np.asarray(scaled / np.where(length > 0, length, 1.0))
+    length = np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), 1.0)  # less for zero rows only
+    return np.asarray(scaled / length)
 
 
 def _headed(name: str, given: ArrayLike, shape: tuple[int | str, ...]) -> Floats:
@@ -276,10 +280,11 @@ def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
     array = numbers("logit", given)
     array = array[None] if array.ndim == 2 else array
     require_shape("logit", array, (heads, m, m))
+    array = array.astype(np.float64, copy=not is_frozen(array))  # before the check: float32 cannot hold ``LARGEST``
     if not ((array <= LARGEST) & ((array >= -LARGEST) | np.isneginf(array))).all():
         must = f"−∞ or numbers of at most {LARGEST:g} in size"
         raise InvalidInput("logit", must, "NaN, +∞ or larger ones", "remove or replace such entries")
-    return array if array.dtype == np.float64 and is_frozen(array) else frozen(np.array(array, np.float64))
+    return frozen(array)
 
 
 def _whole(name: str, given: ArrayLike, m: int) -> Rows:

@@ -61,8 +61,7 @@ def softmax(logit: Floats, sink_logit: Floats | None = None) -> tuple[Floats, Fl
     top = np.maximum(logit.max(axis=2, initial=-np.inf), sink)
     top = np.where(np.isfinite(top), top, 0.0)
     weight, sink_weight = np.exp(logit - top[:, :, None]), np.exp(sink - top)
-    total = weight.sum(axis=2) + sink_weight
-    total = np.where(total > 0, total, 1.0)
+    total = np.maximum(weight.sum(axis=2) + sink_weight, 1.0)  # a row's largest weight is 1, unless it has none
     return weight / total[:, :, None], sink_weight / total
 
 

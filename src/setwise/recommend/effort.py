@@ -28,6 +28,8 @@ TURN_SHARE = 0.1  # ranking is done in two turns if its arrays take less than th
 VALUATIONS = 4  # of the best set, while ranking
 RESERVE = 9  # the reserve has 9 k items of every cell,
 LARGEST_RESERVE = 6_400  # but at most so many in all, divided by the number of heads
+PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
+PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
 SMALLEST = 32  # candidates: fewer save no time
 
 

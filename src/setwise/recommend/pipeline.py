@@ -38,7 +38,7 @@ from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
-from setwise.recommend.slate import Slate
+from setwise.recommend.slate import PROVEN_WITHIN, Slate
 from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
@@ -54,9 +54,6 @@ FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
 SHORTEST_MS = 0.5  # a phase gets at least this
-# A slate is proven optimal if its bound exceeds its value by at most this share of Σ |f_i|: bounds are rounded
-# upwards, so even that of a finished search is slightly larger than the value.
-PROVEN_WITHIN = 1e-8
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
 
@@ -120,6 +117,8 @@ def run(query: Query, snapshot: Snapshot, began: float | None = None) -> Slate:
     clock = Clock(query.budget_ms, time.perf_counter() if began is None else began)
     if is_independent(query):
         return _independent(query, clock)
+    if snapshot.device is not None and snapshot.device.answers(query):
+        return snapshot.device.run([query])[0]
     with clock.phase("retrieve"):
         candidates = retrieve(query, snapshot)
     return answer(query, snapshot, candidates, clock)
@@ -130,10 +129,13 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list
 
     They share one retrieval pass and, a few at a time, the bound's pass over the scores. Each is charged its share.
     """
-    alone = {number: run(query, snapshot) for number, query in enumerate(queries) if is_independent(query)}
-    if alone:
-        others = iter(run_many([one for at, one in enumerate(queries) if at not in alone], snapshot, threads))
-        return [alone[at] if at in alone else next(others) for at in range(len(queries))]
+    known = {number: run(query, snapshot) for number, query in enumerate(queries) if is_independent(query)}
+    if snapshot.device is not None:
+        there = [at for at, query in enumerate(queries) if at not in known and snapshot.device.answers(query)]
+        known |= dict(zip(there, snapshot.device.run([queries[at] for at in there]), strict=True)) if there else {}
+    if known:
+        others = iter(run_many([one for at, one in enumerate(queries) if at not in known], snapshot, threads))
+        return [known[at] if at in known else next(others) for at in range(len(queries))]
     clocks = [Clock(query.budget_ms) for query in queries]
     start = time.perf_counter()
     found = retrieve_many(queries, snapshot)
@@ -192,7 +194,7 @@ def answer(
         return _unranked(query, snapshot, candidates, clock)
     with clock.phase("rank"):
         instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
-    if not query.certify or snapshot.cell_bounds is None:
+    if not query.certify or (snapshot.cell_bounds is None and not candidates.complete):
         with clock.phase("rank"):
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
@@ -250,17 +252,18 @@ def _rank_and_bound(
 ) -> Bounded:
     """Rank and bound in turns; see the module's docstring."""
     cells = snapshot.cell_bounds
-    assert cells is not None
     if candidates.complete and _has_few_sets(query, instance, clock):
         return _best_of_all(query, instance, clock)
     in_turns = query.ranker.takes_evaluations and not candidates.complete and snapshot.effort(query).in_turns
-    before = 0.0 if candidates.complete else bound_ms(query.catalog, query.k, cells.partition.n_cells)
-    before += 2 * value_ms(query.catalog.heads, query.k)
+    before = 2 * value_ms(query.catalog.heads, query.k)
+    if cells is not None and not candidates.complete:
+        before += bound_ms(query.catalog, query.k, cells.partition.n_cells)
     with clock.phase("rank"):
         best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, before)
     with clock.phase("certify"):
         if candidates.complete:
             return bound_candidates(query, instance, best, clock)
+        assert cells is not None
         from setwise.bounds.catalog.norm_bound import norm_bound
 
         if not clock.has(MARGIN * before):

@@ -98,10 +98,12 @@ class Proofs:
     def _search(query: Query, proof: Proof, seconds: float) -> None:
         """Continue the search for so long; if all eligible items are candidates, search these from the start."""
         cells, clock = proof.snapshot.cell_bounds, Clock(1000 * seconds)
-        assert cells is not None
         if query.eligible.count <= proof.snapshot.most_candidates:
             instance = Instance.from_catalog(query.catalog, query.user, query.eligible.rows)
             bounded = pipeline.bound_candidates(query, instance, proof.best, clock)._replace(settled=False)
+        elif cells is None:  # bounded on a device, where no search goes on
+            proof.settled = True
+            return
         else:
             if proof.search is None:
                 proof.search = pipeline.catalog_search(query, cells, proof.best.value)

@@ -106,9 +106,9 @@ class Query:
         are the limits.
         """
         catalog = index.catalog
-        pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp)
-        unwanted = np.setdiff1d(seen, pinned) if exclude is None else rows_named(catalog, "exclude", exclude)
-        excluded = np.union1d(unwanted, index.removed).astype(np.intp)
+        pinned = np.unique(_rows(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
+        unwanted = np.setdiff1d(seen, pinned) if exclude is None and len(seen) else _rows(catalog, "exclude", exclude)
+        excluded = np.union1d(unwanted, index.removed).astype(np.intp) if len(unwanted) else index.removed
         if where is not None and not isinstance(where, Mapping):
             must = "a mapping of attributes, or left out"
             raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
@@ -189,9 +189,21 @@ class Query:
         }
 
 
+def _is_some(ids: IdChoice | None) -> bool:
+    """Whether ids are given: most requests name none, and looking up none takes as long as looking up some."""
+    return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
+
+
+def _rows(catalog: Catalog, parameter: str, ids: IdChoice | None) -> Rows:
+    """The rows of these ids."""
+    return NO_ROWS if ids is None or not _is_some(ids) else rows_named(catalog, parameter, ids)
+
+
 def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: Rows) -> Eligibility:
     """The filtered items without ``exclude``; refuse a query that pins others or leaves none."""
     eligible = filtered.without(exclude)
+    if not len(include):
+        return eligible
     admitted = eligible.admits(include)
     if not admitted.all():
         first = repr(catalog.ids[include[~admitted]].tolist()[0])

@@ -24,24 +24,24 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Rows
 from setwise._validation import available_cores, listed, whole_number
-from setwise.errors import InvalidInput, UnknownId
+from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
-from setwise.model.ids import IdChoice, Ids
+from setwise.model.ids import IdChoice
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, ranker_named, warm_up
 from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
+from setwise.recommend.encoder_items import EncoderItems
 from setwise.recommend.explanation import Explanation, explained
 from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.proofs import Proofs, positive_seconds
 from setwise.recommend.query import NO_ROWS, Query
-from setwise.recommend.retrieve import Snapshot
+from setwise.recommend.retrieve import Snapshot, device_requests
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.partners import best_partners
@@ -93,10 +93,10 @@ class Recommender:
         if encoder is not None and not isinstance(encoder, Encoder):
             raise InvalidInput("encoder", "an Encoder", type(encoder).__name__, "pass that of a trained model")
         self.index, self.ranker, self.certifies = index, ranker_named(ranker).name, certify
-        self._candidates = whole_number("candidates", candidates)
+        self.most_candidates = whole_number("candidates", candidates)
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
         self.features = None if features is None else features.fitted_to(index.catalog)
-        self._encoder_ids: Ids = index.catalog.ids
+        self._encoder_items = EncoderItems(index.catalog.ids)
         self._change, self._proofs = threading.Lock(), Proofs()
         self._snapshot = self._take_snapshot(certify, cells)
         warm_up()
@@ -121,11 +121,12 @@ class Recommender:
         from setwise.bounds.catalog.whole_catalog import compile_search
 
         index = self.index.snapshot()
-        if not certify:
-            return Snapshot(index, None, self._candidates)
+        device = device_requests(index, self.most_candidates)
+        if not certify or (device is not None and device.bounds):
+            return Snapshot(index, None, self.most_candidates, device)
         cells = CellBounds.build(index.catalog) if saved is None else saved
         compile_search(cells, zero_user(index.catalog))  # here, not in a request
-        return Snapshot(index, cells, self._candidates)
+        return Snapshot(index, cells, self.most_candidates, device)
 
     def _current(self, certify: bool) -> Snapshot:
         """The snapshot to answer from; a new one when the index has changed, or cells are missing."""
@@ -136,7 +137,7 @@ class Recommender:
         return self._snapshot
 
     def _is_current(self, snapshot: Snapshot, certify: bool) -> bool:
-        return snapshot.index.is_like(self.index) and not (certify and snapshot.cell_bounds is None)
+        return snapshot.index.is_like(self.index) and not (certify and not snapshot.bounds)
 
     def __repr__(self) -> str:
         return f"Recommender({self.index!r}, ranker={self.ranker!r}, certify={self.certifies})"
@@ -270,14 +271,9 @@ class Recommender:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
         seen = [known_items(catalog, history, unknown) for history in histories]
-        users = self.encoder.users(Ragged.of([self._encoder_rows(catalog, rows) for rows, _ in seen]))
-        return [Seen(user, *known) for user, known in zip(users, seen, strict=True)]
-
-    def _encoder_rows(self, catalog: Catalog, rows: Rows) -> Rows:
-        """The encoder's rows of these items, without those that it does not know."""
-        if catalog.ids is self._encoder_ids:
-            return rows
-        return self._encoder_ids.known_rows(catalog.ids[rows])[0]
+        users = self.encoder.users(Ragged.of([self._encoder_items.rows(catalog, rows) for rows, _ in seen]))
+        moved = self._encoder_items.moved(catalog, users)
+        return [Seen(user, *known) for user, known in zip(moved, seen, strict=True)]
 
     def explain(self, slate: Slate) -> Explanation:
         """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""
@@ -313,13 +309,13 @@ class Recommender:
         index.compact()
         arrays, meta = index.packed()
         parts = {f"index.{name}": array for name, array in arrays.items()}
-        encoder = None if self.encoder is None else self._restricted(index.catalog, self.encoder)
+        encoder = None if self.encoder is None else self._encoder_items.restricted(index.catalog, self.encoder)
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
         trees, named = ({}, None) if self.features is None else self.features.packed()
         parts |= {f"features.{name}": array for name, array in trees.items()}
         cells = self._cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
-        options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self._candidates}
+        options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self.most_candidates}
         artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
 
     def _cells_of(self, index: Index) -> CellBounds | None:
@@ -330,17 +326,6 @@ class Recommender:
             return None
         snapshot = self._current(True)
         return snapshot.cell_bounds if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
-
-    def _restricted(self, catalog: Catalog, encoder: Encoder) -> Encoder:
-        """The encoder of just these items, in their order."""
-        if catalog.ids is self._encoder_ids:
-            return encoder
-        try:
-            rows = self._encoder_ids.rows_of(catalog.ids[np.arange(len(catalog))])
-        except UnknownId:
-            todo = "train again with them, or save the index alone by recommender.index.save"
-            raise InvalidInput("encoder", "one that knows every item", "items added since", todo) from None
-        return encoder.taken(rows)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:

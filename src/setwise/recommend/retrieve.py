@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.alone import best_alone
-from setwise.recommend.effort import Effort, reserve_per_cell
+from setwise.recommend.effort import PARTNERS, PER_HEAD, Effort, reserve_per_cell
 from setwise.recommend.lower_limits import with_required
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
@@ -27,9 +27,7 @@ from setwise.retrieval.partners import best_partners
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
-
-PER_HEAD = 2  # items of each cell by every head alone, when there are several heads
-PARTNERS = 0.25  # share of the candidates that are best partners of the anchor
+    from setwise.recommend.device_pipeline import DeviceRequests
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,10 +40,25 @@ class Snapshot:
     index: Index
     cell_bounds: CellBounds | None
     most_candidates: int
+    device: DeviceRequests | None = None  # answers the queries that need no processor, for an index on a GPU
+
+    @property
+    def bounds(self) -> bool:
+        """Whether there is a bound over all items, over cells or on the device."""
+        return self.cell_bounds is not None or (self.device is not None and self.device.bounds)
 
     def effort(self, query: Query) -> Effort:
         """What the query's budget affords."""
         return Effort.of(query, self.most_candidates, self.index.partition.n_cells)
+
+
+def device_requests(index: Index, most: int) -> DeviceRequests | None:
+    """What answers queries of this index on its device; None where it has none."""
+    if not hasattr(index.state.neighbors, "on_device"):
+        return None
+    from setwise.recommend.device_pipeline import DeviceRequests  # loads torch, as the backend did
+
+    return DeviceRequests.of(index, most)
 
 
 class Candidates(NamedTuple):
@@ -63,14 +76,16 @@ def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
     found = _found(query, snapshot.index, effort)
     if len(found.best) < query.k and effort.per_cell < query.k:  # the eligible items are in few cells
         found = _found(query, snapshot.index, replace(effort, per_cell=query.k))
-    if effort.candidates == 0:
-        return Candidates(_highest(found.best, query), False)
-    return Candidates(_chosen(found, query, snapshot.index, effort), False)
+    return chosen(query, found, snapshot)
 
 
 def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
     return index.retrieve(
-        query.user, effort.per_cell, query.eligible, _per_head(query, effort), _reserve(query, index, effort)
+        query.user,
+        effort.per_cell,
+        query.eligible,
+        per_head(query, effort),
+        reserve(query, index.partition.n_cells, effort),
     )
 
 
@@ -90,8 +105,8 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
     if asking:
         one, index, effort = asking[0], snapshot.index, snapshot.effort(asking[0])
         users, eligible = [query.user for query in asking], [query.eligible for query in asking]
-        per_head, reserve = _per_head(one, effort), _reserve(one, index, effort)
-        found = iter(index.retrieve_many(users, one.k, eligible, per_head, reserve))
+        more = reserve(one, index.partition.n_cells, effort)
+        found = iter(index.retrieve_many(users, one.k, eligible, per_head(one, effort), more))
     return [
         Candidates(query.eligible.rows, True) if all_ else next(found)
         for query, all_ in zip(queries, complete, strict=True)
@@ -99,21 +114,25 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
 
 
 def chosen(query: Query, found: Candidates | Retrieved, snapshot: Snapshot) -> Candidates:
-    """The candidates of one of the queries of ``retrieve_many``."""
+    """The candidates among what a search found."""
     if isinstance(found, Candidates):
         return found
-    return Candidates(_chosen(found, query, snapshot.index, snapshot.effort(query)), False)
+    effort = snapshot.effort(query)
+    if effort.candidates == 0:
+        return Candidates(_highest(found.best, query), False)
+    return Candidates(_chosen(found, query, snapshot.index, effort), False)
 
 
-def _per_head(query: Query, effort: Effort) -> int:
+def per_head(query: Query, effort: Effort) -> int:
+    """How many items of each cell are retrieved by every head alone."""
     return PER_HEAD if query.catalog.heads > 1 and effort.with_partners else 0
 
 
-def _reserve(query: Query, index: Index, effort: Effort) -> int:
+def reserve(query: Query, cells: int, effort: Effort) -> int:
     """How many more items of each cell are valued beside the anchor."""
     if not query.ranker.uses_attention or not effort.with_partners:
         return 0
-    return reserve_per_cell(query.k, query.catalog.heads, index.partition.n_cells)
+    return reserve_per_cell(query.k, query.catalog.heads, cells)
 
 
 def _highest(rows: Rows, query: Query) -> Rows:

@@ -21,6 +21,10 @@ from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.recommend.query import Query
 
+# A slate is proven optimal if its bound exceeds its value by at most this share of Σ |f_i|: bounds are rounded
+# upwards, so even that of a finished search is slightly larger than the value.
+PROVEN_WITHIN = 1e-8
+
 
 @dataclass(frozen=True, eq=False)
 class Slate:
@@ -28,11 +32,12 @@ class Slate:
 
     query        what was asked
     indices      rows of the catalogue
-    value        F(S), by the reference objective
-    rewards      f_i(a_i(S)), by the reference objective: they add up to the value
+    value        F(S), by the reference objective; on a GPU by model/batch_objective.py, in float64 as well
+    rewards      f_i(a_i(S)), likewise: they add up to the value
     upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
     proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
+    partial      whether items were not searched, because a shard of a cluster did not answer; there is no bound then
     improver     what ``improve`` calls: ``Recommender.certify`` of the recommender that made the slate
     """
 
@@ -43,6 +48,7 @@ class Slate:
     upper_bound: float
     proven: bool
     timings: Mapping[str, float]
+    partial: bool = False
     improver: Callable[[Slate, float], Slate] | None = field(default=None, repr=False)
 
     @property
@@ -115,6 +121,7 @@ class Slate:
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
             "proven": self.proven,
+            "partial": self.partial,
             "ignored": self.ignored,
             "timings": dict(self.timings),
         }

@@ -110,7 +110,7 @@ def sorted_places(cell_of: torch.Tensor, n_cells: int, largest: torch.Tensor) ->
 def largest_entries(vectors: Floats32, device: torch.device) -> torch.Tensor:
     """The size of the largest entry of each row: (n,)."""
     result = torch.zeros(len(vectors), device=device)
-    for first, rows in _pieces(vectors, device):
+    for first, rows in pieces(vectors, device):
         result[first : first + len(rows)] = rows.abs().amax(dim=1) if rows.shape[1] else 0.0
     return result
 
@@ -142,7 +142,7 @@ def filled(
         block_start.to(torch.int32),
         n,
     )
-    for first, rows in _pieces(vectors, device):
+    for first, rows in pieces(vectors, device):
         at = place[first : first + len(rows)]
         own = torch.arange(first, first + len(rows), device=device) if numbers is None else numbers[first:][: len(rows)]
         codes, error, norm = quantised_rows(rows, layout.scale[at // BLOCK])
@@ -154,7 +154,7 @@ def filled(
     return layout
 
 
-def _pieces(vectors: Floats32, device: torch.device) -> Iterator[tuple[int, torch.Tensor]]:
+def pieces(vectors: Floats32, device: torch.device) -> Iterator[tuple[int, torch.Tensor]]:
     """The rows of ``vectors`` on the device, some at a time, with the number of the first.
 
     They pass through one buffer of page-locked memory, from which a device copies fastest.

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._progress import Progress
-from setwise._types import Rows
+from setwise._types import Floats32, Mask, Rows
 from setwise._validation import real_number, whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
@@ -35,13 +35,14 @@ from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.retrieval.backends.brute_force import BruteForce
-from setwise.retrieval.backends.protocol import Neighbors, item_vectors, resolved
+from setwise.retrieval.backends.protocol import Hits, Neighbors, item_vectors, resolved
 from setwise.retrieval.clusters import clusters, default_cells, nearest_cells
 from setwise.retrieval.index_state import (
     IndexState,
     Retrieved,
     retrieve_batch,
     retrieve_one,
+    search_cells,
     search_vectors,
 )
 from setwise.retrieval.partition import Partition
@@ -196,10 +197,19 @@ class Index:
         searches, passes = search_vectors(state, users, per_cell, per_head, reserve)
         return retrieve_batch(state, searches, passes, allowed)
 
+    def best_of_cells(self, vectors: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
+        """The best rows of every cell for search vectors (B, D), with scores: what the parts of an index exchange."""
+        return search_cells(self._state, vectors, whole_number("per_cell", per_cell), eligible)
+
     @property
     def catalog(self) -> Catalog:
         """The items, removed ones included until the next compaction."""
         return self._state.catalog
+
+    @property
+    def state(self) -> IndexState:
+        """Everything that a search reads, at this moment."""
+        return self._state
 
     def snapshot(self) -> Index:
         """The index as it is now; later changes do not affect it. Nothing is copied."""
@@ -212,8 +222,7 @@ class Index:
     @property
     def removed(self) -> Rows:
         """The rows of removed items, until the next compaction."""
-        removed = self._state.removed
-        return np.empty(0, np.intp) if removed is None else np.flatnonzero(removed)
+        return self._state.removed_rows
 
     @property
     def partition(self) -> Partition:

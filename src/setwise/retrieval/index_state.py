@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Floats32, Ints, Mask, Rows
-from setwise._validation import whole_number
+from setwise._validation import frozen, whole_number
 from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
@@ -84,6 +84,11 @@ class IndexState:
         return CellOrder(*by_cell(self.partition.cell_of, self.partition.n_cells))
 
     @cached_property
+    def removed_rows(self) -> Rows:
+        """The rows that were removed, in ascending order."""
+        return frozen(np.empty(0, np.intp) if self.removed is None else np.flatnonzero(self.removed))
+
+    @cached_property
     def eligible(self) -> Eligibility:
         """The rows that were not removed."""
         return Eligibility.of(self.catalog, self.removed)
@@ -102,10 +107,10 @@ def search_vectors(
     if with_heads:
         passes.append(Pass(slice(1, None), per_head, 0, False))
     checked = [state.catalog.user(user) for user in users]
-    return [UserSearch(user, _vectors_of(user, with_heads)) for user in checked], passes
+    return [UserSearch(user, search_vectors_of(user, with_heads)) for user in checked], passes
 
 
-def _vectors_of(user: User, with_heads: bool) -> Floats32:
+def search_vectors_of(user: User, with_heads: bool) -> Floats32:
     """Y = (u^1, …, u^H, u⁰), followed by each head alone if ``with_heads``: (1, D) or (1 + H, D)."""
     vectors = [user_vector(user)]
     heads, d = user.heads.shape
@@ -119,14 +124,14 @@ def _vectors_of(user: User, with_heads: bool) -> Floats32:
 def retrieve_one(state: IndexState, search: UserSearch, passes: list[Pass], eligible: Eligibility) -> Retrieved:
     """The candidates of one user."""
     found = [_one_pass(state, search, each, eligible) for each in passes]
-    return _merged([best for best, _ in found], [reserve for _, reserve in found])
+    return merged_passes([best for best, _ in found], [reserve for _, reserve in found])
 
 
 def _one_pass(state: IndexState, search: UserSearch, each: Pass, eligible: Eligibility) -> tuple[Ints, Ints]:
     """The best rows of every cell in one pass, and the reserve; −1 in empty places."""
     vectors, count, scores = search.vectors[each.vectors], each.best + each.reserve, each.added_scores(search.user)
     if scores is None:
-        rows = _search(state, vectors, count, eligible.mask).rows
+        rows = search_cells(state, vectors, count, eligible.mask).rows
         return rows[:, :, : each.best], rows[:, :, each.best :]
     best = min(each.best, state.largest_cell)
     depth = Depth(best, min(each.reserve, state.largest_cell - best))
@@ -134,7 +139,7 @@ def _one_pass(state: IndexState, search: UserSearch, each: Pass, eligible: Eligi
         return search_dense(state.catalog, state.cells, search.user, scores, depth, eligible.mask)
     found, products = np.empty(0, np.intp), np.empty(0, np.float32)
     if not all_scored(scores, eligible):
-        hits = _search(state, vectors, count, _mask_without(eligible, lower_rows(scores)))
+        hits = search_cells(state, vectors, count, _mask_without(eligible, lower_rows(scores)))
         found, products = hits.rows[hits.rows >= 0], hits.scores[hits.rows >= 0]
     return with_scored_rows(
         state.catalog, state.partition.cell_of, search.user, scores, found, products, eligible, depth
@@ -164,14 +169,14 @@ def retrieve_batch(
     most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in excluded])
     alike = [_can_share(search.user.scores, own) for search, own in zip(searches, eligible, strict=True)]
     sharing = (most <= _MOST_EXCLUDED) & np.array(alike, bool)
-    result: list[Retrieved] = [_merged([], [])] * len(searches)
+    result: list[Retrieved] = [merged_passes([], [])] * len(searches)
     for group in _grouped_by_mask(eligible, sharing):
         extra, mine = int(most[group].max()), [searches[user] for user in group]
         left_out = {True: [excluded[user] for user in group], False: [eligible[user].excluded for user in group]}
         allowed = [eligible[user] for user in group]
         found = [_shared(state, each, mine, left_out[each.by_total], extra, allowed) for each in passes]
         for user, *parts in zip(group, *found, strict=True):
-            result[user] = _merged([best for best, _ in parts], [reserve for _, reserve in parts])
+            result[user] = merged_passes([best for best, _ in parts], [reserve for _, reserve in parts])
     for user in np.flatnonzero(~sharing).tolist():
         result[user] = retrieve_one(state, searches[user], passes, eligible[user])
     return result
@@ -189,7 +194,7 @@ def _grouped_by_mask(eligible: Sequence[Eligibility], sharing: Mask) -> list[lis
     return list(groups.values())
 
 
-def _search(state: IndexState, users: Floats32, per_cell: int, eligible: Mask | None) -> Hits:
+def search_cells(state: IndexState, users: Floats32, per_cell: int, eligible: Mask | None) -> Hits:
     """The best of every cell among compacted and added rows; never more per cell than the largest cell holds."""
     per_cell = min(per_cell, state.largest_cell)
     hits = state.neighbors.search(users, per_cell, None if eligible is None else eligible[: state.n_compacted])
@@ -212,7 +217,7 @@ def _shared(
 ) -> list[tuple[Ints, Ints]]:
     """One pass for many users: for each the best rows and the reserve, without the rows which that user excludes."""
     vectors = np.concatenate([search.vectors[each.vectors] for search in searches])
-    hits = _search(state, vectors, each.best + each.reserve + extra, eligible[0].allowed)
+    hits = search_cells(state, vectors, each.best + each.reserve + extra, eligible[0].allowed)
     result = []
     parts = np.split(hits.rows, len(searches)), np.split(hits.scores, len(searches))
     for search, mine, own, rows, products in zip(searches, excluded, eligible, *parts, strict=True):
@@ -229,7 +234,7 @@ def _shared(
     return result
 
 
-def _merged(best: Sequence[Ints], reserve: Sequence[Ints]) -> Retrieved:
+def merged_passes(best: Sequence[Ints], reserve: Sequence[Ints]) -> Retrieved:
     """The results of several passes as one: each row once, empty places (−1) dropped."""
     nearest, next_best = _distinct(best), _distinct(reserve)
     if len(best) > 1 and len(nearest):  # a row in one pass's reserve may be among the best of another

@@ -60,10 +60,9 @@ def lloyd(points: Array, centres: Array, iterations: int, keep_empty: bool = Tru
             squared = squared_distances(points[chunk], centres)
             label[chunk] = nearest = np.argmin(squared, axis=1)
             distance[chunk] = squared[np.arange(len(nearest)), nearest]
-        if not keep_empty:
-            label = np.unique(label, return_inverse=True)[1].astype(np.intp)
-            centres = centres[: label.max() + 1]
         count = np.bincount(label, minlength=len(centres))
+        if not keep_empty:
+            label, count = np.unique(label, return_inverse=True)[1].astype(np.intp), count[count > 0]
         centres = _sums(points, label, count) / np.maximum(count, 1).astype(points.dtype)[:, None]
         for empty in np.flatnonzero(count == 0):
             farthest = int(np.argmax(distance))

@@ -20,6 +20,7 @@ other folders: no answer mixes two.
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 import time
 from collections import OrderedDict
@@ -107,6 +108,10 @@ class ShardHost:
         with self._lock:
             self._open.pop(folder, None)
 
+    def pid(self) -> int:
+        """The process of this host."""
+        return os.getpid()
+
     def _shard(self, folder: str) -> Neighbors:
         with self._lock:
             if folder in self._open:
@@ -166,7 +171,7 @@ def first_answers(calls: Sequence[Sequence[Callable[[], Future[Answer]]]], patie
     hedge, deadline = began + patience.hedge_ms / 1000, began + patience.deadline_ms / 1000
     for shard in range(len(calls)):
         asked.ask(shard)
-    while True:
+    while asked.missing:
         asked.take(max(0.0, min(hedge, deadline) - time.monotonic()))
         if not asked.missing:
             break  # what is there counts, however late this process looks

@@ -9,6 +9,7 @@ import pytest
 
 from retrieval.backends.test_backend_conformance import check
 from setwise.errors import InvalidInput
+from setwise.retrieval.backends import fjlt as module
 from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.fjlt import FJLT, Transform, walsh_hadamard
 from setwise.storage import artifact
@@ -185,3 +186,48 @@ def test_signs_are_random() -> None:
     transform = Transform.draw(300, 3000, 0.5, 0.05, seed=0)
     assert set(transform.signs.tolist()) == {-1, 1}
     assert abs(transform.signs.mean()) < 0.1
+
+
+def test_vectors_are_projected_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, cell_of, _ = spread_out(np.random.default_rng(2), 20, 5, cells=2)
+    whole = FJLT.build(vectors, cell_of, 2)
+    monkeypatch.setattr(module, "_CHUNK", 7)
+    pieces = FJLT.build(vectors, cell_of, 2)
+    np.testing.assert_allclose(pieces.projected, whole.projected, rtol=1e-6, atol=1e-7)
+    np.testing.assert_allclose(pieces.square, 1, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("longest", lambda longest: 2 * longest),
+        ("longest", lambda longest: longest[:-1]),
+        ("projected", lambda projected: projected[:, :-1]),
+        ("projected", lambda projected: np.full_like(projected, np.inf)),
+        ("square", lambda square: square * np.float32(np.nan)),
+        ("bounds", lambda bounds: bounds - 0.5),
+        ("bounds", lambda bounds: bounds[:1]),
+    ],
+)
+def test_saved_arrays_of_another_index_are_refused(name: str, change) -> None:
+    vectors, cell_of, user = spread_out(np.random.default_rng(2), 20, 5, cells=2)
+    index = FJLT.build(vectors, cell_of, 2)
+    again = FJLT.from_arrays(index.arrays())
+    np.testing.assert_array_equal(again.search(user[None], 3).rows, index.search(user[None], 3).rows)
+    with pytest.raises(InvalidInput, match=f"array '{name}' must be"):
+        FJLT.from_arrays(index.arrays() | {name: change(index.arrays()[name])})
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("signs", lambda signs: signs[:-1]),
+        ("projection", lambda projection: projection[:-1]),
+        ("projection", lambda projection: projection[:, :-1]),
+    ],
+)
+def test_saved_transforms_of_another_size_are_refused(name: str, change) -> None:
+    vectors, cell_of, _ = spread_out(np.random.default_rng(2), 3, DENSE)
+    arrays = FJLT.build(vectors, cell_of, 1, eps=0.6).arrays()
+    with pytest.raises(InvalidInput, match=f"array '{name}' must be"):
+        FJLT.from_arrays(arrays | {name: change(arrays[name])})

@@ -10,6 +10,7 @@ from cells import agree, random_cells, trained_kind
 from setwise._validation import frozen
 from setwise.errors import InvalidInput, TooLarge
 from setwise.retrieval.backends.brute_force import BruteForce
+from torch_device import DEVICE
 
 torch = pytest.importorskip("torch")
 
@@ -27,17 +28,23 @@ def test_every_approximate_score_is_within_its_margin(count) -> None:
         layout = layout_of(vectors, cell_of, cells)
         small = (users / np.exp2(np.ceil(np.log2(np.abs(users).max(axis=1, keepdims=True))))).astype(np.float32)
         asked = device_layout.quantised_users(small, layout.device)
-        held = (layout.order >= 0).numpy()
+        held = (layout.order >= 0).cpu().numpy()
         exact = vectors[layout.order[held]].astype(np.float64) @ small.T
-        off = device_search.margins(layout, asked).double().numpy().T.repeat(device_layout.BLOCK, axis=0)[held]
+        off = device_search.margins(layout, asked).double().cpu().numpy().T.repeat(device_layout.BLOCK, axis=0)[held]
         coarse = asked._replace(low=torch.zeros_like(asked.low), margin=asked.coarse)
         every = torch.arange(layout.blocks)
         for one, margin in ((asked, off), (coarse, None)):
             if margin is None:
-                margin = device_search.margins(layout, one).double().numpy().T.repeat(device_layout.BLOCK, axis=0)[held]
+                margin = (
+                    device_search.margins(layout, one)
+                    .double()
+                    .cpu()
+                    .numpy()
+                    .T.repeat(device_layout.BLOCK, axis=0)[held]
+                )
             for user in range(len(users)):
                 found = device_search.item_scores(layout, one, torch.full_like(every, user), every, None)
-                approximate = found.reshape(-1).double().numpy()[held]
+                approximate = found.reshape(-1).double().cpu().numpy()[held]
                 assert (np.abs(approximate - exact[:, user]) <= margin[:, user]).all()
 
 
@@ -125,6 +132,28 @@ def test_out_of_memory_leaves_the_index_as_it_was(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(index.candidates(user, per_cell=3), before)
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(
+    "left", [1 << 20, 48 << 20]
+)  # bytes: less than a copy of the index, and less than its building
+def test_a_full_device_leaves_the_index_as_it_was(left: int) -> None:
+    rng = np.random.default_rng(4)
+    catalog = sw.Catalog(*rng.normal(size=(3, 200_000, 16)).astype(np.float32))
+    index = sw.Index.build(catalog, cells=64, backend="gpu", device="cuda")
+    user = rng.normal(size=16)
+    index.remove([7])
+    before = index.candidates(user, per_cell=3)
+    torch.cuda.empty_cache()
+    taken = torch.empty(max(torch.cuda.mem_get_info()[0] - left, 0), dtype=torch.uint8, device="cuda")
+    with pytest.raises(TooLarge):
+        index.compact()
+    del taken
+    torch.cuda.empty_cache()
+    np.testing.assert_array_equal(index.candidates(user, per_cell=3), before)
+    index.compact()
+    assert len(index.catalog) == 199_999
+
+
 def test_an_index_and_its_recommender_as_on_the_processor() -> None:
     """Several heads, base, scores, exclusions, filters, removed and added items: the candidates and slates of scan."""
     rng = np.random.default_rng(2)
@@ -152,9 +181,9 @@ def test_an_index_and_its_recommender_as_on_the_processor() -> None:
 def test_a_saved_index_is_restored(tmp_path) -> None:
     rng = np.random.default_rng(3)
     catalog, user = sw.Catalog(*rng.normal(size=(3, 500, 6))), rng.normal(size=6)
-    index = sw.Index.build(catalog, cells=9, backend="gpu", device="cpu")
+    index = sw.Index.build(catalog, cells=9, backend="gpu", device=DEVICE)
     index.save(tmp_path / "index")
-    for options in ({}, {"device": "cpu"}):
+    for options in ({}, {"device": DEVICE}):
         again = sw.Index.load(tmp_path / "index", **options)
         assert again.statistics.backend == "gpu"
         np.testing.assert_array_equal(again.candidates(user, 5), index.candidates(user, 5))

@@ -24,9 +24,11 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Array, Floats32, Mask
 from setwise._validation import is_frozen, real_array, require_shape, whole_number
 from setwise.errors import InvalidInput, TooLarge
-from setwise.retrieval import device_search
+from setwise.model.catalog import Catalog
+from setwise.retrieval import device_catalog, device_search
 from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.backends.sorted_vectors import checked_rows
+from setwise.retrieval.device_catalog import DeviceCatalog
 from setwise.retrieval.device_layout import (
     BLOCK,
     DeviceLayout,
@@ -38,10 +40,12 @@ from setwise.retrieval.device_layout import (
     require_room,
     sorted_places,
 )
+from setwise.retrieval.device_rewards import KNOWN
 
 _MASKS = 4  # copies of masks that are kept on the device
 _PEAKS = 1 << 30  # peaks of blocks that are held at a time: users beyond them wait for the next pass
 _RESERVE = 1 << 30  # bytes of the device that searches need besides the index
+_REQUESTS = 1 << 32  # and those that ranking on the device needs
 _BUILDING = 1 << 31  # bytes of the device that building needs for one piece of rows,
 _BUILDING_PER_ROW = 40  # and for each row, while rows are sorted by cell
 
@@ -58,6 +62,7 @@ class GPU:
         self._layout, self._turn = layout, threading.Lock()
         self._search = _search_of(layout.device)
         self._masks: list[tuple[weakref.ref[Mask], torch.Tensor]] = []
+        self._catalog: DeviceCatalog | None = None
 
     @classmethod
     def build(
@@ -67,7 +72,7 @@ class GPU:
         where = _device(device)
         sizes = np.bincount(cell_of, minlength=n_cells)
         _require_room(int((-(-sizes // BLOCK)).sum()) * BLOCK, vectors.shape, where)
-        with _memory_errors(where):
+        with memory_errors(where):
             cells = torch.from_numpy(np.array(cell_of, np.int32)).to(where)
             largest = largest_entries(vectors, where)
             place, block_start = sorted_places(cells, n_cells, largest)
@@ -76,19 +81,50 @@ class GPU:
     def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         layout = self._layout
         rows, per_cell = self._checked(users, per_cell, eligible)
-        power = np.frexp(np.abs(rows).max(axis=1, initial=0.0))[1]
-        small = np.ldexp(rows, -power[:, None]).astype(np.float32)
-        together = max(1, _PEAKS // max(layout.blocks, 1))
+        small, power = _small(rows)
         hits = Hits.none(len(rows), layout.cells, per_cell)
-        with self._turn, _memory_errors(layout.device):
-            mask = None if eligible is None else self._mask(eligible)
-            for first in range(0, len(rows), together):
-                some = slice(first, min(len(rows), first + together))
-                asked = quantised_users(small[some], layout.device)
-                best, scores = self._search(layout, asked, per_cell, mask)
+        with self._turn, memory_errors(layout.device):
+            for some, best, scores in self._passes(small, per_cell, eligible):
                 hits.rows[some], hits.scores[some] = _on_host(best), _on_host(scores)
         np.ldexp(hits.scores, power[:, None, None], out=hits.scores)
         return hits
+
+    def rows_on_device(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> torch.Tensor:
+        """The rows of ``search``, (B, C, k) int64, left on the device."""
+        rows, per_cell = self._checked(users, per_cell, eligible)
+        small, _ = _small(rows)
+        with self._turn, memory_errors(self._layout.device):
+            return torch.cat([best.long() for _, best, _ in self._passes(small, per_cell, eligible)])
+
+    def _passes(
+        self, users: Floats32, per_cell: int, eligible: Mask | None
+    ) -> Iterator[tuple[slice, torch.Tensor, torch.Tensor]]:
+        """Rows and scores of some users after the other, as many as one pass can hold."""
+        layout = self._layout
+        together = max(1, _PEAKS // max(layout.blocks, 1))
+        mask = None if eligible is None else self._mask(eligible)
+        for first in range(0, len(users), together):
+            some = slice(first, min(len(users), first + together))
+            yield some, *self._search(layout, quantised_users(users[some], layout.device), per_cell, mask)
+
+    def on_device(self, catalog: Catalog) -> DeviceCatalog | None:
+        """Queries and keys of the catalogue beside its vectors, copied when first needed; None if they do not fit.
+
+        Nor are there any for a catalogue in float64, which the device would round, or with a reward that it lacks.
+        """
+        known = all(reward.code in KNOWN for reward in catalog.rewards)
+        if not known or catalog.value.dtype != np.float32 or len(catalog) != self._layout.count:
+            return None
+        with self._turn:
+            if self._catalog is None or self._catalog.catalog is not catalog:
+                self._catalog = None
+                if not _has_room(device_catalog.needed_bytes(catalog), self._layout.device):
+                    return None
+                try:
+                    self._catalog = DeviceCatalog.of(catalog, self._layout)
+                except torch.cuda.OutOfMemoryError:
+                    torch.cuda.empty_cache()
+            return self._catalog
 
     def _checked(self, users: ArrayLike, per_cell: int, eligible: Mask | None) -> tuple[Floats32, int]:
         if eligible is not None:
@@ -128,12 +164,18 @@ class GPU:
         sizes = torch.from_numpy(np.diff(arrays["start"]))
         block_start = places_of_cells(sizes)
         _require_room(int(block_start[-1]) * BLOCK, vectors.shape, where)
-        with _memory_errors(where):
+        with memory_errors(where):
             shift = block_start[:-1] * BLOCK - torch.from_numpy(np.array(arrays["start"][:-1]))
             place = torch.arange(len(vectors)) + torch.repeat_interleave(shift, sizes)
             order = torch.from_numpy(np.array(arrays["order"]))
             largest = largest_entries(vectors, where)
             return cls(filled(vectors, order.to(where), largest, place.to(where), block_start.to(where)))
+
+
+def _small(users: Floats32) -> tuple[Floats32, NDArray[np.int32]]:
+    """Users divided by a power of two, so that no entry is larger than 1, and the exponents: (B, D) and (B,)."""
+    power = np.frexp(np.abs(users).max(axis=1, initial=0.0))[1]
+    return np.ldexp(users, -power[:, None]).astype(np.float32), power
 
 
 def _root(mask: Mask) -> Mask | None:
@@ -175,8 +217,15 @@ def _require_room(places: int, shape: tuple[int, ...], device: torch.device) -> 
         require_room(places, shape[1], max(free, 0))
 
 
+def _has_room(needed: int, device: torch.device) -> bool:
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        return needed + _RESERVE + _REQUESTS <= torch.cuda.mem_get_info(device)[0]
+    return True
+
+
 @contextmanager
-def _memory_errors(device: torch.device) -> Iterator[None]:
+def memory_errors(device: torch.device) -> Iterator[None]:
     """Out of memory on the device is ``TooLarge``; the arrays made so far are given back."""
     try:
         yield

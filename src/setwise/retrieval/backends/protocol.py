@@ -109,6 +109,7 @@ BACKENDS: dict[str, Backend] = {
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
         Backend("duckdb", "duckdb", "DuckDB", exact=True, library="duckdb", extra="duckdb"),
         Backend("pgvector", "pgvector", "PgVector", exact=True, library="psycopg", extra="postgres"),
+        Backend("ray", "ray", "RayShards", exact=True, library="ray", extra="ray"),
         Backend("fjlt", "fjlt", "FJLT", exact=False),
     )
 }
