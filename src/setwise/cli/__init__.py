@@ -9,6 +9,7 @@ import typer
 import setwise
 from setwise.cli.batch import batch
 from setwise.cli.bench import bench
+from setwise.cli.cluster import cluster
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
 from setwise.cli.diagnose import diagnose
@@ -53,6 +54,7 @@ for verb in (
     diagnose,
     verify,
     serve,
+    cluster,
     bench,
     reproduce,
 ):  # in the order of use

@@ -46,7 +46,7 @@ def recommend(
         float | None, typer.Option(help="The score of items without one; by default they are not eligible.")
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
-    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show; by default the history.")] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show, in place of the history.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
     where: Annotated[
         list[str] | None,

@@ -35,6 +35,7 @@ from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
 from setwise.recommend.query_texts import split as split_commas
 from setwise.training import SimpleTransformer
+from setwise.training.base.search import SETTINGS
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
@@ -257,9 +258,12 @@ def _quality(
         shown = {"the logged slate": _Evaluated.of(model, held_out)}  # type: ignore[arg-type]  # both are of one kind
     else:
         split = HistorySplit.first(held_out)
-        rows = compare(model, training, split, k)
+        rows = compare(model, training, split, k, progress=None)
         compared = {"rows": [row.row() for row in rows], "verdict": verdict(rows)}
-        shown = {name: _Evaluated.of(model, on_policy_slates(model, split, k, one.name)) for name, one in EVALUATED}
+        shown = {
+            name: _Evaluated.of(model, on_policy_slates(model, split, k, one.name, progress=None))
+            for name, one in EVALUATED
+        }
     first = next(iter(shown.values()))
     return {
         "comparison": compared,
@@ -316,8 +320,8 @@ class _Printer:
         if self.report["training"]["base"]:
             lines.append("  An item's score is a weighted sum of these models, with the settings of most hits:")
         for one in self.report["training"]["base"]:
-            setting = ", ".join(f"{part:g}" for part in one["setting"])
-            setting = f"setting {setting}; " if setting else ""
+            names = SETTINGS.get(one["model"], ())
+            setting = "".join(f"{name} {part:g}, " for name, part in zip(names, one["setting"], strict=False))
             lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
         if self.report["training"]["kept"] == "pointwise":
             lines.append("  Attention did not improve the model on validation data: the model without it was kept.")

@@ -45,7 +45,7 @@ class FactorModel:
     user_factors: Floats32 | None = None
     user_ids: Ids | None = None
     fold_in: FoldInMethod | None = None
-    reward: RewardChoice = Logistic()  # noqa: RUF009  # a frozen value
+    reward: RewardChoice = Logistic()
     attributes: Any = None
     encoder: Encoder | None = None  # where setwise itself can fold in new users
 
@@ -95,7 +95,7 @@ def from_factors(
     user_ids: IdChoice | None = None,
     item_bias: ArrayLike | None = None,
     fold_in: FoldInMethod | None = None,
-    reward: RewardChoice = Logistic(),  # noqa: B008  # a frozen value
+    reward: RewardChoice = Logistic(),
     attributes: Any = None,
 ) -> FactorModel:
     """A factor model from plain arrays: item factors (n, d), user factors (m, d), and a bias (n,) of each item.

@@ -14,7 +14,7 @@ _ASK: Mapping[str, str] = {
     "scores": "Scores of your own recommender: {id: score}, or one number for each item.",
     "scores_floor": "The score of items that scores does not name; by default they are not shown.",
     "k": "The number of items of the slate.",
-    "exclude": "Ids that must not be shown; by default those of the history.",
+    "exclude": "Ids that must not be shown, in place of those of the history: to keep both out, name both.",
     "include": "Ids that the slate must contain.",
     "where": "Conditions: a value, a list of values, or a range {from, to} of numbers.",
     "at_most": "The largest number of items of one value, by attribute: {artist: 1}.",

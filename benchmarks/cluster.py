@@ -1,0 +1,153 @@
+"""A cluster on this machine against one index in one process: latency, and answers while shard actors are killed.
+
+    python benchmarks/cluster.py --shards 4 --items 1000000 --requests 10000 --kills 50     the full measurement
+    python benchmarks/cluster.py --shards 4 --items 20000 --requests 200 --kills 5          a small one
+
+``--items`` is the number of items of each shard, with d = 64 numbers a vector. Slates have no bounds. Every answer of
+the cluster is compared with that of the single index. ``added`` is the difference of the percentiles. With ``--kills``,
+threads send requests all the time while actors are killed one after the other (SIGKILL); ``whole_s`` are the seconds
+from a kill until that actor answers again. Print the machine's load beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+
+for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ[name] = "1"
+
+import resource
+import signal
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import ray
+
+import setwise as sw
+from setwise.errors import ShardUnavailable
+from setwise.recommend.cluster import actors
+from setwise.recommend.cluster.files import write_cluster
+from setwise.retrieval.partition import Partition
+from setwise.retrieval.shards import Patience
+
+DIMENSION, CELLS, K = 64, 256, 10
+
+
+def single_index(n: int, seed: int = 0) -> sw.Recommender:
+    """A recommender of n random items; cells are those of the nearest of so many directions."""
+    rng = np.random.default_rng(seed)
+    query, key, value = (rng.normal(size=(n, DIMENSION)).astype(np.float32) for _ in range(3))
+    value *= 0.3
+    catalog = sw.Catalog(query, key, value)
+    directions = rng.normal(size=(DIMENSION, CELLS)).astype(np.float32)
+    nearest = [np.argmax(query[at : at + 65536] @ directions, axis=1) for at in range(0, n, 65536)]
+    partition = Partition.of(catalog, np.concatenate(nearest), CELLS)
+    return sw.Recommender(sw.Index.build(catalog, partition=partition, progress=False), certify=False)
+
+
+def percentiles(seconds: list[float]) -> dict[str, float]:
+    """Milliseconds."""
+    return {f"p{q}": round(1000 * float(np.percentile(seconds, q)), 2) for q in (50, 95, 99)}
+
+
+def timed(recommend: Any, users: list[sw.User]) -> tuple[list[float], list[list[Any]]]:
+    """Seconds and items of the slate of each user, one after the other."""
+    seconds, items = [], []
+    for user in users:
+        start = time.perf_counter()
+        slate = recommend(user, k=K, certify=False)
+        seconds.append(time.perf_counter() - start)
+        items.append(slate.items.tolist())
+    return seconds, items
+
+
+class Load:
+    """Threads that send requests until they are stopped, and count what comes back."""
+
+    def __init__(self, front: Any, users: list[sw.User], expected: list[list[Any]], threads: int) -> None:
+        self._front, self._users, self._expected = front, users, expected
+        self._stop, self._lock = threading.Event(), threading.Lock()
+        self.counts = {"right": 0, "refused": 0, "wrong": 0}
+        self._threads = [threading.Thread(target=self._send, args=(at,)) for at in range(threads)]
+
+    def __enter__(self) -> Load:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def _send(self, at: int) -> None:
+        while not self._stop.is_set():
+            at = (at + 1) % len(self._users)
+            try:
+                items = self._front.recommend(self._users[at], k=K, certify=False).items.tolist()
+                outcome = "right" if items == self._expected[at] else "wrong"
+            except ShardUnavailable:
+                outcome = "refused"
+            with self._lock:
+                self.counts[outcome] += 1
+
+
+def killed(front: Any, users: list[sw.User], expected: list[list[Any]], kills: int, threads: int) -> dict[str, Any]:
+    """Kill an actor so many times under load."""
+    rng, hosts = np.random.default_rng(1), [host for some in front.hosts for host in some]
+    seconds, before = [], resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with Load(front, users, expected, threads) as load:
+        for _ in range(kills):
+            actor = hosts[rng.integers(len(hosts))].actor
+            os.kill(ray.get(actor.pid.remote()), signal.SIGKILL)
+            start = time.perf_counter()
+            ray.get(actor.pid.remote())  # made again by Ray until the actor is back
+            seconds.append(time.perf_counter() - start)
+            time.sleep(1.0)
+    after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    whole = {"median": round(float(np.median(seconds)), 2), "largest": round(max(seconds), 2)}
+    return {"kills": kills, **load.counts, "whole_s": whole, "front_grew_mb": (after - before) // 1024}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--shards", type=int, default=4)
+    parser.add_argument("--items", type=int, default=20_000, help="of each shard")
+    parser.add_argument("--requests", type=int, default=200)
+    parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--threads", type=int, default=2, help="that send requests while actors are killed")
+    parser.add_argument("--deadline-ms", type=float, default=15_000.0)
+    parser.add_argument("--out", type=Path, help="a JSON file for the figures")
+    options = parser.parse_args()
+    figures: dict[str, Any] = {"shards": options.shards, "items": options.items, "load": os.getloadavg()[0]}
+    rng = np.random.default_rng(2)
+    users = [sw.User(rng.normal(size=(1, DIMENSION))) for _ in range(options.requests)]
+    with tempfile.TemporaryDirectory() as folder:
+        single = single_index(options.shards * options.items)
+        write_cluster(single, Path(folder), options.shards)
+        timed(single.recommend, users[:10])
+        alone, expected = timed(single.recommend, users)
+        del single
+        actors.connect(object_store_memory=400_000_000)
+        front = actors.open_front(folder, patience=Patience(options.deadline_ms, options.deadline_ms))
+        timed(front.recommend, users[:10])
+        seconds, items = timed(front.recommend, users)
+        one, many = percentiles(alone), percentiles(seconds)
+        figures |= {"single": one, "cluster": many, "added": {q: round(many[q] - one[q], 2) for q in one}}
+        figures["different"] = sum(mine != theirs for mine, theirs in zip(items, expected, strict=True))
+        if options.kills:
+            figures["chaos"] = killed(front, users, expected, options.kills, options.threads)
+        ray.shutdown()
+    print(json.dumps(figures, indent=1))
+    if options.out:
+        options.out.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

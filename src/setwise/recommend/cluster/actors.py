@@ -1,0 +1,118 @@
+"""Hosts as actors of Ray: started once, found by name from every process of the cluster, restarted when they end.
+
+An actor opens its shard when it starts, and again when Ray starts it anew, from the files of the cluster: machines need
+setwise and the same folder. Calls that an actor had not answered when it ended are made again by Ray, within the
+deadline of the request.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import warnings
+from concurrent.futures import Future
+from pathlib import Path
+from typing import Any
+
+import ray
+
+from setwise.recommend.cluster.files import FrontFiles, read_front, shard_folder
+from setwise.recommend.cluster.front import ClusterRecommender
+from setwise.recommend.cluster.shard_reader import ShardReader
+from setwise.retrieval.shards import Patience
+
+NAMESPACE = "setwise"
+THREADS = 4  # calls that one actor answers at a time
+
+
+class ShardActor:
+    """A ``ShardReader`` that has opened its shard."""
+
+    def __init__(self, folder: str, first: int, version: int) -> None:
+        self._reader = ShardReader()
+        self._reader.answer("located", folder, first, version, [])
+
+    def answer(self, *arguments: Any) -> Any:
+        """``ShardReader.answer``."""
+        return self._reader.answer(*arguments)
+
+    def pid(self) -> int:
+        """The process; an answer says that the shard is open."""
+        return os.getpid()
+
+
+class ActorHost:
+    """An actor, as the front calls it."""
+
+    def __init__(self, actor: Any) -> None:
+        self.actor = actor
+
+    def submit(self, *arguments: Any) -> Future[Any]:
+        """Ask the actor."""
+        future: Future[Any] = self.actor.answer.remote(*arguments).future()
+        return future
+
+
+def connect(address: str | None = None, **options: Any) -> None:
+    """Join the cluster of Ray at ``address``; without one, start a cluster on this machine that ends with the process.
+
+    A process that has joined one already stays there.
+    """
+    if ray.is_initialized():
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it announces changes of later versions
+        wanted = {"address": address} if address else {"include_dashboard": False}
+        ray.init(**wanted, namespace=NAMESPACE, log_to_driver=False, logging_level=logging.WARNING, **options)
+
+
+def address() -> str:
+    """Where other processes join the cluster of this one."""
+    return str(ray.get_runtime_context().gcs_address)
+
+
+def actor_hosts(folder: Path, files: FrontFiles, replicas: int) -> list[list[ActorHost]]:
+    """The actors of each shard, started where they do not run yet; they outlive this process, not the cluster."""
+    options: dict[str, Any] = {
+        "num_cpus": 0,
+        "max_restarts": -1,
+        "max_task_retries": -1,
+        "max_concurrency": THREADS,
+        "lifetime": "detached",
+        "get_if_exists": True,
+        "namespace": NAMESPACE,
+    }
+    layout, kind = files.layout, ray.remote(ShardActor)
+    return [
+        [
+            ActorHost(
+                kind.options(name=_name(folder, shard, copy), **options).remote(
+                    str(shard_folder(folder, shard)), start, layout.versions[shard]
+                )
+            )
+            for copy in range(replicas)
+        ]
+        for shard, start in enumerate(layout.starts)
+    ]
+
+
+def open_front(
+    folder: str | Path,
+    address: str | None = None,
+    replicas: int = 1,
+    patience: Patience | None = None,
+    partial: bool = False,
+) -> ClusterRecommender:
+    """The front of the cluster in ``folder``, with actors of Ray at ``address`` as hosts, all shards opened."""
+    connect(address)
+    place = Path(folder).resolve()
+    files = read_front(place)
+    hosts = actor_hosts(place, files, replicas)
+    ray.get([host.actor.pid.remote() for some in hosts for host in some])
+    return ClusterRecommender(place, files, hosts, patience, partial)
+
+
+def _name(folder: Path, shard: int, copy: int) -> str:
+    place = hashlib.sha256(str(folder).encode()).hexdigest()[:12]
+    return f"shard-{place}-{shard}-{copy}"

@@ -1,0 +1,99 @@
+"""Calls of all shards at once, with the rules for faults of ``retrieval/shards.py``; and how answers are merged."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from setwise._types import Ints
+from setwise.errors import ShardUnavailable
+from setwise.model.catalog import Catalog
+from setwise.recommend.cluster.files import Layout, shard_folder
+from setwise.recommend.cluster.shard_reader import Packed, Refused
+from setwise.retrieval.backends.protocol import Hits
+from setwise.retrieval.shards import Patience, first_answers
+
+NOWHERE = np.iinfo(np.int64).max  # the row of an empty place: after all others
+
+
+class Host(Protocol):
+    """A process with a ``ShardReader``."""
+
+    def submit(self, *arguments: Any) -> Future[Any]:
+        """``ShardReader.answer`` with these arguments; the answer or the error comes later."""
+        ...
+
+
+class Shards:
+    """The shards of one layout; ``hosts[s]`` are the replicas of shard s."""
+
+    def __init__(
+        self, folder: Path, layout: Layout, hosts: Sequence[Sequence[Host]], patience: Patience | None = None
+    ) -> None:
+        self._folder, self._layout, self.hosts = folder, layout, [list(some) for some in hosts]
+        self._patience, self._turn = patience or Patience(), itertools.count()
+
+    def at(self, layout: Layout) -> Shards:
+        """The same hosts, read as of another layout."""
+        return Shards(self._folder, layout, self.hosts, self._patience)
+
+    def __len__(self) -> int:
+        return len(self.hosts)
+
+    def ask(self, what: str, arguments: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
+        """The answer of each shard to its arguments.
+
+        ``ShardUnavailable`` names the first shard without an answer; an error of the request is raised as it is.
+        """
+        turn, asked = next(self._turn), list(arguments)  # replicas take turns to be the first
+        calls = [self._calls(what, shard, arguments[shard], turn) for shard in asked]
+        try:
+            answers = first_answers(calls, self._patience)
+        except ShardUnavailable as error:
+            raise ShardUnavailable(asked[error.shard], error.reason) from error
+        for one in answers:
+            if isinstance(one, Refused):
+                raise one.error
+        return dict(zip(asked, answers, strict=True))
+
+    def _calls(self, what: str, shard: int, arguments: tuple[Any, ...], turn: int) -> list[Callable[[], Future[Any]]]:
+        hosts, layout = self.hosts[shard], self._layout
+        start, version = layout.starts[shard], layout.versions[shard]
+        named = (what, str(shard_folder(self._folder, shard)), start, version, *arguments)
+        return [partial(hosts[(turn + at) % len(hosts)].submit, *named) for at in range(len(hosts))]
+
+
+def merged_hits(answers: Sequence[Hits], per_cell: int) -> Hits:
+    """The best ``per_cell`` rows of every cell among all answers, by (score descending, row ascending)."""
+    rows = np.concatenate([one.rows for one in answers], axis=2)
+    scores = np.concatenate([one.scores for one in answers], axis=2)
+    best = np.lexsort((np.where(rows < 0, NOWHERE, rows), -scores), axis=2)[:, :, :per_cell]
+    return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
+
+
+def merged_catalog(parts: Sequence[tuple[Ints, Packed]]) -> tuple[Ints, Catalog]:
+    """The items of several shards as one catalogue, in the order of their rows; the rows come first."""
+    rows = np.concatenate([rows for rows, _ in parts])
+    order = np.argsort(rows)
+    if _are_vectors(parts):  # thousands of rows: they are checked once, not at every step
+        shared = {name: array for name, array in parts[0][1][0].items() if name.startswith("sink.")}
+        names = [name for name in parts[0][1][0] if name not in shared]
+        whole = {name: np.concatenate([packed[0][name] for _, packed in parts])[order] for name in names}
+        return rows[order], Catalog.unpacked({**whole, **shared}, parts[0][1][1])
+    first, *others = [Catalog.unpacked(*packed) for _, packed in parts]
+    for other in others:
+        first = first.joined(other)
+    return rows[order], first if (order[1:] > order[:-1]).all() else first.taken(order)
+
+
+def _are_vectors(parts: Sequence[tuple[Ints, Packed]]) -> bool:
+    """Whether the items have no ids and attributes, and reward classes of the same numbers."""
+    meta = parts[0][1][1]
+    plain = not any(name.startswith(("ids.", "attribute.")) for name in parts[0][1][0])
+    return plain and all(packed[1] == meta for _, packed in parts)

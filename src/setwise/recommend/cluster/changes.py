@@ -1,0 +1,89 @@
+"""Additions and removals in a cluster: each goes to one shard, is checked before it is written, and counts at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Ints
+from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.model.catalog import Catalog
+from setwise.model.ids import IdChoice, Ids
+from setwise.recommend.cluster.calls import Shards
+from setwise.recommend.cluster.files import (
+    FrontFiles,
+    shard_folder,
+    write_added,
+    write_front,
+    write_removed,
+)
+from setwise.recommend.cluster.shard_reader import Filter, Found
+from setwise.retrieval.clusters import nearest_cells
+
+ALL = Filter(None, (), ())
+
+
+class Changes:
+    """Changes of the cluster in ``folder``. One front makes changes at a time."""
+
+    def __init__(self, folder: Path, files: FrontFiles, shards: Shards) -> None:
+        self._folder, self._files, self._shards = folder, files, shards
+
+    def add(self, items: Catalog) -> FrontFiles:
+        """Add all ``items`` to the smallest shard; what the front reads from now on."""
+        layout, ids = self._files.layout, items.ids[np.arange(len(items))].tolist()
+        self._check(items, ids)
+        twice = [one for _, known in self._located(ids).values() for one in known]
+        if twice:
+            raise InvalidInput(
+                "ids", "not in the cluster yet", repr(twice[0]), "remove it first, or give it another id"
+            )
+        shard = int(np.argmin(layout.sizes))
+        rows = layout.rows + np.arange(len(items))
+        explicit = items.taken(np.arange(len(items)))  # ids that are row numbers are those of ``items`` alone
+        write_added(shard_folder(self._folder, shard), layout.versions[shard] + 1, explicit, rows)
+        return self._committed(replace(self._files, layout=layout.changed(shard, len(items))))
+
+    def remove(self, ids: IdChoice) -> FrontFiles:
+        """Remove items, each from the shard that has it."""
+        wanted = [one.item() if hasattr(one, "item") else one for one in ids]
+        located = self._located(wanted)
+        known = {one for _, some in located.values() for one in some}
+        for one in wanted:
+            if one not in known:
+                raise UnknownId("an id of ids", "one of the cluster", repr(one), "check it")
+        layout, counts = self._files.layout, self._counts()
+        for shard, (rows, _) in located.items():
+            if len(rows) and counts[shard] == len(rows):
+                raise Infeasible("ids", "fewer than all items of a shard", "all of them", "split the items again")
+        for shard, (rows, _) in located.items():
+            if len(rows):
+                write_removed(shard_folder(self._folder, shard), layout.versions[shard] + 1, np.sort(rows))
+                layout = layout.changed(shard, 0)
+        return self._committed(replace(self._files, layout=layout))
+
+    def _check(self, items: Catalog, ids: list[Any]) -> None:
+        """Refuse items that no shard could take: once written, a change must be readable."""
+        pattern, mine = self._files.pattern, self._files.pattern.ids[0]
+        if isinstance(mine, str) != isinstance(ids[0], str):
+            raise InvalidInput("ids", "of the type of the cluster's", repr(ids[0]), "use one type")
+        other = pattern.taken([0])
+        other.ids = Ids.of([max(ids) + ("~" if isinstance(mine, str) else 1)], 1)  # equal to none of the new ones
+        joined = other.joined(items)
+        nearest_cells(joined, np.arange(1, len(joined)), self._files.partition)
+
+    def _located(self, ids: list[Any]) -> dict[int, tuple[Ints, list[Any]]]:
+        return self._shards.ask("located", dict.fromkeys(range(len(self._shards)), (ids,)))
+
+    def _counts(self) -> dict[int, int]:
+        """The current items of each shard."""
+        nothing = ALL, np.empty((0, 0), np.float32), (), 0
+        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), nothing))
+        return {shard: one.admitted for shard, one in found.items()}
+
+    def _committed(self, files: FrontFiles) -> FrontFiles:
+        write_front(self._folder, files)
+        return files

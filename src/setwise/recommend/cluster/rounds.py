@@ -1,0 +1,241 @@
+"""The rounds of calls that answer one request.
+
+1. **search**: every shard returns the best rows of every cell with their scores; the front keeps the best of all.
+2. **arrays**: the vectors of those rows, of which the front chooses candidates as a single index does
+   (``recommend/retrieve.py``), the best partners of the anchor among them.
+3. **labels**: ids and attributes of the candidates, now a small catalogue, on which the pipeline ranks.
+
+Where all eligible items can be ranked, one round fetches all of these items (**records**) in place of the last two.
+Where items do not interact, each shard first returns its best k.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from setwise._types import Ints, Rows
+from setwise._validation import frozen
+from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+from setwise.recommend import pipeline
+from setwise.recommend.cluster.calls import Shards, merged_catalog, merged_hits
+from setwise.recommend.cluster.files import FrontFiles
+from setwise.recommend.cluster.shard_reader import Filter, Found
+from setwise.recommend.effort import Effort
+from setwise.recommend.independent import is_independent
+from setwise.recommend.query import Query
+from setwise.recommend.retrieve import Candidates, Snapshot, chosen, per_head, reserve
+from setwise.recommend.slate import Slate
+from setwise.retrieval import Index
+from setwise.retrieval.backends.brute_force import BruteForce
+from setwise.retrieval.backends.protocol import item_vectors
+from setwise.retrieval.index_state import IndexState, Retrieved, merged_passes, search_vectors
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """The sizes of the whole catalogue, for what is estimated from them; the arrays take no memory."""
+
+    pattern: Catalog
+    n: int
+    attends: bool
+
+    def __getattr__(self, name: str) -> Any:
+        part = getattr(self.pattern, name)
+        if name in ("value", "base") and part is not None:
+            return np.broadcast_to(part, (self.n, *part.shape[1:]))
+        return part
+
+    def __len__(self) -> int:
+        return self.n
+
+
+class _Fetched(NamedTuple):
+    """Items that were fetched, in the order of their rows, as an index that is not searched again."""
+
+    rows: Ints
+    items: Index
+
+
+class Rounds:
+    """One request to the ``alive`` shards of a cluster."""
+
+    def __init__(
+        self,
+        files: FrontFiles,
+        shards: Shards,
+        alive: Sequence[int],
+        asked: Filter,
+        options: Mapping[str, Any],
+        ignored: tuple[Any, ...],
+        began: float,
+    ) -> None:
+        self._files, self._shards, self._alive, self._asked = files, shards, list(alive), asked
+        self._options, self._ignored, self._began = dict(options), ignored, began
+
+    def slate(self, user: ArrayLike | User) -> Slate:
+        """The slate for this user."""
+        general = self._general(user)
+        clock = pipeline.Clock(general.budget_ms, self._began)
+        if is_independent(general):
+            with clock.phase("retrieve"):
+                limits = {name: self._options[name] for name in ("at_most", "ranker") if name in self._options}
+                found = self._found("independent", general.user, general.k, limits)
+                best = np.concatenate([one.few for one in found.values() if one.few is not None])
+                items = self._records(found, np.union1d(best, _pins(found)))
+            return pipeline.run(self._query(items.items, general.user), self._snapshot(items.items), self._began)
+        with clock.phase("retrieve"):
+            snapshot, complete = self._candidates(general)
+            query = self._query(snapshot.index, general.user)
+        everything = Candidates(np.arange(len(snapshot.index.catalog)), complete)
+        return pipeline.answer(query, snapshot, everything, clock)
+
+    def _general(self, user: ArrayLike | User) -> Query:
+        """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
+        files = self._files
+        pattern = self._index(files.pattern, files.partition.cell_of)
+        query = Query.parse(pattern, user, where=None, **self._options)
+        if query.ranker.by_reward_alone:
+            raise InvalidInput("ranker", "one that ranks retrieved candidates", repr(query.ranker.name), "use 'swap'")
+        if self._asked.where is not None and not isinstance(self._asked.where, Mapping):
+            raise InvalidInput("where", "a mapping of attributes, or left out", repr(self._asked.where), "write a dict")
+        sizes = Sizes(files.pattern, files.layout.rows, files.attends)
+        every = replace(query.eligible, n=sizes.n, count=sizes.n)
+        return replace(query, catalog=cast(Catalog, sizes), eligible=every)
+
+    # --- rounds ---
+
+    def _candidates(self, general: Query) -> tuple[Snapshot, bool]:
+        """The candidates as an index of their own, and whether they are all eligible items."""
+        cells = self._files.partition.n_cells
+        pinned = replace(general, include=np.zeros(len(self._asked.include), np.intp))
+        effort = Effort.of(pinned, self._files.options["candidates"], cells)
+        found, best = self._search(general, effort)
+        if sum(one.admitted for one in found.values()) <= effort.candidates:
+            rows = np.concatenate([one.few for one in found.values() if one.few is not None])
+            return self._snapshot(self._records(found, np.sort(rows)).items), True
+        if len(best.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
+            found, best = self._search(general, replace(effort, per_cell=general.k))
+        rough = self._arrays(found, np.union1d(np.union1d(best.best, best.reserve), _pins(found)))
+        snapshot = self._snapshot(rough.items)
+        pins = np.searchsorted(rough.rows, np.sort(_pins(found)))
+        query = Query.parse(rough.items, general.user, **{**self._options, "at_most": None})
+        query = replace(query, include=pins, limits=general.limits)
+        retrieved = Retrieved(np.searchsorted(rough.rows, best.best), np.searchsorted(rough.rows, best.reserve))
+        candidates = chosen(query, retrieved, snapshot)
+        labelled = self._labelled(found, rough, candidates.rows)
+        return self._snapshot(self._index(labelled, rough.items.cell_of[candidates.rows])), False
+
+    def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Retrieved]:
+        """The first round, merged: the best rows of every cell and the reserve."""
+        pattern = self._index(self._files.pattern, self._files.partition.cell_of)
+        depth, heads = effort.per_cell, per_head(general, effort)
+        more = reserve(general, self._files.partition.n_cells, effort)
+        (search,), passes = search_vectors(pattern.state, [general.user], depth, heads, more)
+        counts = [one.best + one.reserve for one in passes]
+        found = self._found("search", search.vectors, counts, effort.candidates)
+        answers = [one.passes for one in found.values() if one.admitted]
+        merged = [merged_hits(some, count).rows for *some, count in zip(*answers, counts, strict=True)]
+        best = [rows[:, :, : one.best] for rows, one in zip(merged, passes, strict=True)]
+        rest = [rows[:, :, one.best :] for rows, one in zip(merged, passes, strict=True)]
+        return found, merged_passes(best, rest)
+
+    def _found(self, what: str, *arguments: Any) -> dict[int, Found]:
+        """The answers of all shards about eligible items; what no shard can satisfy is refused."""
+        found = self._shards.ask(what, dict.fromkeys(self._alive, (self._asked, *arguments)))
+        whole = len(self._alive) == len(self._shards)
+        for at, (name, ids) in enumerate((("exclude", self._asked.exclude), ("include", self._asked.include))):
+            unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
+            if unknown and (whole or name == "include"):
+                one = next(one for one in ids if one in unknown)
+                raise UnknownId(f"an id of {name}", "one of the catalogue", repr(one), "check it")
+        if not any(one.admitted for one in found.values()):
+            must, got = "conditions that leave an item", "ones that leave none"
+            raise Infeasible("where and exclude", must, got, "loosen them")
+        if len(_pins(found)) < len(set(self._asked.include)):
+            todo = "drop it from include, or loosen exclude and where"
+            raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
+        return found
+
+    def _arrays(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
+        """The second round: the vectors of these rows."""
+        wanted = _by_shard(found, rows)
+        answers = self._shards.ask("arrays", {shard: (mine,) for shard, mine in wanted.items()})
+        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, (packed, _) in answers.items()])
+        cells = np.concatenate([cells for _, cells in answers.values()])
+        order = np.argsort(np.concatenate([wanted[shard] for shard in answers]))
+        return _Fetched(fetched, self._index(catalog, cells[order]))
+
+    def _records(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
+        """The third round: these rows with ids and attributes."""
+        wanted = _by_shard(found, rows)
+        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
+        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, packed in answers.items()])
+        return _Fetched(fetched, self._index(catalog, np.zeros(len(fetched), np.int32)))
+
+    def _labelled(self, found: Mapping[int, Found], rough: _Fetched, places: Rows) -> Catalog:
+        """The third round where vectors are known: these of the fetched items with ids and attributes."""
+        wanted = _by_shard(found, rough.rows[places])
+        answers = self._shards.ask("labels", {shard: (mine,) for shard, mine in wanted.items()})
+        order, known = np.argsort(np.concatenate([wanted[shard] for shard in answers])), rough.items.catalog
+        columns = {
+            name: _joined([columns[name] for _, columns in answers.values()], order)
+            for name in self._files.pattern.attributes
+        }
+        return Catalog(
+            frozen(known.query[places]),
+            frozen(known.key[places]),
+            frozen(known.value[places]),
+            (known.rewards, known.reward_class[places]),
+            None if known.base is None else frozen(known.base[places]),
+            known.sink,
+            np.concatenate([ids for ids, _ in answers.values()])[order],
+            columns,
+            dtype=known.query.dtype.type,
+        )
+
+    # --- the items at the front ---
+
+    def _index(self, catalog: Catalog, cell_of: NDArray[np.int32]) -> Index:
+        """A few items as an index, which is not searched: its backend has the one item of the pattern."""
+        files = self._files
+        backend = BruteForce.build(item_vectors(files.pattern), files.partition.cell_of, files.partition.n_cells)
+        partition = replace(files.partition, cell_of=np.asarray(cell_of, np.int32))
+        return Index(IndexState(catalog, partition, backend, len(catalog), None, None), "numpy", {})
+
+    def _snapshot(self, index: Index) -> Snapshot:
+        return Snapshot(index, None, self._files.options["candidates"])
+
+    def _query(self, index: Index, user: User) -> Query:
+        """The request about the items at the front."""
+        return Query.parse(index, user, include=self._asked.include, ignored=self._ignored, **self._options)
+
+
+def _joined(parts: Sequence[Any], order: Rows) -> Any:
+    """A column from the parts of several shards: numbers, or lists of texts in which None is a missing value."""
+    if all(isinstance(part, np.ndarray) for part in parts):
+        return np.concatenate(parts)[order]
+    every = [value for part in parts for value in part]
+    return [every[at] for at in order.tolist()]
+
+
+def _pins(found: Mapping[int, Found]) -> Ints:
+    return np.concatenate([one.pins for one in found.values()])
+
+
+def _by_shard(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
+    """These rows, ascending, at the shards that have found them."""
+    wanted: dict[int, Ints] = {}
+    for shard, one in found.items():
+        few = [] if one.few is None else [one.few]
+        known = np.concatenate([one.pins, *few, *(hits.rows.reshape(-1) for hits in one.passes)])
+        mine = rows[np.isin(rows, known)]
+        if len(mine):
+            wanted[shard] = mine
+    return wanted

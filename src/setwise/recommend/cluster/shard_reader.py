@@ -1,0 +1,233 @@
+"""ShardReader: what a host computes for the front, from the shard's files as of one version.
+
+Every answer depends on the files and the arguments alone: any replica gives the same one, before and after a restart.
+A mistake in the request is an answer too (``Refused``): another replica would find the same.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._types import Array, Floats32, Ints, Mask, Rows
+from setwise.errors import InvalidInput
+from setwise.model.catalog import Catalog
+from setwise.model.users import User
+from setwise.recommend.cluster.files import VECTORS, read_change
+from setwise.recommend.independent import best_independent
+from setwise.recommend.query import Query
+from setwise.retrieval import Index
+from setwise.retrieval.backends.protocol import Hits
+from setwise.storage import artifact
+
+OPEN = 8  # versions of shards that a host keeps; the one that was read longest ago is closed first
+
+
+class Refused(NamedTuple):
+    """The request is wrong, at every replica alike."""
+
+    error: InvalidInput
+
+
+class Filter(NamedTuple):
+    """What a request says about single items: conditions, ids not to show, ids that must be shown."""
+
+    where: Mapping[str, Any] | None
+    exclude: Sequence[Any]
+    include: Sequence[Any]
+
+
+class Found(NamedTuple):
+    """The answer to a search; rows are numbers of the whole cluster.
+
+    admitted  eligible items of this shard
+    few       their rows where they are at most as many as can be ranked; else None
+    passes    the best rows of every cell with their scores, for each pass
+    pins      rows of the filter's ``include`` that are here and eligible
+    unknown   ids of ``exclude``, and of ``include``, that are not here
+    """
+
+    admitted: int
+    few: Ints | None
+    passes: list[Hits]
+    pins: Ints
+    unknown: tuple[list[Any], list[Any]]
+
+
+class SeenItems(NamedTuple):
+    """Items of a history that this shard has: their places in it, vectors (NaN: none), and whether they are current."""
+
+    places: Ints
+    vectors: Floats32
+    current: Mask
+
+
+Packed = tuple[dict[str, Array], dict[str, Any]]
+
+
+@dataclass(frozen=True, eq=False)
+class ShardState:
+    """A shard as of one version; ``rows`` (n,) are the numbers of its items, ascending."""
+
+    index: Index
+    rows: Ints
+    vectors: Floats32 | None  # of the first items, for histories; items that were added have none
+
+    @classmethod
+    def opened(cls, folder: Path, first: int) -> ShardState:
+        """The shard as it was written."""
+        index = Index.load(folder / "index")
+        vectors = None
+        if (folder / "encoder").exists():
+            vectors = artifact.read(folder / "encoder", VECTORS).arrays["items"]
+        return cls(index, first + np.arange(len(index.catalog)), vectors)
+
+    def changed(self, items: Catalog | None, rows: Ints) -> ShardState:
+        """The shard after one change."""
+        index, before = self.index.snapshot(), len(self.index.catalog)
+        if items is None:
+            index.remove(index.catalog.ids[np.searchsorted(self.rows, rows)])
+            return ShardState(index, self.rows, self.vectors)
+        kept = np.ones(before, bool)
+        kept[index.removed] = False
+        index.add(items)
+        if len(index.catalog) == before + len(items):
+            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors)
+        # A removed id has come back, for which the index has dropped its removed rows.
+        vectors = None if self.vectors is None else self.vectors[kept[: len(self.vectors)]]
+        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors)
+
+    def mask(self, asked: Filter) -> Mask:
+        """(n,) whether each item is eligible."""
+        catalog = self.index.catalog
+        mask = catalog.attributes.matching(asked.where) if asked.where else np.ones(len(catalog), bool)
+        mask = mask.copy()
+        mask[self.index.removed] = False
+        mask[catalog.ids.known_rows(list(asked.exclude))[0]] = False
+        return mask
+
+    # --- answers ---
+
+    def search(self, asked: Filter, vectors: Floats32, counts: Sequence[int], most: int) -> Found:
+        """The best rows of every cell: by the first of ``vectors`` so many as ``counts[0]``, by the others the rest."""
+        ids, mask = self.index.catalog.ids, self.mask(asked)
+        count = int(np.count_nonzero(mask))
+        unknown = ids.known_rows(list(asked.exclude))[1], ids.known_rows(list(asked.include))[1]
+        pins = ids.known_rows(list(asked.include))[0]
+        few = self.rows[mask] if count <= most else None
+        parts = [slice(0, 1), slice(1, None)][: len(counts)]
+        passes = [
+            self._numbered(self.index.best_of_cells(vectors[part], depth, mask))
+            for part, depth in zip(parts, counts, strict=True)
+            if count
+        ]
+        return Found(count, few, passes, self.rows[pins[mask[pins]]], unknown)
+
+    def _numbered(self, hits: Hits) -> Hits:
+        return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
+
+    def arrays(self, rows: Ints) -> tuple[Packed, NDArray[np.int32]]:
+        """The vectors of these rows, packed as a catalogue without ids and attributes, and their cells."""
+        at, catalog = self._at(rows), self.index.catalog
+        base = None if catalog.base is None else catalog.base[at]
+        rewards = (catalog.rewards, catalog.reward_class[at])
+        parts = (catalog.query[at], catalog.key[at], catalog.value[at], rewards, base, catalog.sink)
+        return Catalog(*parts, dtype=catalog.query.dtype.type).packed(), self.index.cell_of[at]
+
+    def labels(self, rows: Ints) -> tuple[Array, dict[str, Array]]:
+        """Ids and attributes of these rows."""
+        at, catalog = self._at(rows), self.index.catalog
+        return catalog.ids[at], {name: column[at] for name, column in catalog.attributes.items()}
+
+    def records(self, rows: Ints) -> Packed:
+        """These rows as a packed catalogue, with ids and attributes."""
+        return self.index.catalog.taken(self._at(rows)).packed()
+
+    def independent(self, asked: Filter, user: User, k: int, limits: Mapping[str, Any]) -> Found:
+        """The best k items where items do not interact: the best of all shards are among them."""
+        found = self.search(asked, np.empty((0, 0), np.float32), (), 0)
+        if not found.admitted:
+            return found
+        here = self.index.catalog.ids.known_rows(list(asked.exclude))[0]
+        exclude = self.index.catalog.ids[here]
+        query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
+        return found._replace(few=self.rows[best_independent(query)])
+
+    def seen(self, history: Sequence[Any]) -> SeenItems:
+        """The items of a history that are here."""
+        ids = self.index.catalog.ids
+        unknown = set(ids.known_rows(list(history))[1])
+        places = np.array([place for place, one in enumerate(history) if one not in unknown], np.int64)
+        at = ids.rows_of([history[place] for place in places])
+        current = ~np.isin(at, self.index.removed)
+        width = 0 if self.vectors is None else self.vectors.shape[1]
+        found = np.full((len(at), width), np.nan, np.float32)
+        if self.vectors is not None:
+            has = at < len(self.vectors)
+            found[has] = self.vectors[at[has]]
+        return SeenItems(places, found, current)
+
+    def located(self, ids: Sequence[Any]) -> tuple[Ints, list[Any]]:
+        """The rows of those of these ids that are here and were not removed, and the ids themselves."""
+        catalog = self.index.catalog
+        at = catalog.ids.known_rows(list(ids))[0]
+        at = at[~np.isin(at, self.index.removed)]
+        return self.rows[at], catalog.ids[at].tolist()
+
+    def _at(self, rows: Ints) -> Rows:
+        return np.searchsorted(self.rows, rows)
+
+
+ANSWERS: dict[str, Callable[..., Any]] = {
+    one.__name__: one
+    for one in (
+        ShardState.search,
+        ShardState.arrays,
+        ShardState.labels,
+        ShardState.records,
+        ShardState.independent,
+        ShardState.seen,
+        ShardState.located,
+    )
+}
+
+
+class ShardReader:
+    """Opens shards when they are first asked for, and keeps the most recent ones. Many threads may call it."""
+
+    def __init__(self, most: int = OPEN) -> None:
+        self._most, self._lock = most, threading.Lock()
+        self._open: OrderedDict[tuple[str, int], ShardState] = OrderedDict()
+
+    def answer(self, what: str, folder: str, first: int, version: int, *arguments: Any) -> Any:
+        """One of ``ANSWERS``, from the shard in ``folder`` with its first ``version`` changes."""
+        state = self._state(folder, first, version)
+        try:
+            return ANSWERS[what](state, *arguments)
+        except InvalidInput as error:
+            return Refused(error)
+
+    def _state(self, folder: str, first: int, version: int) -> ShardState:
+        with self._lock:  # also while one is opened: others would open the same
+            key = folder, version
+            if key not in self._open:
+                self._open[key] = self._read(folder, first, version)
+                while len(self._open) > self._most:
+                    self._open.popitem(last=False)
+            self._open.move_to_end(key)
+            return self._open[key]
+
+    def _read(self, folder: str, first: int, version: int) -> ShardState:
+        """The latest state that is open and not later, with the changes since then."""
+        known = max((at for where, at in self._open if where == folder and at < version), default=None)
+        state = ShardState.opened(Path(folder), first) if known is None else self._open[folder, known]
+        for number in range(known or 0, version):
+            state = state.changed(*read_change(Path(folder), number + 1))
+        return state

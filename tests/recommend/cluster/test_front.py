@@ -1,0 +1,235 @@
+"""A cluster answers as one index does: slates, bounds where it states them, refusals; also while items come and go."""
+
+from __future__ import annotations
+
+import math
+import pickle
+from concurrent.futures import Future
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
+from setwise.model.encoder import Encoder
+from setwise.recommend.cluster.files import write_cluster
+from setwise.recommend.cluster.front import ClusterRecommender
+from setwise.recommend.cluster.shard_reader import ShardReader
+from setwise.retrieval.shards import Patience
+from worlds import REWARDS, random_catalog
+
+LONG = Patience(deadline_ms=3.6e6, hedge_ms=3.6e6)
+
+
+class Here:
+    """A host in this process; what crosses to it is pickled, as it is between processes. ``lost``: it fails."""
+
+    def __init__(self) -> None:
+        self.reader, self.lost, self.calls = ShardReader(), False, 0
+
+    def submit(self, *arguments) -> Future:
+        self.calls += 1
+        future: Future = Future()
+        if self.lost:
+            future.set_exception(ConnectionError("the host ended"))
+            return future
+        try:
+            future.set_result(pickle.loads(pickle.dumps(self.reader.answer(*pickle.loads(pickle.dumps(arguments))))))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+def world(seed: int, n: int, first_id: int = 0, **others) -> tuple[sw.Catalog, sw.User]:
+    rng = np.random.default_rng(seed)
+    colours = rng.choice(["red", "green", "blue"], n).tolist()
+    colours[3::7] = [None] * len(colours[3::7])
+    ids = [f"item {first_id + row}" for row in range(n)]
+    return random_catalog(
+        seed, n=n, ids=ids, attributes={"colour": colours, "price": rng.integers(9, size=n)}, **others
+    )
+
+
+def shapes(seed: int) -> dict:
+    return {"heads": 1 + seed % 2, "base": bool(seed % 3), "sink": seed % 4 == 0, "rewards": REWARDS[: 1 + seed % 2]}
+
+
+def cluster_of(recommender: sw.Recommender, folder: Path, shards: int, partial: bool = False):
+    files = write_cluster(recommender, folder, shards)
+    hosts = [Here() for _ in files.layout.starts]
+    return ClusterRecommender.open(folder, [[host] for host in hosts], LONG, partial), hosts
+
+
+def same(one: sw.Slate, other: sw.Slate) -> None:
+    assert one.items.tolist() == other.items.tolist()
+    assert (one.value, one.rewards.tolist()) == (other.value, other.rewards.tolist())
+    assert not other.partial
+
+
+def test_slates_equal_those_of_one_index_while_items_come_and_go(tmp_path: Path, count) -> None:
+    for seed in range(count(500)):
+        rng = np.random.default_rng(seed)
+        catalog, user = world(seed, 700, **shapes(seed))
+        index = sw.Index.build(catalog, cells=6)
+        whole = sw.Recommender(index, certify=False, candidates=60)
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5)
+        ids, coming = list(catalog.ids[np.arange(700)]), 700
+        for _ in range(2):
+            new, _ = world(1000 + seed, 4, coming, **shapes(seed))
+            new.sink = catalog.sink
+            gone = rng.choice(ids, 3, replace=False).tolist()
+            for one in (index, cluster):
+                one.remove(gone)
+                one.add(new)
+            ids = [one for one in ids if one not in gone] + list(new.ids[np.arange(4)])
+            coming += 4
+            request = {
+                "k": int(rng.integers(2, 7)),
+                "exclude": rng.choice(ids, 20, replace=False).tolist(),
+                "where": {"colour": ["red", "blue"]} if rng.random() < 0.5 else None,
+                "at_most": {"colour": 3} if rng.random() < 0.5 else None,
+                "certify": False,
+            }
+            allowed = [one for one in ids if one not in request["exclude"]] if request["where"] is None else []
+            request["include"] = allowed[:1] if rng.random() < 0.5 else []
+            same(whole.recommend(user, **request), cluster.recommend(user, **request))
+
+
+def test_bounds_of_few_items_and_of_items_that_do_not_interact_are_those_of_one_index(tmp_path: Path) -> None:
+    catalog, user = world(3, 300, base=True)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=5), candidates=40)
+    cluster, _ = cluster_of(whole, tmp_path, 3)
+    few = {"where": {"colour": "red", "price": (7, None)}, "k": 3}
+    one, other = whole.recommend(user, **few), cluster.recommend(user, **few)
+    same(one, other)
+    assert math.isfinite(other.upper_bound)
+    assert (one.upper_bound, one.proven) == (other.upper_bound, other.proven)
+    alone = sw.User(np.zeros_like(user.heads), user.base)
+    for request in ({"user": user, "k": 1}, {"user": alone, "k": 6}, {"user": alone, "k": 6, "at_most": {"colour": 2}}):
+        one, other = whole.recommend(**request), cluster.recommend(**request)
+        same(one, other)
+        assert other.proven
+    assert cluster.recommend(user, k=3).upper_bound == math.inf
+
+
+def test_histories(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    catalog, _ = world(5, 200)
+    encoder = Encoder(rng.normal(size=(200, 4)), rng.normal(size=(1, 3, 4)), rng.normal(size=(1, 3)))
+    whole = sw.Recommender(sw.Index.build(catalog, cells=5), certify=False, candidates=40, encoder=encoder)
+    cluster, _ = cluster_of(whole, tmp_path, 3)
+    for history in (["item 3", "item 150", "unheard", "item 77"], []):
+        one, other = (each.recommend(history=history, k=4, certify=False) for each in (whole, cluster))
+        same(one, other)
+        assert one.ignored == other.ignored
+    with pytest.raises(UnknownId, match="an id of history"):
+        cluster.recommend(history=["unheard"], unknown="error")
+
+
+def test_an_id_that_was_removed_may_come_back(tmp_path: Path) -> None:
+    catalog, user = world(6, 100)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=4), certify=False)
+    cluster, hosts = cluster_of(whole, tmp_path, 1)
+    again = catalog.taken([7])
+    for one in (whole.index, cluster):
+        one.remove(["item 7", "item 50"])
+        one.add(again)
+    same(whole.recommend(user, k=5), cluster.recommend(user, k=5, certify=False))
+    restarted = ClusterRecommender.open(tmp_path, [[Here()] for _ in hosts], LONG)
+    same(whole.recommend(user, k=5), restarted.recommend(user, k=5, certify=False))
+    with pytest.raises(InvalidInput, match="not in the cluster yet, got 'item 7'"):
+        cluster.add(again)
+
+
+def test_changes_of_one_front_are_seen_by_another_after_refresh(tmp_path: Path) -> None:
+    catalog, user = world(7, 60)
+    cluster, hosts = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), certify=False), tmp_path, 2)
+    other = ClusterRecommender.open(tmp_path, [[host] for host in hosts], LONG)
+    first = cluster.recommend(user, k=3).items.tolist()
+    cluster.remove(first)
+    assert other.recommend(user, k=3).items.tolist() == first
+    other.refresh()
+    assert not set(other.recommend(user, k=3).items.tolist()) & set(first)
+
+
+@pytest.mark.parametrize(
+    ("request_", "error", "match"),
+    [
+        ({"exclude": ["nothing"]}, UnknownId, "an id of exclude must be one of the catalogue, got 'nothing'"),
+        ({"include": ["nothing"]}, UnknownId, "an id of include"),
+        ({"exclude": [3]}, InvalidInput, "."),
+        ({"where": {"size": 3}}, InvalidInput, "size"),
+        ({"where": {"colour": "black"}}, Infeasible, "leave an item"),
+        ({"include": ["item 3"], "exclude": ["item 3"]}, Infeasible, "include must be items that may be shown"),
+        ({"ranker": "nothing"}, InvalidInput, "ranker"),
+        ({"k": 0}, InvalidInput, "k must be"),
+        ({"history": ["item 1"]}, InvalidInput, "user or history must be given, and not both, got both"),
+    ],
+)
+def test_mistakes_are_refused(tmp_path_factory, request_, error, match: str) -> None:
+    folder = tmp_path_factory.mktemp("cluster")
+    catalog, user = world(8, 50)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), folder, 3)
+    with pytest.raises(error, match=match):
+        cluster.recommend(user, **{"k": 3, **request_})
+
+
+def test_wrong_changes_are_refused_and_change_nothing(tmp_path: Path) -> None:
+    catalog, user = world(9, 40)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2)
+    before, layout = cluster.recommend(user, k=3), cluster.layout
+    for items in (world(1, 2, 90, heads=2)[0], random_catalog(1, n=2)[0], world(1, 2, 90, rewards=REWARDS[2:3])[0]):
+        with pytest.raises(InvalidInput):
+            cluster.add(items)
+    with pytest.raises(UnknownId, match="'nothing'"):
+        cluster.remove(["nothing"])
+    with pytest.raises(Infeasible, match="fewer than all items of a shard"):
+        cluster.remove([f"item {row}" for row in range(20)])
+    assert cluster.layout == layout
+    same(before, cluster.recommend(user, k=3))
+
+
+def test_a_lost_shard_is_refused_or_said(tmp_path: Path) -> None:
+    catalog, user = world(10, 90)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=3))
+    strict, hosts = cluster_of(whole, tmp_path, 3)
+    lenient = ClusterRecommender.open(tmp_path, [[host] for host in hosts], LONG, partial=True)
+    assert not lenient.recommend(user, k=3).partial
+    hosts[1].lost = True
+    with pytest.raises(ShardUnavailable, match="Shard 1 must answer") as raised:
+        strict.recommend(user, k=3)
+    assert raised.value.shard == 1
+    slate = lenient.recommend(user, k=3)
+    assert slate.partial
+    assert slate.upper_bound == math.inf
+    assert slate.to_dict()["partial"]
+    assert not {int(one.split()[1]) for one in slate.items} & set(range(30, 60))
+    rest = catalog.taken([*range(30), *range(60, 90)])
+    same(
+        sw.Recommender(sw.Index.build(rest, cells=3)).recommend(user, k=3),
+        sw.Slate(**{**vars(slate), "partial": False}),
+    )
+    hosts[0].lost = hosts[2].lost = True
+    with pytest.raises(ShardUnavailable):
+        lenient.recommend(user, k=3)
+
+
+def test_a_replica_answers_for_one_that_fails(tmp_path: Path) -> None:
+    catalog, user = world(11, 90)
+    _, hosts = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2)
+    bad = Here()
+    bad.lost = True
+    cluster = ClusterRecommender.open(tmp_path, [[bad, hosts[0]], [hosts[1], bad]], LONG)
+    slates = [cluster.recommend(user, k=3).items.tolist() for _ in range(4)]
+    assert all(one == slates[0] for one in slates)
+    assert bad.calls > 0
+
+
+def test_small_budgets(tmp_path: Path) -> None:
+    catalog, user = world(12, 900, heads=2)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=6), certify=False), tmp_path, 3)
+    for budget in (0.01, 1.0, 1e6):
+        slate = cluster.recommend(user, k=5, budget_ms=budget)
+        assert len(slate) <= 5
+        assert slate.value == pytest.approx(sw.set_value(catalog, user, catalog.rows_of(slate.items)), rel=1e-12)
