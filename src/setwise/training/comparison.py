@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from setwise._progress import Progress
 from setwise._types import Floats, Floats32
 from setwise.datasets.sessions import Sessions
 from setwise.datasets.splits import HistorySplit
@@ -46,14 +47,18 @@ class Compared:
         return float(more.mean()), float(more.std() / np.sqrt(len(more)))
 
 
-def compare(model: SlateModel, sessions: Sessions, split: HistorySplit, k: int) -> list[Compared]:
+def compare(
+    model: SlateModel, sessions: Sessions, split: HistorySplit, k: int, progress: bool | None = False
+) -> list[Compared]:
     """All methods, for a model that was trained on ``sessions``, on the held-out sessions of ``split``."""
     n = sessions.n_items
     popular = np.broadcast_to(sessions.popularity.astype(np.float32), (len(split), n))
     rows = [_measured("popularity", split, _top(popular, split, k), n)]
-    for name, terms in _base_models(model, sessions):
-        rows.append(_measured(name, split, _top_of_terms(terms, split, n, k), n))
-    slates = on_policy_slates(model, split, k)
+    with Progress("comparing base models", len(model.summary["base"]), progress) as bar:
+        for name, terms in _base_models(model, sessions):
+            rows.append(_measured(name, split, _top_of_terms(terms, split, n, k), n))
+            bar.advance(1)
+    slates = on_policy_slates(model, split, k, progress=progress)
     predicted = float(model.predict(slates).sum()) / len(slates)
     if model.summary["kept"] == "interaction":
         terms = model.encoder.base_terms

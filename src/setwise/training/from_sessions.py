@@ -29,6 +29,7 @@ from setwise.training.calibration import fit_logistic
 from setwise.training.embeddings import unit
 from setwise.training.export import export_model
 from setwise.training.network import SimpleNetwork
+from setwise.training.new_users import with_new_users
 from setwise.training.on_policy import on_policy_slates
 from setwise.training.slate_model import SlateModel
 from setwise.training.stages import Stages
@@ -55,19 +56,20 @@ def fit_sessions(
     sessions = _usable(sessions.shuffled_where_unordered(stages.schedule.seed).distinct())
     final, trial, held_out, tried, chosen = _base(stages, sessions, k, minutes)
     split = HistorySplit.first(sessions.taken(held_out))
-    pointwise = calibrate_on_policy(with_base(stages, trial), split, k)
+    pointwise = calibrate_on_policy(with_base(stages, trial), split, k, stages.progress)
     final, trial = final.scaled(pointwise.reward.scale), trial.scaled(pointwise.reward.scale)
     bias = Logistic(1.0, pointwise.reward.bias)
     plain = with_base(stages, trial).with_reward(bias)
     halves = [split.taken(part) for part in random_split(len(split), (0.5, 0.5), stages.schedule.seed)]
     network = stages.network(_vectors(stages, embeddings, trial, sessions))
     attention = learn_attention(stages, network, Evaluated(plain, bias, pointwise.hits), trial, halves, k)
-    kept, hits = _more_hits(plain, attention, halves[1], k)
+    kept, hits = _more_hits(plain, attention, halves[1], k, stages.progress)
     model = with_base(stages, final, attention if kept == "interaction" else None)
     base = {"base": chosen, "tried": tried, "calibrated_on": len(split)}
     summary = {**stages.summary(), **base, "hits": hits, "kept": kept}
-    reward = bias if kept == "pointwise" else calibrate_on_policy(attention, split, k).reward
-    return SlateModel(model.with_reward(reward).catalog(), model.encoder, summary)
+    reward = bias if kept == "pointwise" else calibrate_on_policy(attention, split, k, stages.progress).reward
+    catalog = model.with_reward(reward).catalog()
+    return SlateModel(catalog, with_new_users(model.encoder, catalog, reward, sessions), summary)
 
 
 def _usable(sessions: Sessions) -> Sessions:
@@ -117,10 +119,10 @@ def with_base(stages: Stages, base: BaseTerms, attention: SlateModel | None = No
     return SlateModel(joined, replace(encoder, base_terms=base))
 
 
-def calibrate_on_policy(model: SlateModel, split: HistorySplit, k: int) -> Evaluated:
+def calibrate_on_policy(model: SlateModel, split: HistorySplit, k: int, progress: bool | None = False) -> Evaluated:
     """Fit the reward on the slates that the model chooses, in several rounds."""
     for _ in range(CALIBRATIONS):
-        slates = on_policy_slates(model, split, k)
+        slates = on_policy_slates(model, split, k, progress=progress)
         reward = fit_logistic(model.arguments(slates.history, slates.shown), slates.outcome)
         model = model.with_reward(reward, {"calibrated_on": len(slates)})
     return Evaluated(model, reward, _hits(slates))
@@ -159,7 +161,7 @@ def learn_attention(
         offset = Logistic(1.0, float(network.offset.detach()) + plain.reward.bias)
         return with_base(stages, base, exported).with_reward(offset)
 
-    validation = on_policy_slates(plain.model, halves[1], k)
+    validation = on_policy_slates(plain.model, halves[1], k, progress=stages.progress)
     trained = stages.train_stage(
         network,
         of_epoch,
@@ -178,9 +180,11 @@ def _schedule(schedule: Schedule) -> Schedule:
     return replace(schedule, epochs=max(1, schedule.epochs // 2), batch=max(1, schedule.batch // 8))
 
 
-def _more_hits(plain: SlateModel, attention: SlateModel, split: HistorySplit, k: int) -> tuple[str, dict[str, float]]:
+def _more_hits(
+    plain: SlateModel, attention: SlateModel, split: HistorySplit, k: int, progress: bool | None
+) -> tuple[str, dict[str, float]]:
     """Which model to keep on this split, and the hits of both."""
-    return better(*(_hits(on_policy_slates(model, split, k)) for model in (plain, attention)))
+    return better(*(_hits(on_policy_slates(model, split, k, progress=progress)) for model in (plain, attention)))
 
 
 def better(pointwise: Floats, interaction: Floats) -> tuple[str, dict[str, float]]:

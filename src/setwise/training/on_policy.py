@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._progress import Progress
 from setwise._types import Ints, Rows
 from setwise.datasets.sessions import Slates
 from setwise.datasets.splits import HistorySplit
@@ -30,10 +31,12 @@ EVALUATIONS = 12_000  # sets evaluated per user: one greedy construction and the
 _BATCH = 256  # users whose scores are computed in one product
 
 
-def on_policy_slates(model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = DEFAULT.name) -> Slates:
+def on_policy_slates(
+    model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = DEFAULT.name, progress: bool | None = False
+) -> Slates:
     """The slate that ``model`` would show for every history of the split, with outcomes from its targets."""
     users, seen = list(model.users(split.history)), list(split.history)
-    return split.slates(Ragged.of(optimised_slates(model.catalog(), users, seen, k, ranker)))
+    return split.slates(Ragged.of(optimised_slates(model.catalog(), users, seen, k, ranker, progress=progress)))
 
 
 def optimised_slates(
@@ -43,18 +46,23 @@ def optimised_slates(
     k: int = 10,
     ranker: str = DEFAULT.name,
     threads: int | None = None,
+    progress: bool | None = False,
 ) -> list[Rows]:
     """The slate of each user, as rows of the catalogue without those of ``exclude``."""
     result, users = list[Rows](), list(users)
     options: dict[str, Any] = {"evaluations": EVALUATIONS} if ranker_named(ranker).takes_evaluations else {}
-    for start in range(0, len(users), _BATCH):
-        batch, excluded = users[start : start + _BATCH], exclude[start : start + _BATCH]
-        instances = [
-            Instance.from_catalog(catalog, user, rows)
-            for user, rows in zip(batch, top_candidates(catalog, batch, excluded, max(CANDIDATES, 2 * k)), strict=True)
-        ]
-        rankings = rank_many(instances, k, ranker, threads=threads, **options)
-        result += [instance.candidates[ranking.indices] for instance, ranking in zip(instances, rankings, strict=True)]
+    with Progress("choosing slates", len(users), progress) as bar:
+        for start in range(0, len(users), _BATCH):
+            batch, excluded = users[start : start + _BATCH], exclude[start : start + _BATCH]
+            rows = top_candidates(catalog, batch, excluded, max(CANDIDATES, 2 * k))
+            instances = [
+                Instance.from_catalog(catalog, user, candidates) for user, candidates in zip(batch, rows, strict=True)
+            ]
+            rankings = rank_many(instances, k, ranker, threads=threads, **options)
+            result += [
+                instance.candidates[ranking.indices] for instance, ranking in zip(instances, rankings, strict=True)
+            ]
+            bar.advance(len(batch))
     return result
 
 

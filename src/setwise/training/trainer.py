@@ -84,7 +84,7 @@ def train(
     slates: Slates | Callable[[int], Slates],
     validation: Slates | None,
     loss: str = "item",
-    schedule: Schedule = Schedule(),  # noqa: B008  # a frozen value
+    schedule: Schedule = Schedule(),
     *,
     given: Given | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

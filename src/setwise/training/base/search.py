@@ -52,6 +52,11 @@ SIMILARITIES = (
 )
 EASE = ((100.0, 0.9), (300.0, 0.97), (30.0, 0.8))  # regularisation and dropout, the most reliable first
 ALS = ((0.1, 10.0), (0.1, 3.0), (0.1, 30.0))  # regularisation and confidence, the most reliable first
+SETTINGS = {  # what the numbers of a setting are
+    "item-kNN": ("exponents of history", "candidate", "session", "whole"),
+    "EASE": ("regularisation", "dropout"),
+    "ALS": ("regularisation", "confidence"),
+}
 MOST_TRAINED = 50_000  # items: with more, the two-tower network is left out unless time is given
 TWO_TOWER_DECAY = 0.8
 
