@@ -82,7 +82,10 @@ class HeavySearch:
             instance = sw.Instance.from_catalog(self.catalog, user, pool)
             evaluations = it.evaluations_a_pair * k * len(pool)
             ranking = sw.rank(instance, k, "swap", evaluations=evaluations, seed=round_)
-            found, added = climbed(self.catalog, user, instance.candidates[ranking.indices], seen, it.added)
+            chosen = instance.candidates[ranking.indices]
+            if round_ and set(chosen) == set(best):
+                break  # no exchange helped this set in the last round
+            found, added = climbed(self.catalog, user, chosen, seen, it.added)
             reached = sw.set_value(self.catalog, user, found)
             if reached <= value * (1 + 1e-12):
                 break

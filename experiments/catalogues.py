@@ -96,7 +96,7 @@ class Trained:
         return Trained(self.name, self.catalog.taken(np.arange(kept)), self.users[:users], seen)
 
 
-def opened(name: str, data: Path, cache: Path | None = None, recipe: Recipe = Recipe()) -> Trained:  # noqa: B008
+def opened(name: str, data: Path, cache: Path | None = None, recipe: Recipe = Recipe()) -> Trained:
     """The catalogue of this name: read, found in the cache, or learned."""
     if name in READY_MADE:
         return ready_made(name, data / "catalogs" / f"{name}.npz", recipe.users)

@@ -64,9 +64,10 @@ def pinned(instance: sw.Instance) -> NDArray[np.intp]:
     return np.argsort(-alone, kind="stable")[:FIXED]
 
 
-def made(instance: sw.Instance, k: int, points: int, ranker: str, **options: str) -> dict[str, Floats]:
-    """By reading, the values of the first ``points`` candidate solutions; fewer where the ranker ends early."""
-    top = pinned(instance)
+def made(
+    instance: sw.Instance, top: NDArray[np.intp], k: int, points: int, ranker: str, **options: str
+) -> dict[str, Floats]:
+    """By reading, the values of the first ``points`` candidate solutions with ``top``; fewer where it ends early."""
     if REGISTRY[ranker].takes_evaluations:
         step = max(1, min(k, instance.m) - FIXED) * instance.m
         budgets = step * np.arange(1, points + 1)
@@ -76,14 +77,17 @@ def made(instance: sw.Instance, k: int, points: int, ranker: str, **options: str
     return {"single": ranking.solutions, "best so far": padded(ranking.trace, points)}
 
 
-def user_rows(trained: Trained, index: sw.Index, number: int, k: int, points: int) -> list[Row]:
+def user_rows(
+    trained: Trained, index: sw.Index, number: int, k: int, points: int, rankers: Sequence[str] = RANKERS
+) -> list[Row]:
     """All pairs of one user."""
     user, seen = trained.users[number], trained.histories[number]
     instance = sw.Instance.from_catalog(trained.catalog, user, index.candidates(user, k, seen))
-    beams = {order: made(instance, k, points, "beam", order=order) for order in ("total", "last")}
+    top = pinned(instance)
+    beams = {order: made(instance, top, k, points, "beam", order=order) for order in ("total", "last")}
     result = []
-    for ranker in RANKERS:
-        ours = made(instance, k, points, ranker)
+    for ranker in rankers:
+        ours = made(instance, top, k, points, ranker)
         for reading, (mine, order, theirs) in READINGS.items():
             about = {"catalogue": trained.name, "k": k, "user": number, "reading": reading, "ranker": ranker}
             pairs = zip(ours.get(mine, ()), beams[order][theirs], strict=False)  # one may end early
@@ -147,6 +151,7 @@ def run(options: argparse.Namespace) -> KeptRows:
         "candidates": candidates,
         "k": options.k,
         "readings": list(READINGS),
+        "rankers": options.rankers,
     }
     kept = KeptRows(options.out, FIELDS, settings)
 
@@ -160,7 +165,7 @@ def run(options: argparse.Namespace) -> KeptRows:
     units = (f"{name}/{number}" for name in options.catalogues for number in range(users))
     for unit in kept.missing(units, "Figure 4"):
         name, number = unit.split("/")
-        kept.add(unit, user_rows(*ready(name), int(number), options.k, points))
+        kept.add(unit, user_rows(*ready(name), int(number), options.k, points, options.rankers))
     return kept
 
 
@@ -170,6 +175,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--cache", type=Path, help="a folder for catalogues that are learned here")
     parser.add_argument("--catalogues", nargs="+", choices=NAMES, default=list(DEFAULT))
+    parser.add_argument("--rankers", nargs="+", choices=RANKERS, default=list(RANKERS))
     parser.add_argument("--users", type=int, default=100)
     parser.add_argument("--k", type=int, default=5)
     parser.add_argument("--candidates", type=int, default=640, help="of Phase One: cells times k")

@@ -19,6 +19,7 @@ def with_sections(old: str, new: str, sections: Sequence[Section], glance: str) 
     before, *parts = HEADING.split(old)
     generated = {_title(part): part for part in HEADING.split(new)[1:]}
     titles = {section.title for section in sections}
+    parts = _with_new(parts, [title for title in generated if title in titles], list(generated))
     result = [before]
     for part in parts:
         title = _title(part)
@@ -28,6 +29,18 @@ def with_sections(old: str, new: str, sections: Sequence[Section], glance: str) 
             part = generated[title].rstrip("\n") + "\n\n"
         result.append(part)
     return "## ".join(result).rstrip("\n") + "\n"
+
+
+def _with_new(parts: list[str], titles: list[str], order: list[str]) -> list[str]:
+    """The parts, and the titles that are none of them, each after the last part that comes before it in ``order``."""
+    result = list(parts)
+    for title in titles:
+        known = [_title(part) for part in result]
+        if title not in known:
+            before = order[: order.index(title)]
+            place = max((at + 1 for at, one in enumerate(known) if one in before), default=len(result))
+            result.insert(place, f"{title}\n\n")
+    return result
 
 
 def with_lines(old: str, sections: Sequence[Section], kinds: tuple[str, ...] = ("",)) -> str:

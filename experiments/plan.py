@@ -1,14 +1,17 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
-``standard`` took 94 minutes of processor time in all (2026-11-17), so that two idle cores are done in some 50;
-``quick`` only shows that everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken:
-3 for the splits of Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
+``standard`` is reckoned at some 76 minutes of processor time in all, from the seconds of a run with larger counts that
+took 94 (2026-11-17): two idle cores should be done in about 40, which has not been measured. ``quick`` only shows that
+everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
+Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
 
 **What is smaller here than it could be.** A script without arguments takes its own, larger counts: Tables 1 and 2 25
-and 10 epochs, 3 and 2 seeds, 5 folds; Figures 3 and 4 100 users and, Figure 3, five rankers instead of three; Reach 100
-users instead of 12; the closed loop five seeds of 200,000 slates instead of one of 150,000 and 100,000; proteins 40
-designs instead of 20; portfolios 100 trees a forest instead of 50. All users, lists and folds of the data on slates
-with outcomes are kept, and so are all draws of unseen proteins, all scenarios and slate sizes.
+and 10 epochs, 3 and 2 seeds, 5 folds; Figures 3 and 4 100 users instead of 32, Figure 3 five rankers instead of three,
+Figure 4 four instead of three; Reach 100 users instead of 8; the closed loop five seeds of 200,000 slates instead of
+one of 80,000 and 50,000; scaling 20 users instead of 8, and simulated worlds up to 3,000,000 items instead of 300,000;
+proteins 200 runs of sequential design instead of 100; portfolios 100 trees a forest instead of 32. All users, lists and
+folds of the data on slates with outcomes are kept, and so are all draws of unseen proteins, all scenarios and slate
+sizes.
 """
 
 from __future__ import annotations
@@ -30,7 +33,7 @@ SOLVERS = tuple(
 SHOP = ("sets/rl4rs_bigdatacup/slates.csv.gz", "sets/rl4rs_bigdatacup/items.csv.gz")
 NEWS = ("sets/ebnerd_demo/impressions.csv.gz", "sets/ebnerd_demo/history_train.npz")
 MATCHES = "sets/dota2_uci/dota2_matches.npz"
-FASTER = "--rankers paper swap beam --users 60"
+FASTER = "--rankers paper swap beam --users 32"
 LESS = "--epochs 6 --draws 2"
 
 
@@ -86,28 +89,28 @@ def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: st
 
 PLAN = (
     _table(
-        "table_1_cooccurrence", "table_1_accuracy", "--tasks playlists --vectors cooccurrence", LESS, 2.0, PLAYLISTS
+        "table_1_cooccurrence", "table_1_accuracy", "--tasks playlists --vectors cooccurrence", LESS, 3.1, PLAYLISTS
     ),
-    _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 2.0, PLAYLISTS, *TITLES),
-    _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 4 --folds 2", 2.8, HOTELS),
-    _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 2 --draws 2", 2.2, PLAYLISTS),
-    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 2 --folds 2", 3.8, HOTELS),
+    _table("table_1_titles", "table_1_accuracy", "--tasks playlists --vectors titles", LESS, 3.6, PLAYLISTS, *TITLES),
+    _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 4 --folds 2", 2.4, HOTELS),
+    _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 2 --draws 2", 1.9, PLAYLISTS),
+    _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 2 --folds 2", 2.7, HOTELS),
     _figure_3(
         "figure_3_one_head",
         "playlists_one_head",
         f"--ks 5 {FASTER}",
-        3.0,
+        1.7,
         ONE_HEAD,
     ),
-    _figure_3("figure_3_few", "playlists_one_head", f"--ks 10 --candidates 160 {FASTER}", 3.0, ONE_HEAD),
-    _figure_3("figure_3_four_heads", "playlists_four_heads", f"--ks 5 --candidates 160 {FASTER}", 3.5, FOUR_HEADS),
-    _figure_3("figure_3_trivago", "trivago", f"--ks 5 {FASTER}", 3.5, HOTELS),
+    _figure_3("figure_3_few", "playlists_one_head", f"--ks 10 --candidates 160 {FASTER}", 2.1, ONE_HEAD),
+    _figure_3("figure_3_four_heads", "playlists_four_heads", f"--ks 5 --candidates 160 {FASTER}", 0.9, FOUR_HEADS),
+    _figure_3("figure_3_trivago", "trivago", f"--ks 5 {FASTER}", 1.3, HOTELS),
     Step(
         "figure_4",
         "experiments/figure_4_scatter.py",
-        "--catalogues playlists_one_head playlists_four_heads trivago --users 60",
+        "--catalogues playlists_one_head playlists_four_heads trivago --rankers paper lp_search swap --users 32",
         "--catalogues playlists_one_head playlists_four_heads trivago --quick",
-        3.5,
+        2.2,
         (ONE_HEAD, FOUR_HEADS, HOTELS),
         caches=True,
         after="figure_3_trivago",
@@ -115,19 +118,19 @@ PLAN = (
     Step(
         "reach",
         "experiments/reach.py",
-        "--catalogues playlists_one_head playlists_four_heads --users 12",
+        "--catalogues playlists_one_head playlists_four_heads --users 8",
         "--quick",
-        3.0,
+        3.8,
         (ONE_HEAD, FOUR_HEADS),
     ),
-    _closed_loop("closed_loop_with", "'set effects'", 150_000, 4.5),
-    _closed_loop("closed_loop_without", "'no set effects'", 100_000, 3.0),
+    _closed_loop("closed_loop_with", "'set effects'", 80_000, 3.9),
+    _closed_loop("closed_loop_without", "'no set effects'", 50_000, 2.4),
     Step(
         "held_out_hits",
         "experiments/held_out_hits.py",
         "--seeds 1",
         "--seeds 1 --quick --users 20",
-        4.0,
+        3.2,
         (PLAYLISTS,),
     ),
     Step(
@@ -135,25 +138,31 @@ PLAN = (
         "benchmarks/requests.py",
         "--requests 60 --budgets 200",
         "--requests 3 --budgets 20 --catalogues playlists_one_head",
-        0.7,
+        0.8,
         (ONE_HEAD, FOUR_HEADS),
     ),
-    _scaling("scaling", "bootstrapped", "100000 1000000 3000000", 3.5, ONE_HEAD, FOUR_HEADS),
-    _scaling("scaling_simulated", "simulated", "100000 1000000", 2.5),
+    _scaling("scaling", "bootstrapped", "100000 1000000 3000000 --users 8", 3.5, ONE_HEAD, FOUR_HEADS),
+    _scaling("scaling_simulated", "simulated", "100000 300000 --users 8", 1.4),
     Step(
         "retrieval",
         "benchmarks/retrieval.py",
-        "--sizes 100000 1000000",
+        "--sizes 100000 1000000 --searches-only",
         "--sizes 2000 4000 --cells 16 --repeats 2",
-        1.6,
+        2.7,
     ),
-    Step("proteins", "experiments/proteins.py", "--designs 20", "--sizes 500 --draws 1 --designs 0", 14.0, (PROTEINS,)),
+    Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1", 8.5, (PROTEINS,)),
+    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 100", "--runs 1", 9.2, (PROTEINS,)),
     Step(
-        "portfolios", "experiments/portfolios.py", "--trees 50", "--scenarios SAT11-HAND --splits random", 6.0, SOLVERS
+        "portfolios",
+        "experiments/portfolios.py",
+        "--trees 32",
+        "--trees 8 --scenarios SAT11-HAND --splits random",
+        4.7,
+        SOLVERS,
     ),
     Step("shop_slates", "experiments/shop_slates.py", "", "--quick", 1.0, SHOP),
-    Step("news_lists", "experiments/news_lists.py", "", "--quick --parts 5-6", 3.5, NEWS),
-    Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 3.0, (HOTELS,)),
-    Step("line_ups", "experiments/line_ups.py", "", "--quick", 2.0, (MATCHES,)),
-    Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 0.9, BASKETS),
+    Step("news_lists", "experiments/news_lists.py", "", "--quick --parts 5-6", 5.0, NEWS),
+    Step("hotel_lists", "experiments/hotel_lists.py", "", "--quick", 3.5, (HOTELS,)),
+    Step("line_ups", "experiments/line_ups.py", "", "--quick", 0.9, (MATCHES,)),
+    Step("halo", "benchmarks/halo_mnl_baskets.py", "", "--items 8", 1.8, BASKETS),
 )

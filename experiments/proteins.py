@@ -2,12 +2,10 @@
 
     python experiments/proteins.py --data ../shared/data                   or:  setwise reproduce
 
-GB1: 80 items (site, amino acid), a set has one of each site. Two parts:
-
-* **unseen**: from n random training sets, the measured fitness of the best set and of the ten best that were not among
-  them, and R² on all unseen sets. The largest value of all 160,000 sets is compared with that of the set that
-  ``rank(exactly={"site": 1})`` finds, so that an error of the search is seen apart from an error of the model.
-* **design**: 96 random sets are measured; four times more, the 96 unseen sets of the largest values are.
+GB1: 80 items (site, amino acid), a set has one of each site. From n random training sets: the measured fitness of the
+best set and of the ten best that were not among them, and R² on all unseen sets. The largest value of all 160,000 sets
+is compared with that of the set that ``rank(exactly={"site": 1})`` finds, so that an error of the search is seen apart
+from an error of the model. Sequential design is in protein_rounds.py.
 
 Unmeasured variants are skipped and counted. Two scales: *log* = log(fitness + 0.003), where 0.003 is about the median
 fitness, and *plain* = fitness. The ridge penalty is 1; setwise has 4 heads of 8 dimensions, two members and the link
@@ -45,7 +43,7 @@ from setwise.training.outcome_links import linked, set_weights
 from setwise.training.set_outcomes import OutcomeModel
 from setwise.training.set_pairs import PairMember, fit_pairs
 
-FIELDS = ("part", "n", "draw", "method", "scale", "r2", "best", "top_ten", "skipped", "search_gap", "seconds")
+FIELDS = ("n", "draw", "method", "scale", "r2", "best", "top_ten", "skipped", "search_gap", "seconds")
 FLOOR, EMPHASIS, WILD_TYPE = 0.003, 0.01, 1.0
 SCALES: dict[str, Callable[[Floats], Floats]] = {
     "log": lambda fitness: np.log1p(fitness / FLOOR),  # log(fitness + 0.003) but for a constant
@@ -54,12 +52,6 @@ SCALES: dict[str, Callable[[Floats], Floats]] = {
 EMPHASISED, LINKED = "pairwise, emphasis", "pairwise with link"
 METHODS = ("additive", "pairwise", EMPHASISED, LINKED, "setwise")
 PENALTY = 1.0
-ROUNDS, PLATE = 5, 96
-PARTS_OF_OURS = (EMPHASISED, LINKED)
-DESIGNS = (
-    ("random", "plain"),
-    *((method, scale) for method in METHODS for scale in SCALES if scale == "log" or method not in PARTS_OF_OURS),
-)
 FEWER = 20  # draws on the plain scale, and of the emphasised rival
 
 
@@ -102,8 +94,6 @@ def all_values(
     land: Landscape, seen: Rows, method: str, scale: str, seed: int, member: PairMember | None = None
 ) -> tuple[Floats, Floats, OutcomeModel | None]:
     """Of every set: the value to rank by, and the predicted outcome on the scale; and our model."""
-    if method == "random":
-        return (shuffled := np.random.default_rng((seed, len(seen))).random(len(land.sets))), shuffled, None
     target, bend = SCALES[scale](land.outcome[seen]), knee_of(scale) or math.inf
     if method == LINKED:
         values = (member or pair_member(land, seen, scale, seed)).values(land.sets)
@@ -124,7 +114,7 @@ def search_gap(land: Landscape, model: OutcomeModel, values: Floats) -> float:
     return float(values.max() - sw.rank(instance, land.sites, exactly={"site": 1}).value)
 
 
-def unseen_part(land: Landscape, n: int, draw: int) -> list[Row]:
+def unseen_sets(land: Landscape, n: int, draw: int) -> list[Row]:
     """One draw of n training sets, all methods on both scales."""
     seen = np.random.default_rng(draw).permutation(land.measured)[:n]
     rest = np.setdiff1d(land.measured, seen)
@@ -138,7 +128,7 @@ def unseen_part(land: Landscape, n: int, draw: int) -> list[Row]:
             chosen, skipped = land.best_unseen(values, seen, 10)
             rows.append(
                 {
-                    "part": "unseen", "n": n, "draw": draw, "method": method, "scale": scale,
+                    "n": n, "draw": draw, "method": method, "scale": scale,
                     "r2": 1 - ((truth - predicted[rest]) ** 2).mean() / truth.var(),
                     "best": land.outcome[chosen[0]], "top_ten": land.outcome[chosen].mean(), "skipped": skipped,
                     "search_gap": None if model is None else search_gap(land, model, values),
@@ -148,65 +138,38 @@ def unseen_part(land: Landscape, n: int, draw: int) -> list[Row]:
     return rows
 
 
-def design_part(land: Landscape, draw: int, plate: int = PLATE) -> list[Row]:
-    """Sequential design: the best outcome measured after each plate; every method has the same first plate."""
-    first = np.random.default_rng((draw, 1)).permutation(land.measured)[:plate]
-    rows = []
-    for method, scale in DESIGNS:
-        if not has_draw(method, scale, draw):
-            continue
-        seen, skipped, began = first, 0, time.perf_counter()
-        for number in range(1, ROUNDS + 1):
-            if number > 1:
-                values = all_values(land, seen, method, scale, draw)[0]
-                new, more = land.best_unseen(values, seen, plate)
-                seen, skipped = np.concatenate([seen, new]), skipped + more
-            rows.append(
-                {
-                    "part": "design", "n": number * plate, "draw": draw, "method": method, "scale": scale,
-                    "best": land.outcome[seen].max(), "skipped": skipped, "seconds": time.perf_counter() - began,
-                }
-            )  # fmt: skip
-    return rows
-
-
 def summary(rows: list[Row]) -> Table:
     """Means with standard errors over draws."""
     table = Table(title="measured fitness", show_lines=False)
-    for heading in ("part", "n", "method", "scale", "best", "median", "ten best", "R²", "draws"):
+    for heading in ("n", "method", "scale", "best", "median", "ten best", "R²", "draws"):
         table.add_column(heading)
-    keys = dict.fromkeys((row["part"], row["n"], row["method"], row["scale"]) for row in rows)
-    for key in sorted(keys, key=lambda one: (one[0] != "unseen", -one[1], one[3], one[2])):
-        mine = [row for row in rows if (row["part"], row["n"], row["method"], row["scale"]) == key]
+    keys = dict.fromkeys((row["n"], row["method"], row["scale"]) for row in rows)
+    for key in sorted(keys, key=lambda one: (-one[0], one[2], one[1])):
+        mine = [row for row in rows if (row["n"], row["method"], row["scale"]) == key]
         best = np.array([row["best"] for row in mine])
-        others = [
-            "" if mine[0].get(name) is None else f"{np.mean([row[name] for row in mine]):.3f}"
-            for name in ("top_ten", "r2")
-        ]
+        others = [f"{np.mean([row[name] for row in mine]):.3f}" for name in ("top_ten", "r2")]
         error = best.std(ddof=1) / len(best) ** 0.5 if len(best) > 1 else float("nan")
         cells = (f"{best.mean():.2f} ± {error:.2f}", f"{np.median(best):.2f}", *others, str(len(mine)))
-        table.add_row(key[0], str(key[1]), key[2], key[3], *cells)
+        table.add_row(str(key[0]), key[1], key[2], *cells)
     return table
 
 
 def main() -> None:
-    """Run all draws of both parts."""
+    """Run all draws."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="the data folder; without it, a simulated landscape")
     parser.add_argument("--sizes", type=int, nargs="*", default=[10_000, 2_000, 500])
     parser.add_argument("--draws", type=int, nargs="*", default=[60, 20, 20], help="for each of the sizes")
-    parser.add_argument("--designs", type=int, default=40)
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     land = gb1(arguments.data) if arguments.data else simulated(0, sites=4, choices=8)
     settings = {"landscape": "gb1" if arguments.data else "simulated", "floor": FLOOR, "emphasis": EMPHASIS}
     kept = KeptRows(arguments.out, FIELDS, settings)
     counts = zip(arguments.sizes, arguments.draws, strict=True)
-    wanted = [f"unseen/{n}/{draw}" for n, draws in counts for draw in range(draws)]
-    wanted += [f"design/{PLATE}/{draw}" for draw in range(arguments.designs)]
+    wanted = [f"{n}/{draw}" for n, draws in counts for draw in range(draws)]
     for unit in kept.missing(wanted, "proteins"):
-        part, n, draw = unit.split("/")
-        kept.add(unit, unseen_part(land, int(n), int(draw)) if part == "unseen" else design_part(land, int(draw)))
+        n, draw = unit.split("/")
+        kept.add(unit, unseen_sets(land, int(n), int(draw)))
     Console(width=140).print(summary(kept.rows))
 
 

@@ -96,6 +96,8 @@ SECTIONS = (
     Outline("held-out", "Held-out playlists: hits of ten", PLAYLISTS, ("held_out_hits",), _joined(own.held_out)),
     Outline("proteins", "Protein design: measured fitness of recommended sets", "GB1, four sites (Wu and others, 2016)",
          ("proteins",), _joined(of_sets.proteins)),
+    Outline("protein-rounds", "Protein design in five rounds: which variants to measure next",
+         "GB1, four sites (Wu and others, 2016)", ("protein_rounds",), _joined(of_sets.protein_rounds)),
     Outline("portfolios", "Portfolios of solvers: at least one solves the instance", "five scenarios of ASlib",
          ("portfolios",), _joined(of_sets.portfolios)),
     Outline("interaction", "Set effects in the wild: what the company of an item predicts",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import charts
 import numpy as np
 import portfolios as solvers
+import protein_rounds as rounds
 import proteins as gb1
 from interaction_report import ALONE, INTERACTION
 from kept_rows import Row
@@ -24,11 +25,11 @@ def _mean(values: list[float]) -> str:
 
 
 def proteins(section: Section, rows: list[Row]) -> None:
-    """The best unseen variant by size of the training data, and sequential design."""
-    lines, unseen = [], chosen(rows, part="unseen")
-    for n, scale in dict.fromkeys((row["n"], row["scale"]) for row in unseen):
+    """The best unseen variant by size of the training data."""
+    lines = []
+    for n, scale in dict.fromkeys((row["n"], row["scale"]) for row in rows):
         for method in gb1.METHODS:
-            mine = chosen(unseen, n=n, scale=scale, method=method)
+            mine = chosen(rows, n=n, scale=scale, method=method)
             best, ten, r2 = ([row[name] for row in mine] for name in ("best", "top_ten", "r2"))
             skipped = sum(row["skipped"] for row in mine)
             lines.append(
@@ -39,7 +40,7 @@ def proteins(section: Section, rows: list[Row]) -> None:
                 section.headlines.append((label, "", _mean(best)))
     headings = ("training sets", "scale", "model", "best unseen set", "ten best", "R²", "skipped", "draws")
     section.blocks.append(Grid(headings, lines))
-    gaps = [row["search_gap"] for row in unseen if row["search_gap"] is not None]
+    gaps = [row["search_gap"] for row in rows if row["search_gap"] is not None]
     if gaps:
         found = sum(gap < 1e-6 for gap in gaps)
         section.blocks.append(
@@ -50,8 +51,7 @@ def proteins(section: Section, rows: list[Row]) -> None:
             f"largest value of all sets in {found} of {len(gaps)} models: what is missing is the model's error, not "
             "the search's."
         )
-    _paired(section, unseen)
-    _design(section, chosen(rows, part="design"))
+    _paired(section, rows)
 
 
 def _paired(section: Section, rows: list[Row]) -> None:
@@ -72,36 +72,34 @@ def _paired(section: Section, rows: list[Row]) -> None:
     section.blocks.append(Grid(headings, lines))
 
 
-def _design(section: Section, rows: list[Row]) -> None:
-    if not rows:
-        return
+def protein_rounds(section: Section, rows: list[Row]) -> None:
+    """Sequential design: the best fitness after each plate, and what setwise has more."""
+    of = rounds.curves(rows)
     plates, lines, points = sorted({row["n"] for row in rows}), [], []
-    curves: dict[tuple[str, str], np.ndarray] = {}
-    for method, scale in dict.fromkeys((row["method"], row["scale"]) for row in rows):
+    ours = of[rounds.OURS, "root"]
+    for (method, scale), mine in of.items():
         name = method if method == "random" else f"{method}, {scale}"
-        curve = [[row["best"] for row in chosen(rows, method=method, scale=scale, n=n)] for n in plates]
-        curves[method, scale] = np.array(curve)
-        lines.append([name, *(f"{np.median(one):.2f}" for one in curve), _mean(curve[-1])])
+        curve = np.stack(list(mine.values()), axis=1)
+        more = "" if mine is ours else _mean(list(rounds.ahead(ours, mine)))
+        cells = [_mean(list(one)) for one in curve[1:]]
+        lines.append([name, *cells, f"{np.median(curve[-1]):.2f}", more, str(len(mine))])
         points += [
-            {"measured": n, "best so far": round(float(np.mean(one)), 3), "model": name}
+            {"measured": n, "best so far": round(float(one.mean()), 3), "model": name}
             for n, one in zip(plates, curve, strict=True)
         ]
-    section.blocks.append(Grid(("design by", *(f"median after {n}" for n in plates), "mean at the end"), lines))
+    headings = ("design by", *(f"after {n}" for n in plates[1:]), "median at the end", "setwise − this", "runs")
+    section.blocks.append(Grid(headings, lines))
+    for rival in ("pairwise", rounds.LIMITED):
+        label = f"GB1, five rounds of 96 variants: mean of the curve, setwise − {rival}"
+        section.headlines.append((label, "", _mean(list(rounds.ahead(ours, of[rival, "root"])))))
     section.blocks.append(
-        f"Sequential design: {gb1.PLATE} random variants, then the {gb1.PLATE} best unseen ones of the model, in "
-        f"{gb1.ROUNDS} rounds; the best fitness measured so far. All models start from the same variants. Mean of the "
-        "curve after the first plate, setwise − pairwise, same runs: "
-        + "; ".join(f"{scale} {_ahead(curves, scale)}" for scale in gb1.SCALES)
-        + "."
+        f"The best fitness measured so far: {rounds.PLATE} random variants, the same for all methods of a run, then "
+        f"{rounds.PLATE} more in each of {rounds.ROUNDS - 1} rounds. *Setwise − this* is the mean of the curve after "
+        "the first plate, on the runs that both have. Setwise chooses the plate as a set, for the largest expected "
+        "best; the others take the variants of the largest predictions."
     )
     chart = charts.lines(points, "measured", "best so far", "model")
     section.blocks.append(Chart("sequential_design", "Best measured fitness, mean over runs.", chart))
-
-
-def _ahead(curves: dict[tuple[str, str], np.ndarray], scale: str) -> str:
-    """The area between the curves of setwise and of pairwise, a round, over runs."""
-    between = (curves["setwise", scale] - curves["pairwise", scale])[1:]
-    return _mean(list(between.mean(axis=0)))
 
 
 def portfolios(section: Section, rows: list[Row]) -> None:

@@ -269,6 +269,9 @@ def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path,
     last = [row for row in by_reading["single, (1,…,1,j)"] if row["ranker"] == "paper"]
     first = {(row["catalogue"], row["user"]): row["beam"] for row in last if row["solution"] == 1}
     assert all(row["beam"] <= first[row["catalogue"], row["user"]] + 1e-12 for row in last), "never above greedy"
+    few = [*command[:-1], str(tmp_path / "few.csv"), "--catalogues", "playlists_one_head", "--rankers", "paper", "swap"]
+    wanted = [row for row in rows if row["catalogue"] == "playlists_one_head" and row["ranker"] in ("paper", "swap")]
+    assert figure.main(few) == wanted  # fewer rankers, the same rows
 
 
 def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -279,10 +282,10 @@ def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.Mo
     assert set(top) == set(np.argsort(-instance.score[0])[:2])  # one head: alone, an item sees its own score
     optimum = sw.rank(instance, 4, "exhaustive", include=top).value
     for ranker in ("beam", "paper", "lp_search", "thresholds", "swap"):
-        values = figure.made(instance, 4, 8, ranker)["best so far"]
+        values = figure.made(instance, top, 4, 8, ranker)["best so far"]
         assert len(values) == 8
         assert values.max() <= optimum + 1e-12
-    first = figure.made(instance, 4, 8, "beam")["best so far"][0]
+    first = figure.made(instance, top, 4, 8, "beam")["best so far"][0]
     assert first == sw.rank(instance, 4, "greedy", include=top).value
 
 
@@ -292,11 +295,12 @@ def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatc
     for seed in range(3):
         rng = np.random.default_rng(seed)
         instance = sw.Instance(2 * rng.normal(size=(2, 30, 30)), rng.normal(size=(2, 30)), sw.Logistic())
-        made = figure.made(instance, 5, 12, ranker)
+        top = figure.pinned(instance)
+        made = figure.made(instance, top, 5, 12, ranker)
         values, trace = made["single"], made["best so far"]
         assert 8 < len(values) <= 12  # a search may end early
         assert (np.diff(values) < 0).any()  # not only the best so far
-        alone = instance.value(figure.pinned(instance))
+        alone = instance.value(top)
         reached = figure.padded(np.maximum(np.maximum.accumulate(values), alone), 12)
         np.testing.assert_allclose(reached, trace, rtol=1e-12)
 

@@ -56,6 +56,20 @@ def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
+def test_a_new_section_is_put_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
+    page, kept = importlib.import_module("page"), importlib.import_module("kept_sections")
+    sections = [page.Section(name.lower(), name, blocks=[f"new {name}"]) for name in ("A", "B2", "C", "D")]
+    new = page.markdown("Results", ["Other opening."], sections)
+    text = kept.with_sections(OLD, new, [sections[1], sections[3]], "At a glance")
+    assert [line for line in text.splitlines() if line.startswith("## ")] == [
+        "## At a glance", "## A", "## B2", "## B", "## C", "## D",
+    ]  # fmt: skip
+    assert "## B2\n\nnew B2\n\n## B\n" in text
+    assert text.endswith("## D\n\nnew D\n")
+    assert "old a" in text
+
+
 def test_commands_are_shown_without_the_folders_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
     report, plan = importlib.import_module("report"), importlib.import_module("plan")

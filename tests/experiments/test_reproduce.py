@@ -149,8 +149,8 @@ def check_page(out: Path) -> None:
     """One page with all sections and charts, that asks nothing of any network."""
     page, text = (out / "index.html").read_text(), (out / "results.md").read_text()
     sections = re.findall(r"^## (.+)$", text, re.MULTILINE)
-    assert len(sections) == 16
-    assert page.count("<section>") == 16
+    assert len(sections) == 17
+    assert page.count("<section>") == 17
     assert "Missing" not in text
     assert page.count("vegaEmbed=") == 1
     assert page.count("<script") == 2 + page.partition("<script>")[2].partition("</script>")[0].count("<script")

@@ -36,7 +36,7 @@ def test_ridge_in_both_forms_is_the_least_squares_solution(
     land = landscape.simulated(1)
     seen = land.measured[:n]
     target = np.log(land.outcome[seen])
-    x = landscape._features(land, pairs=True).toarray()
+    x = land.pair_columns.toarray()
     counts = np.random.default_rng(0).uniform(0.5, 2.0, n) if weighted else np.ones(n)
     mean, root = np.average(target, weights=counts), np.sqrt(counts)
     augmented = np.vstack([root[:, None] * x[seen], np.eye(x.shape[1])])  # the penalty 1 as further rows
@@ -49,18 +49,26 @@ def test_ridge_in_both_forms_is_the_least_squares_solution(
 def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
     proteins, landscape = loaded(monkeypatch, "proteins"), loaded(monkeypatch, "landscape")
     land = landscape.simulated(2)
-    rows = proteins.unseen_part(land, 120, draw=0)
+    rows = proteins.unseen_sets(land, 120, draw=0)
     assert len(rows) == 10
     assert all(row["best"] in land.outcome for row in rows)
     gaps = [row["search_gap"] for row in rows if row["method"] == "setwise"]
     assert max(abs(gap) for gap in gaps) < 1e-6
-    designs = proteins.design_part(land, 0, plate=12)
-    first = {row["best"] for row in designs if row["n"] == 12}
-    assert len(first) == 1  # all methods start from the same plate
-    for method, scale in proteins.DESIGNS:
-        curve = [row["best"] for row in designs if (row["method"], row["scale"]) == (method, scale)]
-        assert curve == sorted(curve)
-    assert proteins.summary(rows + designs).row_count > 0
+    assert proteins.summary(rows).row_count > 0
+
+
+def test_rounds_of_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
+    rounds, landscape = loaded(monkeypatch, "protein_rounds"), loaded(monkeypatch, "landscape")
+    rows = rounds.run(landscape.simulated(2), 0, plate=12)
+    assert len({row["best"] for row in rows if row["n"] == 12}) == 1  # all methods start from the same plate
+    of = rounds.curves(rows)
+    assert set(of) == set(rounds.DESIGNS)
+    for mine in of.values():
+        assert mine[0].tolist() == sorted(mine[0].tolist())
+        assert len(mine[0]) == rounds.ROUNDS
+    between = rounds.ahead(of["setwise", "root"], of["random", "plain"])
+    assert between == pytest.approx((of["setwise", "root"][0] - of["random", "plain"][0])[1:].mean())
+    assert rounds.summary(rows).row_count == len(rounds.DESIGNS)
 
 
 def small_scenario(portfolios: ModuleType, features: bool) -> object:
