@@ -2,15 +2,20 @@
 
     python benchmarks/mutants.py --per-module 6 --seed 0
     python benchmarks/mutants.py --only ranking/phase_two --per-module 20
+    python benchmarks/mutants.py --processes 16 --per-module 8     on many cores
 
-A mutant is *killed* if a test fails, and *survives* if all tests pass; one whose tests run ten times as long as without
-the change, such as an endless loop, is counted by itself. The score is the share of killed mutants; survivors are
-printed with line and change, to be read one by one: some change nothing that a caller can observe (a tolerance, a limit
-of sizes, the order of equal items). Mutants are drawn from all places of a module where an operator applies, without
-docstrings, annotations, decorators and messages of errors. The tests run in a copy of the package, so the working tree
-is never changed. Modules of compiled loops are left out: a change makes numba compile for minutes, and interpreted
+A mutant is *killed* if a test fails, and *survives* if all tests pass; one whose tests run four times as long as
+without the change and half a minute more, such as an endless loop, is counted by itself. The score is the share of
+killed mutants; survivors are printed with line and change, to be read one by one: some change nothing that a caller can
+observe (a tolerance, a limit of sizes, the order of equal items). Mutants are drawn from all places of a module where
+an operator applies, without docstrings, annotations, decorators and messages of errors. The tests run in a copy of the
+package, so the working tree is never changed; with ``--processes`` N mutants run at the same time, each in a copy of
+its own, which has the machine code that is compiled in the working tree: run ``tests/compile_kernels.py`` before.
+
+Of the modules of compiled loops, those are included whose tests run interpreted (``NUMBA_DISABLE_JIT``), or compile
+within seconds. The others are left out: a change makes numba compile all their callers for minutes, and interpreted
 their tests take longer still. Rows go to report/mutants.csv as they come; rows of earlier runs are kept, and their
-mutants are not run again.
+mutants are not run again. What survived is explained in docs/evidence/mutants.md.
 """
 
 from __future__ import annotations
@@ -20,6 +25,7 @@ import ast
 import copy
 import csv
 import os
+import queue
 import random
 import shutil
 import subprocess
@@ -27,10 +33,11 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-PATIENCE = 10  # times as long as without the change, and SECONDS more
+PATIENCE = 4  # times as long as without the change, and SECONDS more
 SECONDS = 30.0
 KILLED, SURVIVED, ENDLESS = "killed", "survived", "endless"
 FIELDS = ("module", "number", "line", "change", "result", "seconds")
@@ -43,18 +50,21 @@ settings.load_profile("mutants")  # the profile of the tests is derived from it:
 
 # module: its tests
 TARGETS: dict[str, tuple[str, ...]] = {
+    "kernels/cache.py": ("kernels/test_cache.py",),
     "model/added_scores.py": ("model/test_added_scores.py",),
     "model/alone.py": ("model/test_alone.py",),
     "model/base_terms.py": ("model/test_base_terms.py",),
     "model/batch_objective.py": ("model/test_batch_objective.py",),
     "model/catalog.py": ("model/test_catalog.py", "model/test_objective.py"),
-    "model/constraints.py": ("ranking/test_greedy.py", "ranking/test_lower_limits.py"),
+    "model/constraints.py": ("model/test_constraints.py", "ranking/test_greedy.py", "ranking/test_lower_limits.py"),
     "model/eligibility.py": ("model/test_eligibility.py",),
+    "model/encoder.py": ("model/test_encoder.py",),
     "model/ids.py": ("model/test_ids.py",),
-    "model/instance.py": ("model/test_instance.py",),
+    "model/instance.py": ("model/test_instance.py", "model/test_alone.py"),
     "model/objective.py": ("model/test_objective.py",),
     "model/rewards.py": ("model/test_rewards.py", "model/test_registered_rewards.py"),
     "retrieval/cover.py": ("retrieval/test_cover.py",),
+    "retrieval/kmeans.py": ("retrieval/test_kmeans.py",),
     "retrieval/clusters.py": ("retrieval/test_partition.py",),
     "retrieval/partition.py": ("retrieval/test_partition.py", "retrieval/test_cover.py"),
     "retrieval/pure_embedding.py": ("retrieval/test_pure_embedding.py",),
@@ -76,9 +86,23 @@ TARGETS: dict[str, tuple[str, ...]] = {
     ),
     "ranking/phase_two/rank_partition.py": ("ranking/phase_two/test_rank_partition.py",),
     "ranking/phase_two/rounding.py": ("ranking/phase_two/test_rounding.py", "test_errata.py"),
-    "bounds/candidates/branch_and_bound.py": ("bounds/test_candidates.py", "bounds/test_upward_rounding.py"),
+    "bounds/candidates/branch_and_bound.py": (
+        "bounds/test_candidates.py",
+        "bounds/test_upward_rounding.py",
+        "bounds/test_workspace.py",
+    ),
     "bounds/candidates/upper_bound.py": ("bounds/test_candidates.py",),
 }
+
+# small modules of compiled loops, whose tests run interpreted
+INTERPRETED: dict[str, tuple[str, ...]] = {
+    "kernels/heap.py": ("kernels/test_heap.py",),
+    "kernels/largest.py": ("kernels/test_heap.py",),
+    "retrieval/partner_kernels.py": ("retrieval/test_partners.py",),
+}
+# the same, compiled again for every mutant
+COMPILED: dict[str, tuple[str, ...]] = {"kernels/softmax.py": ("kernels/test_softmax.py",)}
+ALL = TARGETS | INTERPRETED | COMPILED
 
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -161,56 +185,88 @@ def mutant(source: str, number: int) -> tuple[int, str, str]:
 
 def outcome(folder: Path, module: str, limit: float | None) -> str:
     """What the tests of the module say about the copy."""
-    tests = [str(ROOT / "tests" / name) for name in TARGETS[module]]
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-x",
-        "-q",
-        "-p",
-        "no:xdist",
-        "-p",
-        "no:cacheprovider",
-        "-p",
-        "no_shrinking",
-        *tests,
-    ]
-    environment = os.environ | {"PYTHONPATH": f"{folder / 'src'}{os.pathsep}{folder}", "CI": "1"}
+    tests = [str(ROOT / "tests" / name) for name in ALL[module]]
+    plugins = [part for name in ("no:xdist", "no:cacheprovider", "no_shrinking") for part in ("-p", name)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *plugins, *tests]
+    places = [str(folder / "src"), str(folder), *filter(None, [os.environ.get("PYTHONPATH")])]  # the copy comes first
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places), "CI": "1"}
+    own = folder / "compiled"  # elsewhere, so that the machine code in the copy is not removed as stale
+    if module in INTERPRETED or module in COMPILED:
+        shutil.rmtree(own, ignore_errors=True)
+        environment |= {"NUMBA_CACHE_DIR": str(own), "NUMBA_DISABLE_JIT": str(int(module in INTERPRETED))}
     try:
         run = subprocess.run(command, cwd=ROOT, env=environment, timeout=limit, capture_output=True, check=False)
     except subprocess.TimeoutExpired:
         return ENDLESS
-    if run.returncode not in (0, 1, 2, 3, 4):
+    if run.returncode == 5:  # no tests; a crash by a signal is noticed like a failure
         raise RuntimeError(run.stdout.decode()[-2000:])
     return KILLED if run.returncode else SURVIVED
 
 
-def run_module(folder: Path, module: str, numbers: list[int]) -> Iterator[dict[str, object]]:
-    """The rows of these mutants of a module; its tests must pass without a change."""
-    path = folder / "src" / "setwise" / module
-    source = path.read_text()
-    stamp = path.stat()
-    if not numbers:
-        return
-    start = time.perf_counter()
-    if outcome(folder, module, None) != SURVIVED:
-        raise SystemExit(f"the tests of {module} fail without a change")
-    limit = SECONDS + PATIENCE * (time.perf_counter() - start)
-    for number in numbers:
+class Copies:
+    """Copies of the package; each runs the tests of one mutant at a time."""
+
+    def __init__(self, folder: Path, count: int) -> None:
+        self._free: queue.Queue[Path] = queue.Queue()
+        for number in range(count):
+            copied = folder / str(number)
+            shutil.copytree(ROOT / "src", copied / "src", copy_function=shutil.copy2)
+            (copied / "no_shrinking.py").write_text(NO_SHRINKING)
+            self._free.put(copied)
+
+    def seconds(self, module: str) -> float | None:
+        """How long the tests of a module take without a change; None if they fail."""
+        folder = self._free.get()
+        try:
+            start = time.perf_counter()
+            passed = outcome(folder, module, None) == SURVIVED
+            return time.perf_counter() - start if passed else None
+        finally:
+            self._free.put(folder)
+
+    def run(self, module: str, number: int, limit: float) -> dict[str, object]:
+        """The row of one mutant."""
+        folder = self._free.get()
+        path = folder / "src" / "setwise" / module
+        source, stamp = path.read_text(), path.stat()
         line, change, text = mutant(source, number)
-        path.write_text(text)
-        start = time.perf_counter()
-        row = {
-            "module": module,
-            "number": number,
-            "line": line,
-            "change": change,
-            "result": outcome(folder, module, limit),
-        }
-        path.write_text(source)
-        os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # compiled code of the original stays valid
-        yield row | {"seconds": round(time.perf_counter() - start, 1)}
+        try:
+            path.write_text(text)
+            start = time.perf_counter()
+            result = outcome(folder, module, limit)
+        finally:
+            path.write_text(source)
+            os.utime(path, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # compiled code of the original stays valid
+            self._free.put(folder)
+        known = {"module": module, "number": number, "line": line, "change": change, "result": result}
+        return known | {"seconds": round(time.perf_counter() - start, 1)}
+
+
+def drawn(options: argparse.Namespace, done: set[tuple[str, int]]) -> dict[str, list[int]]:
+    """The mutants to run, by module."""
+    result = {}
+    for module in (one for one in ALL if one.startswith(options.only)):
+        total = len(list(changes(ast.parse((ROOT / "src/setwise" / module).read_text()))))
+        numbers = random.Random(f"{options.seed} {module}").sample(range(total), min(options.per_module, total))
+        if numbers := [one for one in numbers if (module, one) not in done]:
+            result[module] = numbers
+    return result
+
+
+def run_all(copies: Copies, wanted: dict[str, list[int]], processes: int) -> Iterator[dict[str, object]]:
+    """The rows of all mutants as they come; the mutants of the longest tests first."""
+    with ThreadPoolExecutor(processes) as pool:
+        measured = dict(zip(wanted, pool.map(copies.seconds, wanted), strict=True))
+        for module in (one for one, took in measured.items() if took is None):
+            print(f"{module} is left out: its tests fail without a change", file=sys.stderr)
+        seconds = {module: took for module, took in measured.items() if took is not None}
+        waiting = [
+            pool.submit(copies.run, module, number, SECONDS + PATIENCE * seconds[module])
+            for module in sorted(seconds, key=lambda one: -seconds[one])
+            for number in wanted[module]
+        ]
+        for future in as_completed(waiting):
+            yield future.result()
 
 
 def read_rows(path: Path) -> list[dict[str, str]]:
@@ -226,19 +282,14 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="modules whose name starts so")
     parser.add_argument("--rows", type=Path, default=Path("report/mutants.csv"))
+    parser.add_argument("--processes", type=int, default=1, help="mutants that run at the same time")
     options = parser.parse_args()
     options.rows.parent.mkdir(exist_ok=True)
-    done = {(row["module"], int(row["number"])) for row in read_rows(options.rows)}
+    wanted = drawn(options, {(row["module"], int(row["number"])) for row in read_rows(options.rows)})
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        shutil.copytree(ROOT / "src", folder / "src", copy_function=shutil.copy2)
-        (folder / "no_shrinking.py").write_text(NO_SHRINKING)
-        for module in (one for one in TARGETS if one.startswith(options.only)):
-            total = len(list(changes(ast.parse((ROOT / "src/setwise" / module).read_text()))))
-            drawn = random.Random(f"{options.seed} {module}").sample(range(total), min(options.per_module, total))
-            for row in run_module(folder, module, [one for one in drawn if (module, one) not in done]):
-                append(options.rows, row)
-                print(row, flush=True)
+        for row in run_all(Copies(Path(name), options.processes), wanted, options.processes):
+            append(options.rows, row)
+            print(row, flush=True)
     report(read_rows(options.rows))
 
 

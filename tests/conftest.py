@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,8 +36,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)  # of pytest-xdist
 def pytest_xdist_auto_num_workers() -> int:
-    """One test process more than cores: the tests of the service mostly wait."""
-    return (os.cpu_count() or 1) + 1
+    """Two test processes more than cores: the tests of the service mostly wait."""
+    return (os.cpu_count() or 1) + 2
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -67,17 +68,19 @@ def count(large: bool) -> Callable[..., int]:
     return (lambda n, fraction=FRACTION: n) if large else (lambda n, fraction=FRACTION: max(1, n // fraction))
 
 
-@pytest.fixture
-def sample(shared_data: Path, tmp_path: Path, large: bool) -> Callable[[Path], Path]:
+@pytest.fixture(scope="session")
+def sample(shared_data: Path, tmp_path_factory: pytest.TempPathFactory, large: bool) -> Callable[[Path], Path]:
     """sample(path): a file of the public samples with --large, else its header and about LINES lines from all of it."""
+    folder = tmp_path_factory.mktemp("samples")
 
+    @cache
     def some_lines(path: Path) -> Path:
         if large or path.name.endswith(".json.gz"):
             return path
-        with gzip.open(path, "rb") as source, gzip.open(tmp_path / path.name, "wb", compresslevel=1) as target:
+        with gzip.open(path, "rb") as source, gzip.open(folder / path.name, "wb", compresslevel=1) as target:
             lines = source.readlines()
             target.writelines(lines[:1] + lines[1 :: max(1, len(lines) // LINES)])
-        return tmp_path / path.name
+        return folder / path.name
 
     return some_lines
 

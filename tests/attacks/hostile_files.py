@@ -12,7 +12,10 @@ import signal
 import struct
 import traceback
 import zipfile
+import zlib
 from collections.abc import Callable, Iterator
+from functools import reduce
+from operator import xor
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from setwise.errors import SetwiseError
 SECONDS = 120  # a file that takes longer is endless, on the slowest machine
 MEMORY = 3 << 29  # bytes of address space that opening may take
 BOMB = 3 << 30  # bytes of a decompressed bomb
+BLOCK = 1 << 20  # bytes that are compressed once and repeated
 HEADER = b"session,item\n"
 SHAPE = "{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}"  # of an array file
 
@@ -47,27 +51,33 @@ def zipped(members: dict[str, bytes], kind: int = zipfile.ZIP_STORED) -> bytes:
 
 
 def zip_bomb(name: str, first: bytes) -> bytes:
-    """A zip file with one member that decompresses to BOMB bytes."""
-    buffer, block = io.BytesIO(), b"0" * (1 << 24)
-    with (
-        zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive,
-        archive.open(name, "w", force_zip64=True) as member,
-    ):
-        member.write(first)
-        for _ in range(BOMB // len(block)):
-            member.write(block)
-    return buffer.getvalue()
+    """A zip file with one member that decompresses to ``first`` and BOMB bytes."""
+    packed, crc, size = deflated(first, b"0" * BLOCK)
+    about = (20, 0, zipfile.ZIP_DEFLATED, 0, 33, crc, len(packed), size, len(name), 0)  # 33: the first of January 1980
+    local = struct.pack("<4s5H3I2H", b"PK\3\4", *about) + name.encode() + packed
+    entry = struct.pack("<4s6H3I5H2I", b"PK\1\2", 20, *about, 0, 0, 0, 0, 0) + name.encode()
+    return local + entry + struct.pack("<4s4H2IH", b"PK\5\6", 0, 0, 1, 1, len(entry), len(local), 0)
 
 
 def gzip_bomb(first: bytes, block: bytes) -> bytes:
-    """A gzip file that decompresses to BOMB bytes."""
-    buffer = io.BytesIO()
-    with gzip.GzipFile(fileobj=buffer, mode="wb", compresslevel=1) as file:
-        file.write(first)
-        block = block * ((1 << 24) // len(block))
-        for _ in range(BOMB // len(block)):
-            file.write(block)
-    return buffer.getvalue()
+    """A gzip file that decompresses to ``first`` and BOMB bytes."""
+    packed, crc, size = deflated(first, block * (BLOCK // len(block)))
+    return b"\x1f\x8b\x08" + b"\0" * 6 + b"\xff" + packed + struct.pack("<II", crc, size)
+
+
+def deflated(first: bytes, block: bytes) -> tuple[bytes, int, int]:
+    """``first`` and BOMB bytes of ``block`` after ``block``, compressed; their CRC-32 and size.
+
+    After a full flush nothing refers to what came before, so one compressed block can be repeated. Another block
+    changes the CRC by an affine map over GF(2), which is known by its values at 0 and at the 32 single bits.
+    """
+    packer, times = zlib.compressobj(1, wbits=-15), BOMB // len(block)
+    start, part = (packer.compress(piece) + packer.flush(zlib.Z_FULL_FLUSH) for piece in (first, block))
+    at_zero, crc = zlib.crc32(block), zlib.crc32(first)
+    columns = [zlib.crc32(block, 1 << bit) ^ at_zero for bit in range(32)]
+    for _ in range(times):
+        crc = reduce(xor, (column for bit, column in enumerate(columns) if crc >> bit & 1), at_zero)
+    return start + part * times + packer.flush(), crc, len(first) + times * len(block)
 
 
 def npy(array: np.ndarray, pickled: bool = False) -> bytes:

@@ -10,6 +10,7 @@ import os
 import random
 import time
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -74,6 +75,7 @@ def test_budgets(songs: sw.Recommender, count, large: bool, record_property) -> 
         assert share >= SHARE, worst
 
 
+@cache
 def instance(n: int) -> tuple[sw.Catalog, sw.Instance]:
     """All songs of a small world, and these as candidates."""
     catalog = world_recommender(n=n).index.catalog

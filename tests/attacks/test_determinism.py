@@ -50,7 +50,7 @@ def answer(recommender: sw.Recommender, request: dict) -> list:
 def test_threads_processes_and_reloads(tmp_path: Path, count, record_property) -> None:
     recommender = sw.Recommender.from_model(model(), cells=4)
     recommender.save(tmp_path / "songs")
-    asked = requests(recommender.index.catalog, count(1000))
+    asked = requests(recommender.index.catalog, count(1000, 100))
     expected = [answer(recommender, one) for one in asked]
     assert [answer(recommender, one) for one in reversed(asked)] == expected[::-1], "again, in another order"
     again = sw.Recommender.load(tmp_path / "songs")
@@ -70,7 +70,7 @@ def test_threads_processes_and_reloads(tmp_path: Path, count, record_property) -
 
 def test_batches(count) -> None:
     recommender = sw.Recommender.from_model(model(), cells=4, certify=False)
-    asked = requests(recommender.index.catalog, count(1000))
+    asked = requests(recommender.index.catalog, count(1000, 50))
     histories = [one["history"] for one in asked]
     alone = [recommender.recommend(history=one, k=3, certify=False).items.tolist() for one in histories]
     assert [one.items.tolist() for one in recommender.recommend_many(histories=histories, k=3, certify=False)] == alone

@@ -113,7 +113,7 @@ class Honest:
 
 def test_mutated_requests(folder: Path, tmp_path: Path, count, record_property) -> None:
     rng, known = random.Random(11), corpus()
-    mutants = [mutant(rng, known) for _ in range(count(5000))]
+    mutants = [mutant(rng, known) for _ in range(count(5000, 40))]
 
     async def attack(port: int) -> list[bytes]:
         limit = asyncio.Semaphore(AT_ONCE)

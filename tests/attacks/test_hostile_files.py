@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gzip
+import io
+import zipfile
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +13,8 @@ from typing import Any
 import pytest
 
 import setwise as sw
-from attacks.hostile_files import BOMBS, binaries, opened_in_child, pickles, texts
+from attacks import hostile_files
+from attacks.hostile_files import BOMBS, binaries, gzip_bomb, opened_in_child, pickles, texts, zip_bomb
 from setwise import datasets
 from setwise.cli.index import _arrays
 from setwise.training import SimpleTransformer
@@ -77,3 +81,14 @@ def test_small_files_that_decompress_to_gigabytes(name: str, suffix: str, opened
     path = tmp_path / f"bomb{suffix}"
     path.write_bytes(BOMBS[name]())
     assert [said for _, said in opened_in_child(opened, [path], tmp_path / "log")] == ["refused"]
+
+
+def test_bombs_are_files_of_their_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones decompress to what they should, checksums included: the large ones are not refused for being broken."""
+    size = 5 << 20
+    monkeypatch.setattr(hostile_files, "BOMB", size)
+    for first, block in ((b"session,item\n", b"x"), (b"", b"\0"), (b"\xff\xfe", b"a\0")):
+        assert gzip.decompress(gzip_bomb(first, block)) == first + block * (size // len(block))
+    with zipfile.ZipFile(io.BytesIO(zip_bomb("query.npy", b"first"))) as archive:
+        assert archive.namelist() == ["query.npy"]
+        assert archive.read("query.npy") == b"first" + b"0" * size

@@ -108,7 +108,7 @@ def leaking(folder: Path) -> Iterator[Running]:
 
 
 def test_soak(folder: Path, count, record_property) -> None:
-    requests = count(1_000_000, 500)
+    requests = count(1_000_000, 1000)
     with running(folder, *OPTIONS) as service:
         seen = growth(service, requests)
         assert service.end() == 0

@@ -66,6 +66,12 @@ def test_lists_hold_the_largest_values_in_descending_order() -> None:
         np.testing.assert_array_equal(values[items[kept]], paired[kept])
 
 
+def test_no_room_for_a_label_keeps_nothing() -> None:
+    best, items, _ = largest_with_labels(np.array([3.0, 1.0, 2.0]), np.array([0, 1, 0]), 2, 0)
+    assert (best == -np.inf).all()
+    assert (items == -1).all()
+
+
 @njit
 def largest_with_labels(values, label, count, room):
     """The ``count`` largest with at most ``room`` of each label."""

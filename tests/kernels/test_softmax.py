@@ -36,6 +36,18 @@ def test_streaming_sums(form) -> None:
     assert state[1] / state[2] == pytest.approx((2 + 4 / np.e) / (1 + 1 / np.e), rel=1e-12)
 
 
+@pytest.mark.parametrize("form", [add_weight, add_weight.py_func], ids=["compiled", "interpreted"])
+def test_sums_after_every_item(form) -> None:
+    """M, N and D by their definitions, for logits close to each other, equal ones and −∞ first."""
+    logits, scores = np.array([-np.inf, 1.0, 2.5, 2.0, 2.5, 3.5]), np.array([7.0, 1.5, -2.0, 4.0, 3.0, 0.5])
+    state = np.array([-np.inf, 0.0, 0.0])
+    for count in range(1, len(logits) + 1):
+        form(state, logits[count - 1], scores[count - 1])
+        top = logits[:count].max()
+        weight = np.exp(logits[:count] - (0.0 if count == 1 else top))
+        np.testing.assert_allclose(state, [top, weight @ scores[:count], weight.sum()], rtol=1e-14)
+
+
 def test_fast_exponentials() -> None:
     points = np.concatenate([np.linspace(-700, 700, 20_001), np.linspace(-1, 1, 2_001)])
     np.testing.assert_allclose(fast_exps(points), np.exp(points), rtol=1e-11)

@@ -43,7 +43,7 @@ def two_tower(**settings: float) -> TwoTower:
 def terms() -> BaseTerms:
     fold_in = replace(FoldIn.of(factors(), 5.0, 0.3, decay=0.8), scale=2.0)
     related = (neighbours(dense(1)), neighbours(dense(2), decay=0.5, power=0.5))
-    return BaseTerms(fold_in, related, two_tower(decay=0.7, scale=0.5))
+    return BaseTerms(fold_in, related, two_tower(decay=0.7, scale=0.5), factors(11)[:, 0])
 
 
 def encoder(base_terms: BaseTerms) -> tuple[sw.Catalog, Encoder]:
@@ -100,6 +100,8 @@ def test_users_have_the_vector_and_the_scores() -> None:
         np.testing.assert_allclose(user.base[D:], base_terms.two_tower.vectors(rows, filled)[row], rtol=1e-5)
         parts = [part.scores(rows, filled)[row] for part in base_terms.neighbours]
         wanted = sum(np.bincount(items, given, minlength=N) for items, given in parts)
+        if not filled[row].any():
+            wanted = wanted + base_terms.new_user
         np.testing.assert_allclose(user.scores.whole(), wanted, rtol=1e-5)
         assert np.isfinite(sw.set_value(catalog, user, [0, 1, 2]))
 
@@ -132,6 +134,8 @@ def test_rows_taken_have_the_scores_among_themselves() -> None:
     whole, part = one.users(Ragged.of([[3, 5]]))[0], few.users(Ragged.of([[1, 2]]))[0]
     np.testing.assert_allclose(part.scores.whole(), whole.scores.whole()[rows], rtol=1e-6)
     np.testing.assert_allclose(part.base, whole.base, rtol=1e-6)
+    new_users = one.users(Ragged.of([[]]))[0], few.users(Ragged.of([[]]))[0]
+    np.testing.assert_array_equal(new_users[1].scores.whole(), new_users[0].scores.whole()[rows])
 
 
 def test_scaling_multiplies_all_scores() -> None:
@@ -151,6 +155,7 @@ def test_scaling_multiplies_all_scores() -> None:
         (BaseTerms(None, (neighbours(np.ones((N + 1, N + 1))),)), "encoder's neighbours must be"),
         (BaseTerms(None, (Neighbours(np.zeros(N + 1, int), np.zeros(1, int), np.ones(1)),)), "encoder's neighbours"),
         (BaseTerms(None, (neighbours(np.full((N, N), np.nan)),)), "encoder's neighbour weights must be"),
+        (BaseTerms(new_user=np.zeros(N + 1)), "encoder's scores of new users must be"),
     ],
 )
 def test_arrays_are_checked(changed: BaseTerms, sentence: str) -> None:

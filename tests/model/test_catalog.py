@@ -21,7 +21,7 @@ def test_one_head_may_be_left_out() -> None:
     assert catalog.sink.key.shape == (1, 3)
     assert len(catalog) == catalog.n_items == 4
     assert catalog.heads == 1
-    assert repr(catalog) == "Catalog(4 items, 1 heads, d_kq=3, d_v=3, 1 reward functions, sink)"
+    assert repr(catalog) == "Catalog(4 items, 1 head, d_kq=3, d_v=3, 1 reward function, sink)"
 
 
 def test_what_the_caller_can_change_is_copied_and_nothing_else() -> None:
@@ -257,3 +257,115 @@ def test_unknown_attribute() -> None:
         catalog.attributes["genre"]
     assert str(caught.value) == "attribute must be one the catalogue has (artist), got 'genre'; use one of those names."
     assert "artist" in catalog.attributes
+
+
+# --- one catalogue from another ---
+
+EVERYTHING = {
+    "heads": 2, "base": True, "sink": True, "positions": 3, "rewards": (sw.Logistic(), sw.Linear()), "ids": list("lkjihgfedcba"),
+    "attributes": {"artist": ["x", None, "y"] * 4, "price": [1.5, None, 2.0] * 4}, "dtype": np.float64,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("parts", [{}, EVERYTHING], ids=["plain", "everything"])
+def test_two_halves_are_the_whole(parts) -> None:
+    catalog, user = random_catalog(3, **parts)
+    joined = catalog.taken(range(5)).joined(catalog.taken(range(5, 12)))
+    for name in ("query", "key", "value", "base"):
+        np.testing.assert_array_equal(getattr(joined, name), getattr(catalog, name))
+    assert joined.query.dtype == catalog.query.dtype
+    assert joined.ids[np.arange(12)].tolist() == catalog.ids[np.arange(12)].tolist()
+    assert [joined.rewards[c] for c in joined.reward_class] == [catalog.rewards[c] for c in catalog.reward_class]
+    assert joined.attributes.keys() == catalog.attributes.keys()
+    slate = [1, 7, 4]
+    assert sw.set_value(joined, user, slate) == pytest.approx(sw.set_value(catalog, user, slate), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"heads": 1}, r"query of the new items must be of shape \(2, 3\) each, got \(1, 3\)"),
+        ({"base": False}, r"base of the new items must be of shape \(2,\) each, got None"),
+        ({"sink": False}, "sink of the new items must be that of the catalogue, got another"),
+        ({"positions": 0}, "positions of the new items must be that of the catalogue, got another"),
+        ({"positions": 2}, "positions of the new items must be that of the catalogue, got another"),
+    ],
+)
+def test_items_of_another_model_are_not_joined(change, sentence: str) -> None:
+    parts = {"heads": 2, "base": True, "sink": True, "positions": 3}
+    one, other = random_catalog(3, **parts)[0], random_catalog(3, **(parts | change))[0]
+    with pytest.raises(InvalidInput, match=sentence):
+        one.joined(other)
+    with pytest.raises(InvalidInput, match=sentence.split(" of the new")[0]):
+        other.joined(one)
+
+
+@pytest.mark.parametrize("part", ["key", "value"])
+def test_items_of_another_sink_are_not_joined(part: str) -> None:
+    sink = {"key": np.ones(3), "value": np.ones(3)}
+    one = sw.Catalog(FLAT, FLAT, FLAT, sink=sw.Sink(**sink))
+    assert len(one.joined(sw.Catalog(FLAT, FLAT, FLAT, sink=sw.Sink(**sink)))) == 8
+    with pytest.raises(InvalidInput, match="sink of the new items must be that of the catalogue"):
+        one.joined(sw.Catalog(FLAT, FLAT, FLAT, sink=sw.Sink(**(sink | {part: np.zeros(3)}))))
+
+
+def test_values_of_another_size_are_not_joined() -> None:
+    with pytest.raises(InvalidInput, match=r"value of the new items must be of shape \(1, 3\) each, got \(1, 2\)"):
+        sw.Catalog(FLAT, FLAT, FLAT).joined(sw.Catalog(FLAT, FLAT, FLAT[:, :2]))
+
+
+@pytest.mark.parametrize("parts", [{}, {"dtype": np.float64}, EVERYTHING], ids=["plain", "float64", "everything"])
+def test_arrays_and_back(parts) -> None:
+    catalog, _ = random_catalog(3, **parts)
+    arrays, meta = catalog.packed()
+    again = sw.Catalog.unpacked(arrays, meta)
+    assert again.digest == catalog.digest
+    assert again.query.dtype == catalog.query.dtype
+    assert again.ids.are_row_numbers == catalog.ids.are_row_numbers
+    for wrong in (-1, 2):
+        with pytest.raises(InvalidInput, match="array 'reward_class' must be numbers from 0 to"):
+            sw.Catalog.unpacked(arrays | {"reward_class": np.full(12, wrong, np.int32)}, meta)
+
+
+# --- properties ---
+
+
+@pytest.mark.parametrize("shape", [(0, 1, 3), (2, 0, 3), (2, 1, 0)])
+def test_nothing_is_no_catalogue(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InvalidInput, match="query must be an array with an item, a head and a dimension"):
+        sw.Catalog(np.zeros(shape), np.zeros(shape), np.zeros(shape))
+    assert len(sw.Catalog([[1.0]], [[1.0]], [[1.0]])) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "sink", "attends"),
+    [
+        ([0, 0], None, False),
+        ([0, 1], None, True),
+        ([0, 0], [0, 0], False),
+        ([0, 0], [0, 1], True),
+        ([0, 1], [0, 0], True),
+    ],
+)
+def test_attention_contributes_if_a_value_is_not_zero(value, sink, attends: bool) -> None:
+    given = None if sink is None else sw.Sink(np.ones(3), np.array(sink, float))
+    values = np.zeros((4, 2))
+    values[2] = value
+    assert sw.Catalog(FLAT, FLAT, values, sink=given).attends is attends
+
+
+def test_base_vectors_or_values_say_what_is_similar() -> None:
+    base = np.array([[3.0, 4.0], [0.0, 1.0], [0.0, 0.0], [1.0, 1.0]])
+    with_base = sw.Catalog(FLAT, FLAT, FLAT, base=base)
+    assert with_base.longest_base == pytest.approx(5)
+    assert with_base.embeddings(np.array([1, 0])).tolist() == base[[1, 0]].tolist()
+    catalog, _ = random_catalog(0, heads=2)
+    assert catalog.longest_base == 0
+    np.testing.assert_array_equal(catalog.embeddings(np.array([3])), catalog.value[3].reshape(1, -1))
+
+
+def test_added_scores_of_another_catalogue_are_refused() -> None:
+    catalog, user = random_catalog(0)
+    assert catalog.user(sw.User(user.heads, scores=np.zeros(12))).scores is not None
+    with pytest.raises(InvalidInput, match="scores must be one for each of 12 items, got 5"):
+        catalog.user(sw.User(user.heads, scores=np.zeros(5)))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import Infeasible, InvalidInput
-from setwise.model.eligibility import Eligibility
+from setwise.model.eligibility import Eligibility, require_rows
 from worlds import random_catalog
 
 GENRES = ["jazz", "folk", "pop"] * 4
@@ -49,6 +49,7 @@ def test_queries_with_one_filter_share_its_mask() -> None:
     everything = Eligibility.of(catalog)
     assert everything.mask is None
     assert everything.without([]) is everything
+    assert everything.without(range(0)) is everything
     jazz = Eligibility.of(catalog, where={"genre": "jazz"})
     assert jazz.without([0]).allowed is jazz.without([3, 3]).allowed is jazz.mask
 
@@ -69,3 +70,35 @@ def test_rows_within_others(where) -> None:
     assert inside.count == len(inside.rows)
     with pytest.raises(Infeasible, match="scores must be about an item that is neither excluded nor filtered out"):
         eligible.within(np.array([3]))
+    only = eligible.within(np.array([3, 6]))
+    assert (only.count, only.rows.tolist()) == (1, [6])
+
+
+def test_a_single_eligible_row_may_be_left() -> None:
+    catalog, _ = random_catalog(0, n=12, attributes={"genre": GENRES})
+    assert Eligibility.of(catalog, exclude=range(1, 12)).rows.tolist() == [0]
+    with pytest.raises(Infeasible, match="where and exclude must be conditions that leave an item"):
+        Eligibility.of(catalog, exclude=range(12))
+
+
+@pytest.mark.parametrize(
+    ("where", "sentence"),
+    [
+        ({"genre": "polka"}, r"where\['genre'\] must be met by an item, got 'polka'; loosen it"),
+        ({"genre": "jaz"}, r"where\['genre'\] must be met by an item, got 'jaz'; did you mean 'jazz'\?"),
+        ({"genre": "jazz", "year": 7}, r"where\['year'\] must be met by an item, got 7; loosen it"),
+        ({"genre": "jazz", "year": 1}, "where and exclude must be conditions that leave an item"),
+    ],
+)
+def test_the_condition_that_no_item_meets_is_named(where, sentence: str) -> None:
+    """Unless each is met by some item, and no item meets all."""
+    catalog, _ = random_catalog(0, n=12, attributes={"genre": GENRES, "year": [0, 1, 2] * 4})
+    with pytest.raises(Infeasible, match=sentence):
+        Eligibility.of(catalog, where=where)
+
+
+def test_the_eligible_rows_of_another_catalogue_are_refused() -> None:
+    eligible = Eligibility.of(random_catalog(0, n=12)[0])
+    require_rows(eligible, 12)
+    with pytest.raises(InvalidInput, match="eligible must be one for the 13 items of this catalogue, got one for 12"):
+        require_rows(eligible, 13)

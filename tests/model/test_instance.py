@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.errors import InvalidInput
+from setwise.model.instance import unit_rows
 from worlds import REWARDS, random_catalog, random_instance
 
 
@@ -82,7 +83,7 @@ def test_groups_from_attributes_and_from_labels() -> None:
 def test_size_and_name() -> None:
     instance = random_instance(0, heads=2)
     assert len(instance) == instance.m == 12
-    assert repr(instance) == "Instance(12 candidates, 2 heads, 1 reward functions)"
+    assert repr(instance) == "Instance(12 candidates, 2 heads, 1 reward function)"
     np.testing.assert_allclose(instance.total_score, instance.score.sum(axis=0))
 
 
@@ -109,6 +110,19 @@ def test_size_and_name() -> None:
         (
             {"candidates": [1, 2]},
             "candidates must be an array of shape (3,), got shape (2,); reshape it or check its source.",
+        ),
+        (
+            {"logit": [[0.0, 0.0, 0.0], [0.0, 0.0, np.nan], [0.0, 0.0, 0.0]]},
+            "logit must be −∞ or numbers of at most 1e+100 in size, got NaN, +∞ or larger ones; remove or replace such entries.",
+        ),
+        (
+            {"logit": np.full((3, 3), np.inf, np.float32)},
+            "logit must be −∞ or numbers of at most 1e+100 in size, got NaN, +∞ or larger ones; remove or replace such entries.",
+        ),
+        ({"candidates": [5, 7, 7]}, "candidates must be distinct, got 7 more than once; remove the repetition."),
+        (
+            {"candidates": [7, 7, 7], "positions": [0, 1, 1]},
+            "(candidate, position) pairs must be distinct, got 7 more than once; remove the repetition.",
         ),
         ({"candidates": [7, 8, 7]}, "candidates must be distinct, got 7 more than once; remove the repetition."),
         (
@@ -147,6 +161,68 @@ def test_more_refusals() -> None:
         sw.Instance.from_catalog(*random_catalog(0), [])
     with pytest.raises(InvalidInput, match="weight must be finite and at least 0, got other entries"):
         sw.Instance.from_weights([[-1.0]], [1.0])
+    for wrong in (-1.0, np.inf, np.nan):
+        with pytest.raises(InvalidInput, match="weight must be finite and at least 0, got other entries"):
+            sw.Instance.from_weights([[1.0, wrong], [1.0, 1.0]], [1.0, 1.0])
     catalog, user = random_catalog(0)
     with pytest.raises(InvalidInput, match="candidates must be a set of distinct row numbers, got 3 more than once"):
         sw.Instance.from_catalog(catalog, user, [3, 3])
+
+
+def test_logits_of_any_allowed_size_and_kind() -> None:
+    largest = np.full((2, 2), 1e100)
+    assert sw.Instance(largest, [1.0, 2.0]).value([0]) == sw.Instance(-largest, [1.0, 2.0]).value([0])
+    single = np.zeros((2, 2), np.float32)
+    single.flags.writeable = False
+    assert sw.Instance(single, [1.0, 2.0]).logit.dtype == np.float64
+    double = np.zeros((1, 2, 2))
+    double.flags.writeable = False
+    assert np.shares_memory(sw.Instance(double, [1.0, 2.0]).logit, double), "a read-only array is not copied"
+
+
+def test_a_single_candidate() -> None:
+    instance = sw.Instance([[0.0]], [2.0], sw.Linear(), candidates=np.array([9], np.uint8))
+    assert instance.value([0]) == 2.0
+    assert instance.candidates.tolist() == [9]
+
+
+@pytest.mark.parametrize("parts", [{}, {"heads": 2, "base": True, "sink": True}, {"positions": 2, "n": 4}])
+def test_permuted_is_the_same_problem(parts) -> None:
+    instance = random_instance(5, rewards=REWARDS, **parts)
+    order = np.random.default_rng(0).permutation(instance.m)
+    turned = instance.permuted(order)
+    chosen = np.argsort(order)[:3]  # where the first three are now
+    np.testing.assert_allclose(turned.rewards_of(chosen), instance.rewards_of([0, 1, 2]), rtol=1e-12)
+    np.testing.assert_array_equal(turned.candidates, instance.candidates[order])
+    np.testing.assert_allclose(turned.similarity, instance.similarity[np.ix_(order, order)], rtol=1e-12)
+    assert [labels.tolist() for labels in turned.exclusive] == [labels[order].tolist() for labels in instance.exclusive]
+    if instance.positions is not None:
+        np.testing.assert_array_equal(turned.positions, instance.positions[order])
+
+
+def test_logits_do_not_depend_on_the_order_of_candidates() -> None:
+    """To the last bit, although rounding in a product of matrices depends on the order of its rows."""
+    catalog, user = random_catalog(7, n=61, heads=2, d=33, sink=True)
+    for count in range(2, 61):
+        sorted_rows = np.arange(count)
+        plain = sw.Instance.from_catalog(catalog, user, sorted_rows)
+        for order in (sorted_rows[::-1], np.roll(sorted_rows, 1), np.r_[0, sorted_rows[:0:-1]]):
+            other = sw.Instance.from_catalog(catalog, user, order)
+            np.testing.assert_array_equal(other.logit, plain.logit[:, order[:, None], order])
+            np.testing.assert_array_equal(other.sink_logit, plain.sink_logit[:, order])
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-3, 1.0, 1e200])
+def test_similarities_are_cosines_at_any_scale(scale: float) -> None:
+    rows = unit_rows(scale * np.array([[3.0, 4.0, 0.0], [0.0, 0.0, 0.0], [0.0, -2.0, 0.0], [0.5, 0.0, 0.0]]))
+    np.testing.assert_allclose(rows, [[0.6, 0.8, 0], [0, 0, 0], [0, -1, 0], [1, 0, 0]], rtol=1e-12)
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_similarity_is_that_of_the_embeddings(base: bool) -> None:
+    catalog, user = random_catalog(2, heads=2, base=base)
+    instance = sw.Instance.from_catalog(catalog, user, [4, 1, 7])
+    vectors = (catalog.base if base else catalog.value.reshape(12, -1))[[4, 1, 7]].astype(float)
+    length = np.linalg.norm(vectors, axis=1)
+    np.testing.assert_allclose(instance.similarity, vectors @ vectors.T / np.outer(length, length), rtol=1e-12)
+    assert sw.Instance(np.zeros((2, 2)), [1.0, 2.0]).similarity.tolist() == [[1, 0], [0, 1]]

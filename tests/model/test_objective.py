@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import setwise as sw
 from setwise.errors import InvalidInput
+from setwise.model.added_scores import AddedScores
 from setwise.model.objective import attended
 from worlds import REWARDS, random_catalog
 
@@ -135,6 +136,16 @@ def test_a_single_item_earns_its_own_score() -> None:
     catalog, user = random_catalog(2)
     alone = catalog.rewards[0](float(catalog.value[5, 0].astype(float) @ user.heads[0]))
     assert sw.set_value(catalog, user, [5]) == pytest.approx(float(alone))
+
+
+@pytest.mark.parametrize("base", [False, True])
+def test_added_scores_are_added_to_the_argument(base: bool) -> None:
+    catalog, user = random_catalog(4, base=base, rewards=[sw.Linear()])
+    added = np.random.default_rng(0).normal(size=12)
+    with_scores = sw.User(user.heads, user.base, AddedScores.dense(added))
+    items = [7, 2, 5]
+    expected = sw.item_rewards(catalog, user, items) + added[items]
+    np.testing.assert_allclose(sw.item_rewards(catalog, with_scores, items), expected, rtol=1e-12)
 
 
 def test_empty_set_is_worth_nothing() -> None:

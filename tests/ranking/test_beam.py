@@ -167,6 +167,107 @@ def test_nothing_to_choose() -> None:
         assert ranking.trace.size == (0 if option else 1)
 
 
+# --- a budget ---
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_budget_that_is_not_used_up_changes_nothing(seed: int) -> None:
+    """A quarter of an hour: the best of a growth is among the sets that are expected to be worth most."""
+    instance = random_instance(seed, n=8, heads=2, sink=True, rewards=REWARDS)
+    for option in ({"solutions": 30}, {"width": 3}):
+        free = sw.rank(instance, 6, "beam", **option)
+        timed = sw.rank(instance, 6, "beam", budget_ms=1e6, **option)
+        np.testing.assert_array_equal(timed.indices, free.indices)
+        np.testing.assert_allclose(timed.solutions, free.solutions)
+        assert timed.evaluations == free.evaluations
+
+
+def test_a_set_is_filled_up_after_its_time() -> None:
+    """One step, and then the candidates that were worth most in it."""
+    instance = additive(6)
+    constraints = Constraints.of(instance, 4)
+    step, filled = PartialSet.from_pinned(instance, constraints).greedy_extensions(2, until=0.0)
+    assert (step.chosen.tolist(), filled.chosen.tolist()) == ([1], [1, 0, 2, 3])
+    assert step.expected == 5.0
+    for option, first in (({"solutions": 9}, 1), ({"width": 2}, 0)):
+        ranking = sw.rank(instance, 4, "beam", budget_ms=1e-6, **option)
+        assert sorted(ranking.indices.tolist()) == [0, 1, 2, 3]
+        assert len(ranking.trace) == first
+
+
+def test_places_are_filled_up_after_its_time() -> None:
+    """A step ranks the pairs of one place; those of the places after it are filled with any that may be added."""
+    instance = random_instance(5, n=4, positions=3)
+    *_, filled = PartialSet.from_pinned(instance, Constraints.of(instance, 3)).greedy_extensions(1, until=0.0)
+    assert instance.positions[filled.chosen].tolist() == [0, 1, 2]
+
+
+# --- what one step computes ---
+
+
+@pytest.mark.parametrize("rewards", [REWARDS[:1], REWARDS[:2], REWARDS[:3], REWARDS], ids=len)
+def test_values_of_all_candidates_at_once(rewards) -> None:
+    instance = random_instance(4, n=9, heads=2, base=True, sink=True, rewards=rewards)
+    partial = PartialSet.from_pinned(instance, Constraints.of(instance, 5, include=[2, 6], exclude=[1]))
+    np.testing.assert_allclose(partial.values, [instance.value([2, 6, c]) for c in partial.ranked])
+    assert sorted(partial.ranked.tolist()) == [0, 3, 4, 5, 7, 8]
+    assert (np.diff(partial.values) <= 0).all()
+
+
+def test_values_of_more_members_than_are_computed_at_once() -> None:
+    rng = np.random.default_rng(6)
+    instance = sw.Instance(rng.normal(size=(900, 900)), rng.normal(size=900), base=rng.normal(size=900))
+    members = rng.choice(900, 21, replace=False)
+    partial = PartialSet.from_pinned(instance, Constraints.of(instance, 22, include=members))
+    for place in (0, 1, 400, 878):
+        assert partial.values[place] == pytest.approx(instance.value([*members, partial.ranked[place]]), rel=1e-12)
+
+
+def test_values_beyond_the_doubles_are_ranked() -> None:
+    """+∞ first, −∞ and what is not a number last; a set without a value is never the best."""
+    rewards = ([sw.Exp(), sw.Exp(-1.0), sw.Linear()], [1, 0, 1, 2])
+    instance = sw.Instance.from_weights(np.eye(4), [-900.0, 900.0, -900.0, 1.0], reward=rewards)
+    empty = PartialSet.from_pinned(instance, Constraints.of(instance, 2))
+    assert empty.ranked.tolist() == [1, 3, 0, 2]
+    assert empty.values.tolist() == [np.inf, 1.0, -np.inf, -np.inf]
+    after = empty.add(np.intp(1))
+    assert after.ranked.tolist() == [3, 0, 2]
+    assert after.values.tolist() == [np.inf, -np.inf, -np.inf]
+    assert after.add(np.intp(0)).value == -np.inf
+    assert sw.rank(instance, 1, "beam", exclude=[1]).indices.tolist() == [3]
+
+
+def test_an_item_that_attends_to_nothing_has_average_zero() -> None:
+    logit = np.zeros((3, 3))
+    logit[0] = -np.inf
+    instance = sw.Instance(logit, [4.0, 2.0, 5.0], sw.Linear())
+    partial = PartialSet.from_pinned(instance, Constraints.of(instance, 2))
+    assert dict(zip(partial.ranked.tolist(), partial.values.tolist(), strict=True)) == {0: 0.0, 1: 2.0, 2: 5.0}
+
+
+# --- what callers are told ---
+
+
+@pytest.mark.parametrize("option", [{}, {"width": 4}])
+def test_lower_limits_are_kept(option) -> None:
+    for seed in range(4):
+        instance = random_instance(seed, n=6, rewards=INCREASING, attributes=GROUPS)
+        ranking = sw.rank(instance, 3, "beam", at_least={"artist": {"artist 2": 2}}, **option)
+        assert {2, 5} <= set(ranking.indices.tolist())
+
+
+def test_a_service_offers_it_up_to_a_smaller_k() -> None:
+    pytest.importorskip("msgspec")
+    from setwise.service.http_errors import HttpError
+    from setwise.service.schemas import decode_recommend
+    from setwise.service.settings import Settings
+
+    body = '{{"history": [], "ranker": "beam", "k": {}}}'
+    assert decode_recommend(body.format(4).encode(), Settings(slow_k=4)).ranker == "beam"
+    with pytest.raises(HttpError, match="k must be a whole number from 1 to 4 with the ranker beam, got 5"):
+        decode_recommend(body.format(5).encode(), Settings(slow_k=4))
+
+
 # --- the usual beam ---
 
 

@@ -95,6 +95,29 @@ def test_entries_of_all_sizes_in_one_row() -> None:
     assert program.maximise(np.ones(8), low=[0.25], upper=[0, 1, 1, 1, 1, 1, 1, 1]) is None
 
 
+def test_all_that_a_row_can_reach_may_be_required() -> None:
+    """Σx ≥ 3 of three variables, and −Σx ≤ −3; more than that is infeasible. A row of zeros requires nothing."""
+    for rows, low, high in (([[1.0] * 3], [3.0], [INFINITY]), ([[-2.0] * 3], [-INFINITY], [-6.0])):
+        program = LinearProgram(rows, low, high)
+        np.testing.assert_array_equal(program.maximise([-1.0, -2.0, -3.0]).x, np.ones(3))
+        assert program.maximise([1.0, 1.0, 1.0], low=[7.0], high=[INFINITY]) is None
+    empty = LinearProgram(np.zeros((1, 2)), [-0.5], [0.5])
+    np.testing.assert_array_equal(empty.maximise([1.0, -1.0]).x, [1.0, 0.0])
+    assert empty.maximise([1.0, -1.0], low=[0.1]) is None
+
+
+def test_an_objective_of_zeros_has_a_feasible_vertex() -> None:
+    vertex = LinearProgram([[1.0, 1.0, 1.0]], [1.5], [2.5]).maximise([0.0, 0.0, 0.0])
+    assert vertex.value == 0.0
+    assert 1.5 - 1e-9 <= vertex.x.sum() <= 2.5 + 1e-9
+    assert len(vertex.fractional) <= 1
+
+
+def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5]).maximise([3, 2, 1])
+    assert capfd.readouterr() == ("", "")
+
+
 def test_new_rows_of_another_number_and_what_stays() -> None:
     program = LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5])
     assert program.maximise([3, 2, 1]).value == pytest.approx(4.0)

@@ -71,6 +71,49 @@ def test_greedy_takes_the_best_feasible_candidate_of_the_auxiliary_problem(seed:
             assert values[chosen[size]] > auxiliary_objective(instance, chosen[:size], t)
 
 
+def test_denominators_lie_between_those_of_the_tuple_and_the_largest() -> None:
+    """t = D^(1 − α) T^α, T of the k largest weights of a row and D of the tuple, the sink in both."""
+    instance = random_instance(2, n=7, heads=2, sink=True, sharpness=2.0)
+    problems = AuxiliaryProblems(instance, Constraints.of(instance, 3))
+    for h, i in np.ndindex(2, 7):
+        weight, sink = sorted(instance.weight[h, i]), instance.sink_weight[h, i]
+        own, largest = sink + instance.weight[h, i, 1] + instance.weight[h, i, 4], sink + sum(weight[-3:])
+        for alpha in ALPHAS:
+            t = problems.denominators(np.array([1, 4]), alpha)[h, i]
+            assert t == pytest.approx(own ** (1 - alpha) * largest**alpha, rel=1e-12)
+
+
+def test_the_first_problem_restricts_nothing() -> None:
+    """α = 1 and as many places as candidates: every candidate that adds to the objective is chosen."""
+    for seed in range(5):
+        instance = random_instance(seed, n=5, heads=2, sink=seed % 2 == 0, sharpness=2.0)
+        problems = AuxiliaryProblems(instance, Constraints.of(instance, 9))
+        t = problems.denominators(np.array([0]), 1.0)
+        assert sorted(problems.greedy(np.array([0]), np.arange(5) > 0, t).tolist()) == [0, 1, 2, 3, 4]
+
+
+def test_an_item_that_attends_to_nothing() -> None:
+    """Its average is 0, in the auxiliary problems too."""
+    logit = np.zeros((4, 4))
+    logit[0] = -np.inf
+    instance = sw.Instance(logit, [9.0, -1.0, -2.0, -3.0], sw.Linear(1.0, 5.0))
+    best = sw.rank(instance, 3, "exhaustive")
+    made = paper(instance, Constraints.of(instance, 3))
+    assert np.isfinite(made.solutions).all()
+    assert made.value == pytest.approx(best.value)
+
+
+def test_evaluations_are_those_of_the_greedy_steps_and_the_solutions() -> None:
+    """k = 3 of four: three of the six pairs have a candidate after them, and a step values all four."""
+    instance = random_instance(1, n=4)
+    made = paper(instance, Constraints.of(instance, 3), problems=1)
+    assert made.evaluations == 3 * 4 + 6 + 1
+    pairs = paper(instance, Constraints.of(instance, 2), problems=1)
+    assert pairs.evaluations == len(pairs.solutions) == 6 + 1
+    pinned = paper(instance, Constraints.of(instance, 2, include=[1, 2]))
+    assert sorted(pinned.indices.tolist()) == [1, 2]
+
+
 def test_without_restriction_and_budget_every_pair_is_a_start() -> None:
     instance = random_instance(1, n=7)
     constraints = Constraints.of(instance, 3)
@@ -87,6 +130,31 @@ def test_the_trace_is_the_best_so_far() -> None:
     np.testing.assert_array_equal(ranking.trace, np.maximum.accumulate(ranking.solutions))
     assert len(ranking.solutions) == 30
     assert ranking.value == ranking.trace[-1] == instance.value(ranking.indices)
+
+
+def test_defaults() -> None:
+    """A hundred solutions, tuples of two items, four problems for each."""
+    instance = random_instance(3, n=20, rewards=REWARDS)
+    constraints = Constraints.of(instance, 4)
+    default = paper(instance, constraints)
+    assert len(default.solutions) == 100
+    told = paper(instance, constraints, solutions=100, top=2, problems=4)
+    np.testing.assert_array_equal(default.solutions, told.solutions)
+    for other in ({"top": 1}, {"top": 3}, {"problems": 3}):
+        different = paper(instance, constraints, **other)
+        assert not np.array_equal(default.solutions, different.solutions)
+
+
+def test_the_best_single_item_is_the_last_solution() -> None:
+    """Rewards so negative that one item is best: no tuple of two is as good. With one solution there is no room."""
+    instance = sw.Instance(np.zeros((5, 5)), [-3.0, -1.0, -2.0, -5.0, -4.0], sw.Linear())
+    constraints = Constraints.of(instance, 3)
+    made = paper(instance, constraints, solutions=6)
+    assert made.indices.tolist() == [1]
+    assert (len(made.solutions), made.solutions[-1]) == (6, -1.0)
+    assert len(paper(instance, constraints, solutions=1).indices) == 2
+    pinned = paper(instance, Constraints.of(instance, 3, include=[3, 4]), solutions=6)
+    assert sorted(pinned.indices.tolist()) == [3, 4]
 
 
 def test_literal_is_phase_two() -> None:

@@ -16,7 +16,7 @@ from setwise.ranking.lp_search import CandidateSolutions, Guess
 from setwise.ranking.partial_set import PartialSet
 from setwise.ranking.query_clusters import QueryClusters
 from setwise.ranking.thresholds import ThresholdRows, _anchors, thresholds
-from worlds import random_catalog, random_instance
+from worlds import REWARDS, random_catalog, random_instance
 
 # --- query clusters ---
 
@@ -96,6 +96,18 @@ def test_a_row_holds_exactly_when_the_threshold_is_reached(seed: int, heads: int
         np.testing.assert_array_equal((slack > 0)[clear], (a > alpha)[clear])
 
 
+def test_a_cluster_without_weight_on_the_known_set_is_not_bounded() -> None:
+    """Item 0 attends to item 3 alone, which is not known yet; item 1 attends to everything."""
+    logit = np.zeros((4, 4))
+    logit[0, :3] = -np.inf
+    instance = sw.Instance(logit, [1.0, 3.0, 3.0, -2.0])
+    programs = ThresholdRows(instance, Constraints.of(instance, 3), 100)
+    rows, low = programs.rows(np.array([0, 1]), np.array([0, 1]))
+    np.testing.assert_allclose(rows[1], [-1.0, 1.0, 1.0, -4.0])
+    assert np.isfinite(rows).all()
+    np.testing.assert_allclose(low, [-np.inf, 0.0], atol=1e-12)
+
+
 def test_fractional_entries_of_one_head(monkeypatch) -> None:
     """At most r + 1: a row for each of r clusters in use, and Σx ≤ k."""
     seen = []
@@ -146,6 +158,43 @@ def test_anchors_come_in_order_of_promise() -> None:
     assert filled.known.tolist() == linearised.known.tolist() == [2]
     assert linearised.linear
     assert 2 in thresholds(instance, constraints, solutions=5).indices
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_order_of_anchors_is_that_of_the_estimate(seed: int) -> None:
+    """The reward alone and the k − 1 largest positive rewards beside the anchor, all by the reference objective."""
+    instance = random_instance(
+        seed, n=10, heads=1 + seed % 2, base=seed % 3 == 0, sink=seed % 2 == 0, sharpness=2.0, rewards=REWARDS
+    )
+    constraints = Constraints.of(instance, 1 + seed % 4, exclude=[2, 5])
+    estimates = {}
+    for t in set(range(10)) - {2, 5}:
+        beside = [instance.rewards_of([t, i])[1] for i in range(10) if i not in (2, 5, t)]
+        partners = sorted((max(reward, 0.0) for reward in beside), reverse=True)[: constraints.k - 1]
+        estimates[t] = instance.value([t]) + sum(partners)
+    _, *guesses = _anchors(CandidateSolutions(instance, constraints, 100))
+    assert [guess.known.tolist() for guess in guesses[::2]] == [guess.known.tolist() for guess in guesses[1::2]]
+    order = [estimates[guess.known[0]] for guess in guesses[::2]]
+    assert len(order) == 8
+    assert (np.diff(order) <= 1e-9).all()
+
+
+def test_anchors_join_the_pinned_items() -> None:
+    instance = random_instance(1, n=5)
+    guesses = list(_anchors(CandidateSolutions(instance, Constraints.of(instance, 2, include=[3]), 100)))
+    assert sorted(guess.known.tolist() for guess in guesses[1::2]) == [[3, 0], [3, 1], [3, 2], [3, 4]]
+    assert all(guess.fixed for guess in guesses[2::2])
+    full = Constraints.of(instance, 2, include=[3, 4])
+    assert [guess.known.tolist() for guess in _anchors(CandidateSolutions(instance, full, 100))] == [[3, 4]]
+
+
+@pytest.mark.parametrize("k", [1, 2])
+def test_anchors_of_rewards_beyond_the_doubles(k: int) -> None:
+    """A reward of −∞ alone is last, also where a partner of +∞ makes the estimate undefined."""
+    rewards = ([sw.Exp(), sw.Exp(-1.0), sw.Linear()], [0, 1, 2])
+    instance = sw.Instance.from_weights(np.eye(3), [900.0, -900.0, 1.0], reward=rewards)
+    _, *guesses = _anchors(CandidateSolutions(instance, Constraints.of(instance, k), 100))
+    assert [guess.known.tolist() for guess in guesses[::2]] == [[0], [2], [1]]
 
 
 def test_capacities_are_found_by_the_rows() -> None:

@@ -210,7 +210,8 @@ def _exit(*_: object) -> None:
 @pytest.mark.promise("hung-workers")
 def test_a_stopped_idle_worker_is_replaced(folder: Path) -> None:
     """/readyz tells the truth within the heartbeat, and the service recovers by itself."""
-    with running(folder, "--workers", "1", "--heartbeat-ms", "500") as service:
+    options = ("--workers", "1", "--heartbeat-ms", "2000", "--deadline-ms", "30000")  # a busy machine is no hung worker
+    with running(folder, *options) as service:
         (pid,) = workers(service)
         os.kill(pid, signal.SIGSTOP)
         until(lambda: not alive(pid))

@@ -106,7 +106,7 @@ class LinearProgram:
         given_high = self._high if high is None else _vector("high", high, count, finite=False)
         if len(given_low) != count or len(given_high) != count:
             raise InvalidInput("low and high", f"given for {count} new rows", "one or none of them", "pass both")
-        scale = np.abs(rows).max(axis=1, initial=0.0)
+        scale = np.abs(rows).max(axis=1)
         scale[scale == 0] = 1.0
         with np.errstate(over="ignore"):
             low_scaled, high_scaled = given_low / scale, given_high / scale
@@ -155,7 +155,7 @@ class LinearProgram:
 
     def _change_cost(self, cost: Floats) -> None:
         """Divide the costs by the largest: the vertex is the same, and the solver's tolerances are relative."""
-        self._cost = cost / (np.abs(cost).max(initial=0.0) or 1.0)
+        self._cost = cost / (np.abs(cost).max() or 1.0)
         self._solver.changeColsCost(len(cost), np.arange(len(cost), dtype=np.int32), self._cost)
 
     # --- solving ---

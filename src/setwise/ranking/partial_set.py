@@ -121,7 +121,8 @@ class PartialSet:
     @cached_property
     def value(self) -> float:
         """F(S) by the reference objective; −∞ where that is not a number."""
-        value = self.instance.value(self.chosen)
+        with np.errstate(invalid="ignore"):  # ∞ − ∞
+            value = self.instance.value(self.chosen)
         return -math.inf if math.isnan(value) else value
 
     @cached_property
@@ -142,7 +143,9 @@ class PartialSet:
     @cached_property
     def _choices(self) -> tuple[Rows, Floats]:
         candidates = self._addable()
-        values = np.nan_to_num(self._values_with(candidates), nan=-np.inf, posinf=np.inf, neginf=-np.inf)
+        with np.errstate(invalid="ignore"):  # ∞ − ∞
+            values = self._values_with(candidates)
+        values = np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         order = np.argsort(-values, kind="stable")
         return candidates[order], values[order]
 

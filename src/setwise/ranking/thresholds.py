@@ -51,7 +51,7 @@ class ThresholdRows(AuxiliaryPrograms):
         alpha = np.divide(numerator, denominator, out=np.zeros_like(numerator), where=denominator > 0)
         rows = it.weight[:, used] * (it.score[:, None, :] - alpha[:, :, None])
         low = -it.sink_weight[:, used] * (it.sink_score[:, None] - alpha)
-        return rows.reshape(-1, rows.shape[2]), np.where(denominator > 0, low, -np.inf).ravel()
+        return np.concatenate(rows), np.where(denominator > 0, low, -np.inf).ravel()
 
 
 def thresholds(

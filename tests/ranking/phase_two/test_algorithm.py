@@ -240,6 +240,31 @@ def test_invalid_arguments(parts, options, sentence: str) -> None:
         phase_two(instance, Constraints.of(instance, 2), **options)
 
 
+def test_every_reward_function_is_checked() -> None:
+    """The least and the largest over all items: an item of another reward function hides neither."""
+    logit, score = np.zeros((2, 2)), [0.0, 1.0]
+    for other in (sw.Linear(1.0, -9.0), sw.Exp(0.5, 1000.0)):
+        for classes in ([0, 1], [1, 0]):
+            instance = sw.Instance(logit, score, ([sw.Constant(0.3), other], classes))
+            with pytest.raises(InvalidInput, match="rewards must be finite and at least 0"):
+                phase_two(instance, Constraints.of(instance, 2))
+    mixed = sw.Instance(logit, score, ([sw.Constant(0.3), sw.ReLU(2.0)], [0, 1]))
+    made = phase_two(mixed, Constraints.of(mixed, 1), epsilon=0.4)
+    assert (made.reward_max, made.lam, made.lam_prime) == (2.0, 10, 20)
+
+
+def test_limits_are_within_what_is_allowed() -> None:
+    """ε = 10^−9, logits 700 apart, and λ = λ' = 1 where the formulas give 0."""
+    wide = sw.Instance([[0.0, -700.0], [700.0, 0.0]], [1.0, 2.0])
+    assert phase_two(wide, Constraints.of(wide, 1), epsilon=1e-9).indices.tolist() == [1]
+    wider = sw.Instance([[0.0, -700.5], [0.0, 0.0]], [1.0, 2.0])
+    with pytest.raises(InvalidInput, match="logit must be finite, within 700 in a row"):
+        phase_two(wider, Constraints.of(wider, 1))
+    equal = sw.Instance(np.zeros((2, 2)), [1.0, 1.0], sw.Constant(0.0))
+    made = phase_two(equal, Constraints.of(equal, 1))
+    assert (made.lam, made.lam_prime) == (1, 1)
+
+
 def test_constraints_the_paper_does_not_have_are_refused() -> None:
     catalog, user = random_catalog(1, n=5, attributes={"artist": list("aabbc")})
     instance = sw.Instance.from_catalog(catalog, user, np.arange(5))

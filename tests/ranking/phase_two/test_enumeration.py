@@ -83,6 +83,7 @@ def test_solutions_of_a_tuple_are_those_between_fixed_and_barred(case) -> None:
     d, k, lam = case
     for partial in valid_tuples(d, k, lam):
         fixed, excluded = np.flatnonzero(partial.fixed), np.flatnonzero(partial.excluded)
+        assert set(np.flatnonzero(partial.free)) == set(range(d.shape[1])) - set(fixed) - set(excluded)
         own = tuple(frozenset(np.flatnonzero(row).tolist()) for row in partial.members)
         for z in solutions(d.shape[1], k):
             assert (corresponding(z, d, lam) == own) == (set(fixed) <= set(z) and not set(excluded) & set(z))
@@ -93,6 +94,15 @@ def test_solutions_of_a_tuple_are_those_between_fixed_and_barred(case) -> None:
 def test_number_of_sets_is_enough(case) -> None:
     d, k, lam = case
     assert len(found(d, k, lam)) <= number_of_sets(d.shape[1], k, lam, len(d))
+
+
+def test_number_of_sets_by_hand() -> None:
+    """Sets of 1 to min(k, m, λr) of m items."""
+    assert number_of_sets(6, 4, 2, 1) == 6 + 15
+    assert number_of_sets(6, 4, 2, 2) == 6 + 15 + 20 + 15
+    assert number_of_sets(6, 3, 2, 2) == 6 + 15 + 20
+    assert number_of_sets(2, 9, 9, 9) == 2 + 1
+    assert number_of_sets(5, 3, 1, 1) == 5
 
 
 def test_validity_admits_small_tuples_of_no_solution() -> None:

@@ -8,6 +8,7 @@ import pytest
 import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.ranking.phase_two.main_algorithm import MainAlgorithm
+from setwise.ranking.phase_two.rank_partition import rank_partition
 
 POSITIVE = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(0.6, 0.1), sw.Exp(0.4, -0.3))  # at least 0
 
@@ -95,6 +96,18 @@ def test_linear_programs_after_a_cover() -> None:
     assert programs > 50
 
 
+@pytest.mark.parametrize("rank_delta", [None, 0.4])
+def test_the_surrogate_has_cells_of_queries_alone(rank_delta: float | None) -> None:
+    """Of diameter δ' among the retrieved items, by default the δ of the cover; shared keys would add to γ."""
+    catalog, user = catalogue(4, 0.2)
+    answer = MainAlgorithm.build(catalog, 0.2).recommend(user, 2, rank_delta=rank_delta)
+    query, key = catalog.query[answer.candidates, 0], catalog.key[answer.candidates, 0]
+    alone, joint = (rank_partition(query, key, rank_delta or 0.2, share_keys=one).surrogate for one in (False, True))
+    assert answer.ranking.rank == alone.rank < len(answer.candidates)
+    assert answer.ranking.gamma == pytest.approx(alone.gamma, rel=1e-6)
+    assert joint.gamma > 1.01 * alone.gamma
+
+
 def test_approximate_neighbours_enter_the_loss() -> None:
     """Values of 700 dimensions, which the transform of Appendix A reduces: its additive error is η."""
     rng = np.random.default_rng(5)
@@ -114,5 +127,9 @@ def test_refusals() -> None:
         MainAlgorithm.build(catalog, 0.05, "tree")
     rng = np.random.default_rng(0)
     two = sw.Catalog(*(rng.normal(size=(5, 2, 2)) for _ in range(3)))
-    with pytest.raises(InvalidInput, match="catalog must be of one head, without sink and places"):
-        MainAlgorithm.build(two, 0.05)
+    points = [rng.normal(size=(5, 2)) for _ in range(3)]
+    with_sink = sw.Catalog(*points, sink=sw.Sink(rng.normal(size=(1, 2)), rng.normal(size=(1, 2))))
+    with_places = sw.Catalog(*points, positions=sw.Positions(*(rng.normal(size=(3, 1, 2)) for _ in range(3))))
+    for each in (two, with_sink, with_places):
+        with pytest.raises(InvalidInput, match="catalog must be of one head, without sink and places"):
+            MainAlgorithm.build(each, 0.05)

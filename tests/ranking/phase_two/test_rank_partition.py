@@ -37,6 +37,13 @@ def test_promises_by_hand() -> None:
     assert plane.most_rank == 7**2 * 3**2
 
 
+def test_cells_are_rounded_inwards() -> None:
+    """An item at exactly δ/2 of the centre is outside, one nearer inside; keys count only where they are shared."""
+    query, key = [[0.0], [1.0], [0.9]], [[0.0], [0.0], [5.0]]
+    assert rank_partition(query, key, 2.0).cell_of.tolist() == [0, 1, 2]
+    assert rank_partition(query, key, 2.0, share_keys=False).cell_of.tolist() == [0, 1, 0]
+
+
 def test_weights_depend_on_the_cells_alone() -> None:
     rng = np.random.default_rng(1)
     query, key = rng.normal(size=(2, 30, 1))
@@ -86,6 +93,8 @@ def test_no_average_moves_further(seed: int, gamma: float) -> None:
         (([[1.0]], [[1.0]], 0.0), "delta must be greater than 0"),
         (([1.0], [[1.0]], 1.0), "query must be finite, of shape"),
         (([[1.0]], [[np.nan]], 1.0), "key must be finite, of shape"),
+        (([[1.0], [1.0]], [[1.0], [np.inf]], 1.0), "key must be finite, of shape"),
+        ((np.zeros((0, 2)), np.zeros((0, 2)), 1.0), "query must be finite, of shape"),
         (([[1.0]], [[1.0, 2.0]], 1.0), "key must be of the shape of query"),
     ],
 )

@@ -138,6 +138,25 @@ def test_the_solver_of_auxiliary_problems(seed: int, m: int, k: int, rank: int, 
     assert programs.most_fractional <= entries
 
 
+@examples(30)
+@given(st.integers(0, 10**6), st.integers(3, 6), st.integers(1, 2), st.integers(1, 3))
+def test_conditions_met_with_equality_are_met(seed: int, m: int, rank: int, lam_prime: int) -> None:
+    """t = W'x, θ = d·x and ζ = φ·x: sums in another order must not make x infeasible, enumerated or by a program.
+
+    x is all items that the partial solution allows, and k is their number: no other solution reaches so much.
+    """
+    problem = random_problem(seed, m, m, rank)
+    for partial in valid_tuples(problem.d, m, 1):
+        x = partial.fixed | partial.free
+        exact = SurrogateProblem(
+            problem.surrogate, problem.score, problem.offset, problem.rewards, problem.reward_class, int(x.sum())
+        )
+        t, theta = exact.surrogate.weight @ x, exact.d @ x
+        phi = exact.reward((exact.surrogate.a @ theta) / t)
+        answers = list(AuxiliarySolver(Programs(exact), partial, lam_prime).solutions(t, theta, np.array([phi @ x])))
+        assert [answer.tolist() for answer in answers] == [x.tolist()]
+
+
 def test_programs_are_solved_and_roundings_lose() -> None:
     """The property test above would be empty if every answer came from small solutions."""
     solved = fractional = 0
@@ -153,6 +172,23 @@ def test_programs_are_solved_and_roundings_lose() -> None:
         fractional = max(fractional, programs.most_fractional)
     assert solved > 100
     assert 2 <= fractional <= 4
+
+
+def test_programs_are_counted_and_none_is_solved_in_vain() -> None:
+    """Two for a point of PH, one where PH is empty, none where a single row shows that it is."""
+    problem = random_problem(1, 5, 3, 1)
+    programs, everything, nothing = Programs(problem), np.ones(5, bool), np.zeros(5, bool)
+    loose, phi = np.full(5, 10.0), np.arange(1.0, 6.0)
+    assert programs.vertex(loose, np.zeros(1), 0.0, phi, nothing, everything).value == pytest.approx(12.0)
+    assert programs.solves == 2
+    assert programs.vertex(loose, np.zeros(1), 12.5, phi, nothing, everything) is None
+    assert programs.solves == 3
+    partial = next(iter(valid_tuples(problem.d, 3, 1)))
+    solver = AuxiliarySolver(programs, partial, 1)
+    most = np.sort(problem.reward(problem.surrogate.a @ np.zeros(1) / loose))[-3:].sum()
+    assert not list(solver.solutions(loose, np.zeros(1), np.array([most * 1.001])))
+    assert not list(solver.solutions(loose, np.full(1, problem.d.sum()) * 1.001, np.zeros(1)))
+    assert programs.solves == 3
 
 
 def test_an_empty_reduced_polyhedron_is_an_error(monkeypatch) -> None:
@@ -176,7 +212,8 @@ class Recorded(Programs):
         return super().vertex(t, theta, zeta, phi, lower, upper)
 
 
-def test_items_that_rank_before_the_guess_are_excluded() -> None:
+@pytest.mark.parametrize("lam_prime", [1, 2])
+def test_items_that_rank_before_the_guess_are_excluded(lam_prime: int) -> None:
     """X̂': beyond X and X', no item of a program has a larger φ than the smallest of X'; all smaller free ones are there."""
     asked = 0
     for seed in range(1, 12):
@@ -185,10 +222,10 @@ def test_items_that_rank_before_the_guess_are_excluded() -> None:
             programs = Recorded(problem)
             x = extensions(partial, 4)[-1]
             t, theta = 1.2 * problem.surrogate.weight @ x, 0.7 * (problem.d @ x)
-            list(AuxiliarySolver(programs, partial, 2).solutions(t, theta, np.array([0.5, 1.0])))
+            list(AuxiliarySolver(programs, partial, lam_prime).solutions(t, theta, np.array([0.5, 1.0])))
             for phi, lower, upper in programs.asked:
                 guess = lower & ~partial.fixed
-                assert guess.sum() == 2
+                assert guess.sum() == lam_prime
                 assert (phi[upper & ~lower] <= phi[guess].min()).all()
                 assert (upper | (phi >= phi[guess].min()) | ~partial.free).all(), "and only those"
                 assert not (upper & partial.excluded).any()

@@ -63,7 +63,7 @@ def small_solutions(m: int, k: int, lam: int) -> Iterator[Mask]:
 
 def number_of_sets(m: int, k: int, lam: int, rank: int) -> int:
     """The number of sets enumerated: solutions of fewer than λ items, and possible unions of a tuple."""
-    return sum(math.comb(m, size) for size in range(1, min(k, m, max(lam - 1, lam * rank)) + 1))
+    return sum(math.comb(m, size) for size in range(1, min(k, m, lam * rank) + 1))
 
 
 def ranks(d: Floats) -> Rows:

@@ -107,5 +107,5 @@ class MainAlgorithm:
         """η: by how much the j-th neighbour of a cell may score below the j-th best."""
         if not isinstance(self.nearest, FJLT):
             return 0.0
-        whole = user.heads.reshape(-1) if user.base is None else np.append(user.heads.reshape(-1), user.base)
+        whole = user.heads.ravel() if user.base is None else np.append(user.heads, user.base)
         return float(self.nearest.slack(whole.astype(np.float32)).max())
