@@ -64,7 +64,7 @@ kernels: $(DEV)
 # Small counts. What tests need is prepared while mypy, which uses one core, checks the types.
 test: $(DEV)
 	$(MAKE) -j3 lint browser kernels
-	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --cov --cov-report=term $(PYTEST)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=3 --cov --cov-report=term $(PYTEST)
 
 # The same tests with full counts; their results go into docs/reference/promises.md.
 test-all:

@@ -43,6 +43,7 @@ from setwise.training.trainer import Schedule
 
 USERS, HISTORY, SIZE = 100, 15, 5
 EPOCHS, ITEMS = 6, 12_000
+FAMILIES = (("als_two_heads", 3, 2, polimi), ("polimi_four_heads", 1, 4, polimi), ("mpd_four_heads", 2, 4, mpd))
 SHAPE = {"dim": 64, "pooling": "unit_mean"}  # of models of sessions (training/recipe.py)
 SCHEDULE = {"learning_rate": 0.01, "weight_decay": 0.003}
 
@@ -102,10 +103,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=Path("../shared/data"))
     parser.add_argument("--out", type=Path, default=Path("../learned"))
+    parser.add_argument("--only", nargs="*", default=[family[0] for family in FAMILIES], help="these catalogues")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    families = (("als_two_heads", 3, 2, polimi), ("polimi_four_heads", 1, 4, polimi), ("mpd_four_heads", 2, 4, mpd))
-    for name, seed, heads, read in families:
+    for name, seed, heads, read in [family for family in FAMILIES if family[0] in options.only]:
         start = time.perf_counter()
         sessions = read(options.data)
         als = name == "als_two_heads"
