@@ -130,13 +130,23 @@ def test_values_beyond_the_largest_double() -> None:
     assert upper_bound(sw.Instance(np.zeros((3, 3)), [900.0, 950.0, 990.0], sw.Exp()), 2) == math.inf
     sunk = sw.Instance(np.zeros((3, 3)), [-800.0, -900.0, -1.0], sw.Exp(-1.0))
     assert upper_bound(sunk, 2) >= sw.rank(sunk, 2, "exhaustive").value
-    for score, reward in (([900.0, 950.0, 990.0], sw.Exp()), ([-800.0, -900.0, -1000.0], sw.Exp(-1.0))):
+    beyond = (
+        ([900.0, 950.0, 990.0], sw.Exp()),
+        ([-800.0, -900.0, -1000.0], sw.Exp(-1.0)),
+        ([-1.0, -2.0, -3.0], sw.Linear(1e300)),
+    )
+    for score, reward in beyond:
         instance = sw.Instance(np.zeros((3, 3)), score, reward)
-        search = BranchAndBound(instance, Constraints.of(instance, 2), 100)
-        search.run()
-        assert search.finished
-        assert not search.proven
+        for k in (1, 2):
+            search = BranchAndBound(instance, Constraints.of(instance, k), 100)
+            search.run()
+            assert search.finished
+            assert not search.proven
     assert BranchAndBound(sunk, Constraints.of(sunk, 2), 100).bound >= sw.rank(sunk, 2, "exhaustive").value
+    large = sw.Instance(np.zeros((3, 3)), [-1.0, -2.0, -3.0], sw.Linear(1e279))
+    search = BranchAndBound(large, Constraints.of(large, 2), 100)
+    search.run()
+    assert search.proven
 
 
 def test_huge_scores_of_tiny_weight() -> None:

@@ -36,6 +36,10 @@ def test_both_forms_stand_for_the_same_numbers() -> None:
         np.testing.assert_array_equal(one.only(chosen).of(chosen), first[chosen])
 
 
+def test_nothing_is_added_to_items_that_are_not_named() -> None:
+    assert AddedScores(3, np.array([5.0]), np.array([1])).whole().tolist() == [0.0, 5.0, 0.0]
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_they_are_added_to_the_argument(seed: int) -> None:
     """With f(a) = a, the rewards with and without them differ by the scores."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -38,6 +39,17 @@ def test_as_the_judge(seed: int, heads: int, base: bool, sink: bool, sharpness: 
         expected = sw.item_rewards(catalog, user, shown[row][filled[row]])
         np.testing.assert_allclose(result[row][filled[row]], expected, rtol=1e-9, atol=1e-9)
     assert (result[~filled] == 0).all()
+
+
+@pytest.mark.parametrize("base", [True, False])
+def test_a_base_on_one_side_only_adds_nothing(base: bool) -> None:
+    """As with the reference objective: a user without a base vector, or a catalogue without base vectors."""
+    catalog, user = random_catalog(3, base=base, rewards=LINEAR, dtype=np.float64)
+    shown = np.array([[0, 4, 7]])
+    given_base = None if base else np.ones((1, 3))
+    result = many_arguments(catalog, user.heads[None], given_base, shown)
+    without = sw.Catalog(catalog.query, catalog.key, catalog.value, reward=LINEAR[0], dtype=np.float64)
+    np.testing.assert_allclose(result[0], sw.item_rewards(without, sw.User(user.heads), shown[0]), rtol=1e-9)
 
 
 def test_what_pads_a_slate_says_nothing() -> None:

@@ -200,6 +200,30 @@ def test_places_are_filled_up_after_its_time() -> None:
     instance = random_instance(5, n=4, positions=3)
     *_, filled = PartialSet.from_pinned(instance, Constraints.of(instance, 3)).greedy_extensions(1, until=0.0)
     assert instance.positions[filled.chosen].tolist() == [0, 1, 2]
+    used = instance.candidates[filled.chosen]
+    for place, pair in enumerate(filled.chosen.tolist()):
+        free = (instance.positions == place) & ~np.isin(instance.candidates, used[:place])
+        assert place == 0 or pair == np.flatnonzero(free)[0]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_best_set_of_a_level_is_filled_up_after_its_time(seed: int) -> None:
+    """The best item, the best beside it, and then those that were best beside it: no other set of the level is used."""
+    instance = random_instance(
+        seed, n=9, heads=2, sharpness=3.0, rewards=(sw.Linear(1.0, 8.0),)
+    )  # more items, more value
+    order = sorted(range(9), key=lambda c: -instance.value([c]))
+    beside = sorted(order[1:], key=lambda c: -instance.value([order[0], c]))
+    for k in (2, 5):
+        ranking = sw.rank(instance, k, "beam", width=3, budget_ms=1e-6)
+        assert sorted(ranking.indices.tolist()) == sorted([order[0], *beside[: k - 1]])
+
+
+def test_candidates_are_counted_once_they_are_valued() -> None:
+    partial = PartialSet.from_pinned(additive(6), Constraints.of(additive(6), 4))
+    assert partial.evaluations == 0
+    assert len(partial.ranked) == 6
+    assert partial.evaluations == 6
 
 
 # --- what one step computes ---

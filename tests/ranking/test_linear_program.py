@@ -185,6 +185,18 @@ def test_any_other_status_is_an_error() -> None:
     assert program.maximise([3, 2, 1]) is None
 
 
+def test_rows_of_the_same_shape_start_at_the_last_vertex() -> None:
+    """The optimum is found before: no step of the simplex is needed."""
+    rng = np.random.default_rng(0)
+    rows, cost = rng.uniform(size=(3, 30)), rng.uniform(size=30)
+    program = LinearProgram(rows, np.full(3, -INFINITY), np.full(3, 4.0))
+    first = program.maximise(cost)
+    assert program._solver.getInfo().simplex_iteration_count > 0
+    again = program.maximise(cost, rows=rows.copy())
+    assert program._solver.getInfo().simplex_iteration_count == 0
+    assert again.value == pytest.approx(first.value, rel=1e-12)
+
+
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
@@ -193,6 +205,8 @@ def test_any_other_status_is_an_error() -> None:
         ({"rows": [[1.0]]}, "rows must be 2 columns, got 1"),
         ({"rows": [[1.0, np.inf]]}, "rows must be finite"),
         ({"rows": [[1.0, 1.0]] * 2}, "low and high must be given for 2 new rows"),
+        ({"rows": [[1.0, 1.0]] * 2, "low": [0.0, 0.0]}, "low and high must be given for 2 new rows"),
+        ({"rows": [[1.0, 1.0]] * 2, "high": [1.0, 1.0]}, "low and high must be given for 2 new rows"),
         ({"low": [0.0, 0.0]}, "low must be 1 numbers"),
         ({"lower": [0.0, -1.0]}, "0 ≤ lower ≤ upper ≤ 1"),
         ({"lower": [1.0, 1.0], "upper": [1.0, 0.0]}, "0 ≤ lower ≤ upper ≤ 1"),

@@ -83,6 +83,18 @@ def test_denominators_lie_between_those_of_the_tuple_and_the_largest() -> None:
             assert t == pytest.approx(own ** (1 - alpha) * largest**alpha, rel=1e-12)
 
 
+@pytest.mark.parametrize("sink", [None, -9.0, 9.0])
+def test_scores_are_shifted_to_at_least_zero(sink: float | None) -> None:
+    """By the smallest score of a candidate, or of the sink if there is one."""
+    attended = {} if sink is None else {"sink_logit": np.zeros((1, 3)), "sink_score": np.full(1, sink)}
+    instance = sw.Instance(np.zeros((3, 3)), [4.0, 2.0, 3.0], sw.Linear(), **attended)
+    problems = AuxiliaryProblems(instance, Constraints.of(instance, 2))
+    least = min(2.0, 2.0 if sink is None else sink)
+    assert problems.least.tolist() == [least]
+    assert problems.score.tolist() == [[4.0 - least, 2.0 - least, 3.0 - least]]
+    assert (problems.sink >= 0).all()
+
+
 def test_the_first_problem_restricts_nothing() -> None:
     """α = 1 and as many places as candidates: every candidate that adds to the objective is chosen."""
     for seed in range(5):

@@ -114,6 +114,12 @@ def test_the_guarantee_by_hand() -> None:
     assert by_hand(sw.ReLU(0.5), most_lost=9.0, lam_prime=18).guarantee(100.0) == pytest.approx(89.5 / 2 - 4 * 1.5 - 2)
 
 
+def test_what_is_printed_leaves_out_the_reward_functions() -> None:
+    """There may be as many of them as items."""
+    assert "rank=1" in repr(by_hand(sw.ReLU(0.5)))
+    assert "rewards=" not in repr(by_hand(sw.ReLU(0.5)))
+
+
 def test_the_worst_reward_function_counts() -> None:
     """h(e) = e/2 and e/5, g(e) = 1 − exp(−e/2) and 1 − exp(−e/5): the larger of each, wherever it stands."""
     rewards = (sw.ReLU(0.2), sw.ReLU(0.5), sw.Exp(0.2), sw.Exp(0.5), sw.Constant(0.1))

@@ -16,6 +16,7 @@ from setwise.model.constraints import Constraints
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
+from setwise.ranking.phase_two.geometric_grid import reach
 from setwise.ranking.phase_two.linearization import number_of_thresholds, targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
 from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs
@@ -174,10 +175,17 @@ def test_programs_are_solved_and_roundings_lose() -> None:
     assert 2 <= fractional <= 4
 
 
+def test_what_a_partial_solution_reaches() -> None:
+    """Two members fixed and two more places: the fixed ones alone, and with the two largest that are free."""
+    partial = PartialSolution(members=np.arange(6)[None] < 2, excluded=np.arange(6) == 5)
+    assert reach(np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), partial, 4) == (3.0, 3.0 + 8.0 + 16.0)
+
+
 def test_programs_are_counted_and_none_is_solved_in_vain() -> None:
     """Two for a point of PH, one where PH is empty, none where a single row shows that it is."""
     problem = random_problem(1, 5, 3, 1)
     programs, everything, nothing = Programs(problem), np.ones(5, bool), np.zeros(5, bool)
+    assert (programs.most_fractional, programs.most_lost) == (0, 0.0)
     loose, phi = np.full(5, 10.0), np.arange(1.0, 6.0)
     assert programs.vertex(loose, np.zeros(1), 0.0, phi, nothing, everything).value == pytest.approx(12.0)
     assert programs.solves == 2
