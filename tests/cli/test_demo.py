@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from rich.text import Text
 from typer.testing import CliRunner
 
 import setwise
@@ -67,6 +68,14 @@ def test_version_and_help() -> None:
     assert run("--version").output.strip() == f"setwise {setwise.__version__}"
     assert "Example" in run("demo", "--help").output
     assert "demo" in run("--help").output
+
+
+@pytest.mark.parametrize("verb", sorted(typer.main.get_command(cli.app).commands))
+def test_no_word_of_help_is_lost(verb: str) -> None:
+    """Square brackets are marks of colour unless they are escaped: what is between them would not be printed."""
+    for parameter in typer.main.get_command(cli.app).commands[verb].params:
+        written = getattr(parameter, "help", None) or ""
+        assert Text.from_markup(written).plain == written.replace("\\[", "["), parameter.name
 
 
 @pytest.mark.parametrize("arguments", [("demo", "--k", "0"), ("demo", "--user", "60"), ("demo", "--wings"), ("fly",)])

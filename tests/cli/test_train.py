@@ -59,6 +59,43 @@ def said(result) -> str:
 COLUMNS = ("--session", "order", "--item", "product", "--attribute", "name")
 
 
+def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> None:
+    """They are whole sessions of the file, none of them was trained on, and setwise evaluate reads them as printed."""
+    file = tmp_path / "new" / "held_out.csv"
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--held-out", file, *SMALL)
+    assert result.exit_code == 0, result.output
+    assert "were held out to evaluate the model. They are in" in said(result)
+    assert f"setwise evaluate service/ {file} --session session --item item --k 3" in result.output
+    rows = [line.split(",") for line in file.read_text().splitlines()]
+    assert rows[0] == ["session", "item"]
+    held = [
+        sorted(item for session, item in rows[1:] if session == one) for one in sorted({row[0] for row in rows[1:]})
+    ]
+    data = prepared(baskets, {"session": "order", "item": "product"}, None, 0)[0]
+    written = [sorted(data.ids[row] for row in items) for items in data.items]
+    assert len(held) == 12
+    assert all(one in written for one in held)
+    service = tmp_path / "service"
+    assert CliRunner().invoke(cli.app, ["index", str(tmp_path / "model"), "--out", str(service)]).exit_code == 0
+    columns = ["--session", "session", "--item", "item", "--k", "3", "--json"]
+    evaluated = CliRunner().invoke(cli.app, ["evaluate", str(service), str(file), *columns])
+    assert evaluated.exit_code == 0, evaluated.output
+    assert json.loads(evaluated.output)["sessions"] == 12
+
+
+def test_a_held_out_file_that_cannot_be_written(baskets: Path, tmp_path: Path) -> None:
+    """It is said before the training."""
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--held-out", baskets / "inside.csv", *SMALL)
+    assert "--held-out must be a file that can be written" in str(result.exception)
+    assert not (tmp_path / "model").exists()
+
+
+def test_slates_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
+    result = run(impressions, "--out", tmp_path / "model", "--held-out", tmp_path / "held.csv", *SMALL)
+    assert "--held-out must be given with sessions of items" in str(result.exception)
+    assert not (tmp_path / "model").exists()
+
+
 def test_sessions(baskets: Path, tmp_path: Path) -> None:
     result = run(baskets, *COLUMNS, "--out", tmp_path / "model", *SMALL)
     assert result.exit_code == 0, result.output

@@ -24,6 +24,7 @@ MISTAKES = [
     ("recommend", {"history": [], "budget_ms": 0}, 422, "budget_ms", "got 0.0", "leave it out"),
     ("recommend", {"history": [], "ranker": "swop"}, 422, "ranker", "'swop'", "choose one of those"),
     ("recommend", {"history": [], "where": {"gener": "jazz"}}, 422, "attribute", "'gener'"),
+    ("recommend", {"history": [], "where": {"year": [None, 3]}}, 400, "got `null`", "`$.where", '{"from": 3, "to": 5}'),
     ("recommend", {"history": [], "at_most": {"gener": 1}}, 422, "at_most", "'gener'"),
     ("recommend", {"history": [], "include": ["nobody"]}, 422, "an id of include", "'nobody'", "check its spelling"),
     ("recommend", {"history": [], "scores": {"nobody": 1.0}}, 422, "an id of scores", "'nobody'"),

@@ -1,7 +1,9 @@
-"""Sessions of a file as histories of a saved recommender's users, for ``evaluate`` and ``diagnose``."""
+"""Held-out sessions: written by ``train``, and read as histories of users by ``evaluate`` and ``diagnose``."""
 
 from __future__ import annotations
 
+import csv
+import os
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,26 @@ from setwise.datasets.splits import HistorySplit, time_split
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
+
+
+def write_sessions(path: Path, sessions: Sessions | Slates | None) -> None:
+    """The held-out sessions of ``setwise train`` as a table of session and item, each in its order."""
+    if not isinstance(sessions, Sessions):
+        got = "too few sessions to hold some out" if sessions is None else "slates with outcomes"
+        todo = "leave it out" if sessions is None else "leave it out: setwise train evaluates on slates"
+        raise InvalidInput("--held-out", "given with sessions of items, 50 or more", got, todo)
+    draft = path.with_name(f"{path.name}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with draft.open("w", encoding="utf-8", newline="") as file:
+            table = csv.writer(file, lineterminator="\n")
+            table.writerow(("session", "item"))
+            entries = zip(sessions.items.owner.tolist(), sessions.items.values.tolist(), strict=True)
+            table.writerows((owner, sessions.ids[row]) for owner, row in entries)
+        os.replace(draft, path)
+    except OSError as error:
+        must, got = "a file that can be written", f"{path} ({error.strerror})"
+        raise InvalidInput("--held-out", must, got, "choose a file in a folder that can be written") from None
 
 
 def drawn_histories(sessions: Sessions, most: int, seed: int, split: str = RANDOM) -> HistorySplit:

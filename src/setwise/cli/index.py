@@ -40,7 +40,7 @@ def index(
         typer.Option(min=1, help="Number of cells; by default 256, or one for every 16 items if that is fewer."),
     ] = None,
     backend: Annotated[
-        str, typer.Option(help=f"The search of the cells: auto, {', '.join(BACKENDS)}; gpu needs setwise[gpu].")
+        str, typer.Option(help=rf"The search of the cells: auto, {', '.join(BACKENDS)}; gpu needs setwise\[gpu].")
     ] = "auto",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:

@@ -20,7 +20,7 @@ Model = Annotated[
 ]
 LogHistories = Annotated[
     Path | None,
-    typer.Option("--log-histories", help='Log: histories by key, lines of {"key": text, "history": [id, …]}.'),
+    typer.Option("--log-histories", help=r'Log: histories by key, lines of {"key": text, "history": \[id, …]}.'),
 ]
 Wait = Annotated[
     float, typer.Option("--wait", min=0, help="Log: hours that a slate has for its outcomes before it counts.")

@@ -40,7 +40,9 @@ def recommend(
     features: query_options.Features = None,
     scores: Annotated[
         Path | None,
-        typer.Option(help="Your own recommender's scores: JSON {id: score} or [one per item], or CSV lines id,score."),
+        typer.Option(
+            help=r"Your own recommender's scores: JSON {id: score} or \[one per item], or CSV lines id,score."
+        ),
     ] = None,
     scores_floor: Annotated[
         float | None, typer.Option(help="The score of items without one; by default they are not eligible.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shlex
 import shutil
 import time
 from collections.abc import Callable, Iterable
@@ -15,14 +14,14 @@ import numpy as np
 import typer
 from numpy.typing import NDArray
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
-from setwise.cli.train_data import RANDOM, TIME, hold_out, long_slates, prepared
+from setwise.cli.held_out import write_sessions
+from setwise.cli.train_data import RANDOM, hold_out, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
+from setwise.cli.train_report import TrainReport
 from setwise.cli.train_sets import print_sets, train_sets
 from setwise.datasets import Sessions, Slates
 from setwise.datasets.splits import HistorySplit
@@ -35,7 +34,6 @@ from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
 from setwise.recommend.query_texts import split as split_commas
 from setwise.training import SimpleTransformer
-from setwise.training.base.search import SETTINGS
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
@@ -80,6 +78,7 @@ def train(
     minutes: options.Minutes = None,
     seed: Annotated[int, typer.Option(min=0, help="The random seed.")] = 0,
     split: columns.Split = None,
+    held_out: options.HeldOut = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
@@ -95,7 +94,7 @@ def train(
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
     source = _source(file, from_log, model, out)
     if from_log is not None:
-        return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json))
+        return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json, held_out))
     if set_column is not None or group:
         named, given = {"set_column": set_column, "item": item, "delimiter": delimiter}, {**given, "link": link}
         return _finish(*train_sets(source, outcome, group or [], named, given, seed), out, as_json, print_sets)
@@ -106,7 +105,7 @@ def train(
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
     named = columns.reader_options(session, no_time, baskets, items=items, quantity=quantity, **table)
-    _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json)
+    _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json, held_out)
 
 
 def _given(**options: Any) -> dict[str, Any]:
@@ -118,14 +117,14 @@ def _train_from_log(
     wait_h: float,
     histories: Path | None,
     model: Path | None,
-    rest: tuple[int, int, Path | None, dict[str, Any], Path, bool],
+    rest: tuple[int, int, Path | None, dict[str, Any], Path, bool, Path | None],
 ) -> None:
     """Train on the log of a service; ``rest`` are the further arguments of ``_run``."""
     served = None if model is None else SimpleTransformer.load(model)
     data, found = log_data(log, wait_h, histories, served)
     if served is None:
         return _run(data, found, *rest)
-    _, seed, _, given, out, as_json = rest
+    _, seed, _, given, out, as_json, _ = rest
     return _finish(*retrain(served, data, found, seed, given), out, as_json, print_log)
 
 
@@ -138,17 +137,23 @@ def _run(
     given: dict[str, Any],
     out: Path,
     as_json: bool,
+    held_out_file: Path | None,
 ) -> None:
     """Train on sessions or slates, evaluate, save and report."""
     checkpoint = checkpoint or Path(f"{out.resolve()}.checkpoint")
-    model, report = _train_and_evaluate(data, k, seed, checkpoint, given, found.setdefault("split", RANDOM))
+    training, held_out = hold_out(data, seed, found.setdefault("split", RANDOM))
+    if held_out_file is not None:
+        write_sessions(held_out_file, held_out)
+    model, report = _train_and_evaluate(training, held_out, k, seed, checkpoint, given)
     model.save(out)
-    report = {"read": {**found, "held_out": report.pop("held_out")}, **report, "saved": str(out)}
+    held = {"held_out": 0 if held_out is None else len(held_out)}
+    held |= {} if held_out_file is None else {"held_out_file": str(held_out_file)}
+    report = {"read": {**found, **held}, **report, "saved": str(out)}
     _remove_checkpoint(checkpoint, model.summary["stages"])
     if as_json:
         print(json.dumps(report))
     else:
-        _Printer(report, model, k).print(Console())
+        TrainReport(report, model, k).print(Console())
 
 
 def _finish(
@@ -168,14 +173,17 @@ def _finish(
 
 
 def _train_and_evaluate(
-    data: Sessions | Slates, k: int, seed: int, checkpoint: Path, options: dict[str, Any], split: str
+    training: Sessions | Slates,
+    held_out: Sessions | Slates | None,
+    k: int,
+    seed: int,
+    checkpoint: Path,
+    options: dict[str, Any],
 ) -> tuple[SimpleTransformer, dict[str, Any]]:
     """The model, and its part of the report."""
-    training, held_out = hold_out(data, seed, split)
     began = time.perf_counter()
     model = SimpleTransformer.fit(training, k=k, seed=seed, checkpoint=checkpoint, **options)
     return model, {
-        "held_out": 0 if held_out is None else len(held_out),
         "training": _training(model, time.perf_counter() - began),
         "quality": None if held_out is None else _quality(model, training, held_out, k),
     }
@@ -274,119 +282,3 @@ def _quality(
             np.full(len(first.predicted), first.slates.outcome.mean()), first.slates.outcome
         ),
     }
-
-
-@dataclass(frozen=True)
-class _Printer:
-    """The report as text and tables."""
-
-    report: dict[str, Any]
-    model: SimpleTransformer
-    k: int
-
-    def print(self, console: Console) -> None:
-        """Print all parts, from the data that was read to the next commands."""
-        parts: list[Callable[[], str | Table]] = [self.read, self.training]
-        parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
-        if self.report["quality"] and self.report["quality"]["comparison"]:
-            parts.insert(2, self.comparison)
-            parts.insert(3, self.verdict)
-        for part in parts:
-            console.print(part(), highlight=False)
-        console.print(self.next(), highlight=False, soft_wrap=True)  # commands are not wrapped
-
-    def read(self) -> str:
-        """The data that was read."""
-        read, kind = self.report["read"], self.report["read"]["kind"]
-        lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
-        if read["rare_items"]:
-            lines.append(f"Left out {read['rare_items']:,} rare items (--least-sessions says which).")
-        lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
-        lines += read.get("notes", []) + long_slates(self.k, read["items"])
-        if read["held_out"]:
-            which = "the latest" if read["split"] == TIME else "drawn at random"
-            lines.append(f"{read['held_out']:,} {kind}, {which}, were held out to evaluate the model.")
-        return "\n".join(lines)
-
-    def training(self) -> str:
-        """Time and losses of the stages."""
-        lines = [f"Trained in {self.report['training']['seconds']:,.0f} s."]
-        for one in self.report["training"]["stages"]:
-            validation = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
-            lines.append(
-                f"  Stage {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
-                f"{one['training_loss']:.4f}{validation}"
-            )
-        if self.report["training"]["base"]:
-            lines.append("  An item's score is a weighted sum of these models, with the settings of most hits:")
-        for one in self.report["training"]["base"]:
-            names = SETTINGS.get(one["model"], ())
-            setting = "".join(f"{name} {part:g}, " for name, part in zip(names, one["setting"], strict=False))
-            lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
-        if self.report["training"]["kept"] == "pointwise":
-            lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
-        return "\n".join(lines) + "\n"
-
-    def no_quality(self) -> str:
-        """The reason why there is no evaluation."""
-        return "There is too little data to hold some out, so the model was not evaluated."
-
-    def comparison(self) -> Table:
-        """The trained model beside simpler ones."""
-        title = f"Held-out sessions: hits of {self.k} items shown, ± one standard error"
-        table = _table(title, "", "hits", "±", "predicted", "slates with a hit", "items shown")
-        for row in self.report["quality"]["comparison"]["rows"]:
-            predicted = "" if row["predicted"] is None else f"{row['predicted']:.3f}"
-            shares = (f"{row['any_hit']:.1%}", f"{row['coverage']:.1%}")
-            table.add_row(row["method"], f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
-        return table
-
-    def verdict(self) -> str:
-        """What to deploy."""
-        return f"{self.report['quality']['comparison']['verdict']}\n"
-
-    def hits(self) -> Table:
-        """Predicted and observed hits per slate."""
-        table = _table("Hits per slate, on held-out data", "", "predicted", "observed")
-        for row in self.report["quality"]["slates"]:
-            table.add_row(row["slate"], f"{row['predicted']:.3f}", f"{row['observed']:.3f}")
-        return table
-
-    def reliability(self) -> Table:
-        """Predictions and outcomes, from the lowest fifth to the highest."""
-        table = _table("\nPredictions item by item", "items", "predicted", "observed")
-        for row in self.report["quality"]["reliability"]:
-            table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
-        return table
-
-    def limits(self) -> str:
-        """What these figures do not measure."""
-        one = self.report["quality"]
-        if self.report["read"]["kind"] == "sessions":
-            return (
-                "\nA hit is an item among the rest of the session. Sessions do not record rejections: "
-                "a miss may still be relevant.\n"
-            )
-        return (
-            f"\nLog loss per item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for predicting the mean "
-            "outcome for every item.\nOutcomes of slates that this model would choose can only be observed by showing "
-            "them: do so, then call model.calibrated(those slates).\n"
-        )
-
-    def next(self) -> str:
-        """The commands to use the model."""
-        path, some = self.report["saved"], self.model.catalog().ids[:2].tolist()
-        history, folder = shlex.quote(",".join(str(one) for one in some)), shlex.quote(path)
-        commands = (
-            f"    setwise index {folder} --out service/\n"
-            f"    setwise recommend service/ --history {history} --k {self.k}\n"
-            "    setwise serve service/\n"
-        )
-        return f"Saved in {escape(path)}. To use it:\n\n{escape(commands)}"
-
-
-def _table(title: str, *headings: str) -> Table:
-    table = Table(title=title, title_justify="left")
-    for heading in headings:
-        table.add_column(heading, justify="right" if heading else "left")
-    return table

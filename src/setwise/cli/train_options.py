@@ -44,6 +44,10 @@ Minutes = Annotated[
     float | None,
     typer.Option(min=0.01, help="Sessions: time for settings of base models; by default the data's size decides."),
 ]
+HeldOut = Annotated[
+    Path | None,
+    typer.Option(help="Sessions: also write the sessions that are held out to this CSV file, for setwise evaluate."),
+]
 Checkpoint = Annotated[
     Path | None, typer.Option(help="Folder to resume an interrupted run from; by default OUT.checkpoint.")
 ]

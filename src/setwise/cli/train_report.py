@@ -1,0 +1,138 @@
+"""What ``setwise train`` prints: the data, the training, the hits on held-out data, and the next commands."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from setwise.cli.train_data import TIME, long_slates
+from setwise.training import SimpleTransformer
+from setwise.training.base.search import SETTINGS
+
+
+@dataclass(frozen=True)
+class TrainReport:
+    """The report as text and tables."""
+
+    report: dict[str, Any]
+    model: SimpleTransformer
+    k: int
+
+    def print(self, console: Console) -> None:
+        """Print all parts, from the data that was read to the next commands."""
+        parts: list[Callable[[], str | Table]] = [self.read, self.training]
+        parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
+        if self.report["quality"] and self.report["quality"]["comparison"]:
+            parts.insert(2, self.comparison)
+            parts.insert(3, self.verdict)
+        for part in parts:
+            console.print(part(), highlight=False)
+        console.print(self.next(), highlight=False, soft_wrap=True)  # commands are not wrapped
+
+    def read(self) -> str:
+        """The data that was read."""
+        read, kind = self.report["read"], self.report["read"]["kind"]
+        lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
+        if read["rare_items"]:
+            lines.append(f"Left out {read['rare_items']:,} rare items (--least-sessions says which).")
+        lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
+        lines += read.get("notes", []) + long_slates(self.k, read["items"])
+        if read["held_out"]:
+            which = "the latest" if read["split"] == TIME else "drawn at random"
+            where = f" They are in {escape(read['held_out_file'])}." if "held_out_file" in read else ""
+            lines.append(f"{read['held_out']:,} {kind}, {which}, were held out to evaluate the model.{where}")
+        return "\n".join(lines)
+
+    def training(self) -> str:
+        """Time and losses of the stages."""
+        lines = [f"Trained in {self.report['training']['seconds']:,.0f} s."]
+        for one in self.report["training"]["stages"]:
+            validation = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
+            lines.append(
+                f"  Stage {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
+                f"{one['training_loss']:.4f}{validation}"
+            )
+        if self.report["training"]["base"]:
+            lines.append("  An item's score is a weighted sum of these models, with the settings of most hits:")
+        for one in self.report["training"]["base"]:
+            names = SETTINGS.get(one["model"], ())
+            setting = "".join(f"{name} {part:g}, " for name, part in zip(names, one["setting"], strict=False))
+            lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
+        if self.report["training"]["kept"] == "pointwise":
+            lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
+        return "\n".join(lines) + "\n"
+
+    def no_quality(self) -> str:
+        """The reason why there is no evaluation."""
+        return "There is too little data to hold some out, so the model was not evaluated."
+
+    def comparison(self) -> Table:
+        """The trained model beside simpler ones."""
+        title = f"Held-out sessions: hits of {self.k} items shown, ± one standard error"
+        table = _table(title, "", "hits", "±", "predicted", "slates with a hit", "items shown")
+        for row in self.report["quality"]["comparison"]["rows"]:
+            predicted = "" if row["predicted"] is None else f"{row['predicted']:.3f}"
+            shares = (f"{row['any_hit']:.1%}", f"{row['coverage']:.1%}")
+            table.add_row(row["method"], f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
+        return table
+
+    def verdict(self) -> str:
+        """What to deploy."""
+        return f"{self.report['quality']['comparison']['verdict']}\n"
+
+    def hits(self) -> Table:
+        """Predicted and observed hits per slate."""
+        table = _table("Hits per slate, on held-out data", "", "predicted", "observed")
+        for row in self.report["quality"]["slates"]:
+            table.add_row(row["slate"], f"{row['predicted']:.3f}", f"{row['observed']:.3f}")
+        return table
+
+    def reliability(self) -> Table:
+        """Predictions and outcomes, from the lowest fifth to the highest."""
+        table = _table("\nPredictions item by item", "items", "predicted", "observed")
+        for row in self.report["quality"]["reliability"]:
+            table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
+        return table
+
+    def limits(self) -> str:
+        """What these figures do not measure."""
+        one = self.report["quality"]
+        if self.report["read"]["kind"] == "sessions":
+            return (
+                "\nA hit is an item among the rest of the session. Sessions do not record rejections: "
+                "a miss may still be relevant.\n"
+            )
+        return (
+            f"\nLog loss per item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for predicting the mean "
+            "outcome for every item.\nOutcomes of slates that this model would choose can only be observed by showing "
+            "them: do so, then call model.calibrated(those slates).\n"
+        )
+
+    def next(self) -> str:
+        """The commands to use the model."""
+        path, some = self.report["saved"], self.model.catalog().ids[:2].tolist()
+        history, folder = shlex.quote(",".join(str(one) for one in some)), shlex.quote(path)
+        evaluate = ""
+        if "held_out_file" in self.report["read"]:
+            file = shlex.quote(self.report["read"]["held_out_file"])
+            evaluate = f"    setwise evaluate service/ {file} --session session --item item --k {self.k}\n"
+        commands = (
+            f"    setwise index {folder} --out service/\n"
+            f"    setwise recommend service/ --history {history} --k {self.k}\n"
+            f"{evaluate}"
+            "    setwise serve service/\n"
+        )
+        return f"Saved in {escape(path)}. To use it:\n\n{escape(commands)}"
+
+
+def _table(title: str, *headings: str) -> Table:
+    table = Table(title=title, title_justify="left")
+    for heading in headings:
+        table.add_column(heading, justify="right" if heading else "left")
+    return table
