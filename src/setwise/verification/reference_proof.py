@@ -24,8 +24,8 @@ groups.
 An ordered slate consists of pairs of an item and a place; items and places are groups with a limit of one.
 
 Plain doubles, nothing rounded outwards: the limit must be a little above the claim (verify.py). With ordinary scores
-and logits that margin is a thousand times the rounding error. With logits of 10⁶ and more the reference objective
-itself is uncertain by more than the margin, and so is the proof.
+and logits that margin is a thousand times the rounding error. Where inner products of queries and keys are so large, or
+rewards so steep, that rounding may change a value by more than a millionth, no proof is attempted (rounding.py).
 """
 
 from __future__ import annotations

@@ -82,6 +82,7 @@ _LEVELS = 64  # thresholds of σ at the root for which the rewards of the other 
 _LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
 _HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
 _STEPS = 4  # steps of the search between two readings of the clock
+_PROVEN_WITHIN = 1e-6  # of the rewards: how far the bound of a proven set may be above its value
 _LONG, _SHORT = 0.5, 0.002  # seconds, for turns of the two searches
 
 
@@ -246,12 +247,14 @@ class WholeCatalogSearch:
         if better is not None:
             found = objective.set_value(self._cells.catalog, self._user, better)
             better, value = (better, found) if found > value else (None, value)
-        upper = max(value, bound + WEIGHTS * (abs(bound) + abs(float(frontier.others[self._root, 0]))))
+        size = abs(bound) + abs(float(frontier.others[self._root, 0]))
+        upper = max(value, bound + WEIGHTS * size)
         return WholeBound(
             upper_bound=np.inf if upper >= HUGE else upper,
             value=value,
             better=better,
-            proven=left <= float(frontier.value[BEST]) and upper < HUGE,  # clipped rewards prove nothing
+            # Clipped rewards prove nothing, and neither do scores that are raised by much, as for huge logits.
+            proven=left <= float(frontier.value[BEST]) and upper < HUGE and upper - value <= _PROVEN_WITHIN * size,
             nodes=int(frontier.tally[NODES]) + (0 if self._lifts is None else self._lifts.nodes),
             opened=int(frontier.tally[OPENED]),
             ms=self.ms,

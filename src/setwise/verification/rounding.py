@@ -1,0 +1,55 @@
+"""How much rounding can change the value of a set: a proof in plain doubles is worth no more than that.
+
+The sum of d products has an error of at most d 2⁻⁵² ‖q‖ ‖k‖ = δ. Weights then differ by a factor e^±δ, and an average of
+scores of size M at most by 2 M δ (and never by more than 2 M). ε, the sum over the heads, changes a reward by at most
+L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from setwise._types import Array, Floats
+from setwise.model.catalog import Catalog
+from setwise.model.rewards import Exp
+from setwise.model.users import User
+
+_EPS = 2.0**-52
+
+
+def largest_logits(catalog: Catalog) -> Floats:
+    """The largest ‖q_i‖ ‖k_j‖ of each head (H,), which no inner product of a query and a key exceeds."""
+    query, key = _longest(catalog, "query"), _longest(catalog, "key")
+    if catalog.sink is not None:
+        key = np.maximum(key, _norms(catalog.sink.key[None])[0])
+    return query * key
+
+
+def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
+    """The most by which rounding can change the value of a set of k items; ``size`` is that of its rewards."""
+    value = _longest(catalog, "value")
+    if catalog.sink is not None:
+        value = np.maximum(value, _norms(catalog.sink.value[None])[0])
+    score = value * np.linalg.norm(np.asarray(user.heads, np.float64), axis=1)
+    shift = catalog.query.shape[2] * _EPS * largest_logits(catalog)
+    error = float((2.0 * score * np.minimum(shift, 1.0)).sum())
+    steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, Exp)), default=0.0)
+    exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
+    relative = math.expm1(min(exponent * error, 700.0))
+    return k * steepest * error + relative * size
+
+
+def _longest(catalog: Catalog, name: str) -> Floats:
+    """The largest norm of a vector of each head (H,), with the encoding of a place where slates are ordered."""
+    longest = _norms(getattr(catalog, name)).max(axis=0)
+    if catalog.positions is None:
+        return longest
+    return np.asarray(longest + _norms(getattr(catalog.positions, name)).max(axis=0))
+
+
+def _norms(vectors: Array) -> Floats:
+    """The norms of (n, H, d), in doubles: (n, H)."""
+    with np.errstate(over="ignore"):
+        return np.sqrt(np.einsum("nhd,nhd->nh", vectors, vectors, dtype=np.float64))

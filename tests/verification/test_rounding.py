@@ -1,0 +1,89 @@
+"""Huge logits and steep rewards: rounding decides values there, so nothing is proven."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
+from setwise.verification.rounding import largest_logits, rounding_error
+from setwise.verification.verify import verify
+from worlds import REWARDS, random_catalog
+
+SIZES = (1.0, 80.0, 1e4, 1e6, 1e9, 1e12, 1e15, 1e30)
+STEEP = (
+    sw.PiecewiseLinear((-1.0, 0.0, 1e-6, 2.0), (-0.5, 0.0, 1000.0, 1000.2)),
+    sw.PiecewiseLinear((-1.0, 0.0, 1e-3, 2.0), (-0.5, 0.0, 50.0, 50.2)),
+)
+
+
+def drawn(seed: int, n: int) -> tuple[sw.Catalog, sw.User]:
+    """A catalogue of n items with logits of any size; some rewards are steep."""
+    rng = np.random.default_rng(seed)
+    rewards = STEEP[seed % 2 :][:1] if rng.random() < 0.4 else [REWARDS[i] for i in rng.permutation(len(REWARDS))[:2]]
+    shape = {"n": n, "heads": int(rng.integers(1, 3)), "d": int(rng.integers(1, 4)), "sink": bool(rng.random() < 0.3)}
+    return random_catalog(seed, **shape, sharpness=float(rng.choice(SIZES)), rewards=rewards, dtype=np.float64)
+
+
+def exact_arguments(catalog: sw.Catalog, user: sw.User, rows: list[int]) -> list[float]:
+    """The averages in extended precision, from products of double precision that are added exactly enough."""
+    wide, result = np.longdouble, []
+    for i in rows:
+        total = wide(0)
+        for h in range(catalog.heads):
+            logit = [(catalog.query[i, h].astype(wide) * catalog.key[j, h].astype(wide)).sum() for j in rows]
+            score = [(catalog.value[j, h].astype(wide) * user.heads[h].astype(wide)).sum() for j in rows]
+            if catalog.sink is not None:
+                logit.append((catalog.query[i, h].astype(wide) * catalog.sink.key[h].astype(wide)).sum())
+                score.append((catalog.sink.value[h].astype(wide) * user.heads[h].astype(wide)).sum())
+            weight = np.exp(np.array(logit) - max(logit))
+            total += (weight * np.array(score)).sum() / weight.sum()
+        result.append(float(total))
+    return result
+
+
+def test_no_value_is_further_from_extended_precision(count) -> None:
+    """And where no rounding happens to matter, the estimate is not what decides: it is small at ordinary logits."""
+    for seed in range(count(3000, 150)):
+        catalog, user = drawn(seed, 4)
+        rows = [0, 1, 3]
+        value = sw.set_value(catalog, user, rows)
+        arguments = exact_arguments(catalog, user, rows)
+        rewards = [
+            float(catalog.rewards[c](a)) for c, a in zip(catalog.reward_class[rows], arguments, strict=True)
+        ]
+        size = float(np.abs(rewards).sum())
+        error = rounding_error(catalog, user, 3, size)
+        assert abs(value - sum(rewards)) <= error + 1e-12 * (1 + size), seed
+        assert largest_logits(catalog).max() > 100 or error < 1e-6
+
+
+def test_a_proof_is_never_wrong(count) -> None:
+    """The set of a proof has the largest value of all, however large logits are and however steep rewards."""
+    proven = 0
+    for seed in range(count(20_000, 150)):
+        rng = np.random.default_rng([seed, 1])
+        n, k = int(rng.integers(3, 8)), int(rng.integers(2, 5))
+        catalog, user = drawn(seed, n)
+        optimum = sw.rank(sw.Instance.from_catalog(catalog, user, np.arange(n)), k, "exhaustive").value
+        found = whole_catalog_bound(CellBounds.build(catalog, cells=3, seed=seed), user, k, budget_ms=1e5)
+        assert found.upper_bound >= optimum, seed
+        if found.proven:
+            proven += 1
+            assert found.value == pytest.approx(optimum, rel=1e-6, abs=1e-6), seed
+    assert proven
+
+
+@pytest.mark.parametrize(("sharpness", "ok"), [(1.0, True), (1e3, True), (1e12, False), (1e15, False)])
+def test_verify_says_where_rounding_decides(tmp_path: Path, sharpness: float, ok: bool) -> None:
+    catalog, user = random_catalog(1, n=6, sharpness=sharpness, dtype=np.float64)
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
+    slate.save(tmp_path / "slate.json")
+    check = verify(tmp_path / "slate.json", catalog, user).checks[-1]
+    assert check.name == "bound"
+    assert check.ok is ok
+    assert ok or "inner products of queries and keys up to" in check.sentence
