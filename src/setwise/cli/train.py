@@ -32,7 +32,6 @@ from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
-from setwise.recommend.query_texts import split as split_commas
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
@@ -92,7 +91,7 @@ def train(
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
-    source = _source(file, from_log, model, out)
+    source = _source(file, from_log, model, out, held_out if set_column or group or user_columns else None)
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json, held_out))
     if set_column is not None or group:
@@ -100,8 +99,7 @@ def train(
         return _finish(*train_sets(source, outcome, group or [], named, given, seed), out, as_json, print_sets)
     if user_columns is not None:
         case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
-        cases = train_portfolio(source, case, split_commas(user_columns), k, delimiter, seed)
-        return _finish(*cases, out, as_json, print_portfolio)
+        return _finish(*train_portfolio(source, case, user_columns, k, delimiter, seed), out, as_json, print_portfolio)
     table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
     table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
     named = columns.reader_options(session, no_time, baskets, items=items, quantity=quantity, **table)
@@ -146,7 +144,7 @@ def _run(
         write_sessions(held_out_file, held_out)
     model, report = _train_and_evaluate(training, held_out, k, seed, checkpoint, given)
     model.save(out)
-    held = {"held_out": 0 if held_out is None else len(held_out)}
+    held: dict[str, Any] = {"held_out": 0 if held_out is None else len(held_out)}
     held |= {} if held_out_file is None else {"held_out_file": str(held_out_file)}
     report = {"read": {**found, **held}, **report, "saved": str(out)}
     _remove_checkpoint(checkpoint, model.summary["stages"])
@@ -192,9 +190,14 @@ def _train_and_evaluate(
 # --- files ---
 
 
-def _source(file: Path | None, from_log: Path | None, model: Path | None, out: Path) -> Path:
-    """Where the data come from, if the arguments agree and the folder of the model can be written."""
+def _source(file: Path | None, from_log: Path | None, model: Path | None, out: Path, held_out: Path | None) -> Path:
+    """Where the data come from, if the arguments agree and the folder of the model can be written.
+
+    ``held_out`` is a file for held-out sessions where there are none.
+    """
     source = require_one_source(file, from_log, model)
+    if held_out is not None:
+        raise InvalidInput("--held-out", "given with sessions of items", "sets or cases with outcomes", "leave it out")
     _require_free(out)
     return source
 

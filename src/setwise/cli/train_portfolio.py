@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from setwise.datasets.cases import Cases, read_cases
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.preferences.at_least_one import AtLeastOne
+from setwise.recommend.query_texts import split as split_commas
 from setwise.training.portfolio import (
     PortfolioModel,
     completed,
@@ -35,15 +37,18 @@ TREES, SEED = 100, 0
 
 
 def train_portfolio(
-    file: Path, columns: dict[str, str | None], features: list[str], k: int, delimiter: str | None, seed: int
+    file: Path, columns: dict[str, str | None], features: Sequence[str], k: int, delimiter: str | None, seed: int
 ) -> tuple[PortfolioModel, dict[str, Any]]:
-    """The model of the cases of a file, and the report; ``columns`` are those of case, item and outcome."""
+    """The model of the cases of a file, and the report; ``columns`` are those of case, item and outcome.
+
+    ``features`` are names or patterns of columns, with or without commas between them.
+    """
     for name, given in columns.items():
         if given is None:
             raise InvalidInput(f"--{name}", "the name of a column, beside --user-columns", "nothing", "name it")
     case, item, outcome = (str(given) for given in columns.values())
     skipped: Counter[str] = Counter()
-    data = read_cases(file, case, item, outcome, features, delimiter=delimiter, skipped=skipped)
+    data = read_cases(file, case, item, outcome, split_commas(features), delimiter=delimiter, skipped=skipped)
     if k >= len(data.ids):
         raise InvalidInput("--k", f"below the number of items, {len(data.ids)}", k, "choose a smaller one")
     training, held_out = _hold_out(data, seed)

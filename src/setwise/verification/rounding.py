@@ -1,8 +1,8 @@
 """How much rounding can change the value of a set: a proof in plain doubles is worth no more than that.
 
-The sum of d products has an error of at most d 2⁻⁵² ‖q‖ ‖k‖ = δ. Weights then differ by a factor e^±δ, and an average of
-scores of size M at most by 2 M δ (and never by more than 2 M). ε, the sum over the heads, changes a reward by at most
-L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
+The sum of d products has an error of at most d 2⁻⁵² ‖q‖ ‖k‖ = δ. Weights then differ by a factor e^±δ, and an average
+of scores of size M at most by 2 M δ (and never by more than 2 M). ε, the sum over the heads, changes a reward by at
+most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
 """
 
 from __future__ import annotations
@@ -43,13 +43,11 @@ def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
 
 def _longest(catalog: Catalog, name: str) -> Floats:
     """The largest norm of a vector of each head (H,), with the encoding of a place where slates are ordered."""
-    longest = _norms(getattr(catalog, name)).max(axis=0)
-    if catalog.positions is None:
-        return longest
-    return np.asarray(longest + _norms(getattr(catalog.positions, name)).max(axis=0))
+    parts = [catalog] if catalog.positions is None else [catalog, catalog.positions]
+    return np.asarray(np.sum([_norms(getattr(part, name)).max(axis=0) for part in parts], axis=0))
 
 
 def _norms(vectors: Array) -> Floats:
     """The norms of (n, H, d), in doubles: (n, H)."""
     with np.errstate(over="ignore"):
-        return np.sqrt(np.einsum("nhd,nhd->nh", vectors, vectors, dtype=np.float64))
+        return np.asarray(np.linalg.norm(vectors.astype(np.float64), axis=2))

@@ -53,9 +53,7 @@ def test_no_value_is_further_from_extended_precision(count) -> None:
         rows = [0, 1, 3]
         value = sw.set_value(catalog, user, rows)
         arguments = exact_arguments(catalog, user, rows)
-        rewards = [
-            float(catalog.rewards[c](a)) for c, a in zip(catalog.reward_class[rows], arguments, strict=True)
-        ]
+        rewards = [float(catalog.rewards[c](a)) for c, a in zip(catalog.reward_class[rows], arguments, strict=True)]
         size = float(np.abs(rewards).sum())
         error = rounding_error(catalog, user, 3, size)
         assert abs(value - sum(rewards)) <= error + 1e-12 * (1 + size), seed
