@@ -76,6 +76,18 @@ def test_a_proof_is_never_wrong(count) -> None:
     assert proven
 
 
+@pytest.mark.parametrize("scale", [1e-8, 1e-6, 1e-3, 1.0])
+def test_logits_hundreds_apart(scale: float) -> None:
+    """A member whose own logit is 3,000 below another: weights beyond e^300 were clipped on both sides of a ratio."""
+    drawn_catalog, user = drawn(1038, 6)
+    query = scale * drawn_catalog.query
+    catalog = sw.Catalog(query, drawn_catalog.key, drawn_catalog.value, drawn_catalog.rewards[0], dtype=np.float64)
+    optimum = sw.rank(sw.Instance.from_catalog(catalog, user, np.arange(6)), 4, "exhaustive").value
+    found = whole_catalog_bound(CellBounds.build(catalog, cells=3, seed=1038), user, 4, budget_ms=1e5)
+    assert found.upper_bound >= optimum
+    assert not found.proven or found.value == pytest.approx(optimum, rel=1e-9)
+
+
 @pytest.mark.parametrize(("sharpness", "ok"), [(1.0, True), (1e3, True), (1e12, False), (1e15, False)])
 def test_verify_says_where_rounding_decides(tmp_path: Path, sharpness: float, ok: bool) -> None:
     catalog, user = random_catalog(1, n=6, sharpness=sharpness, dtype=np.float64)

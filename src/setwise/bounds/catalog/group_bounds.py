@@ -216,10 +216,12 @@ def add_member_averages(
                 spread = np.float64(radius[g]) * length
                 logit[g] += spread if scored[g] > mean else -spread
         later = more * fast_exp(min(max(members.reach[a, h] - top, _LEAST), _MOST))
+        # If both weights, of later members and of the group, are clipped, their ratio says nothing.
+        least = 1.0 if more > 0 and members.reach[a, h] - top > _MOST else 0.0
         for g in range(size):
             w = fast_exp(min(max(logit[g] - top, _LEAST), _MOST))
             new = (weighted + w * scored[g]) / (weight + w)
-            opening = later / (later + weight + (w if exact or scored[g] <= mean else 0.0))
+            opening = max(least, later / (later + weight + (w if exact or scored[g] <= mean else 0.0)))
             now[g] += new + opening * max(cap - new, 0.0)
             soon[g] += new + opening * max(after[g] - new, 0.0)
 
