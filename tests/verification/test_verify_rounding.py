@@ -14,6 +14,8 @@ from setwise.verification.rounding import largest_logits, rounding_error
 from setwise.verification.verify import verify
 from worlds import REWARDS, random_catalog
 
+pytestmark = pytest.mark.promise("bounds")
+
 SIZES = (1.0, 80.0, 1e4, 1e6, 1e9, 1e12, 1e15, 1e30)
 STEEP = (
     sw.PiecewiseLinear((-1.0, 0.0, 1e-6, 2.0), (-0.5, 0.0, 1000.0, 1000.2)),
