@@ -250,6 +250,24 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
 
 
 @pytest.mark.promise("hung-workers")
+def test_a_worker_stopped_in_a_task_is_noticed_before_the_deadline(folder: Path) -> None:
+    """Its request is computed again by the worker that takes its place."""
+    options = ("--workers", "1", "--deadline-ms", "120000", "--heartbeat-ms", "1000")
+    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
+        (pid,) = workers(service)
+        body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 100} for number in range(50)]}
+        response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
+        time.sleep(1.5)  # the message is acknowledged, and its requests are computed
+        os.kill(pid, signal.SIGSTOP)
+        until(lambda: not alive(pid))
+        assert not response.done()
+        assert response.result().status_code == 200
+        assert all("items" in answer for answer in response.result().json()["answers"])
+        assert service.end() == 0
+    assert any(line.get("event") == "worker killed" and line["reason"] == "hung" for line in service.logs)
+
+
+@pytest.mark.promise("hung-workers")
 def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
     with running(folder, "--workers", "1", "--heartbeat-ms", "600000", key=KEY) as service:
         (pid,) = workers(service)

@@ -8,8 +8,9 @@ forked from a server process (multiprocessing's forkserver) that has loaded modu
 has no threads: they start quickly, and no lock of another thread is copied.
 
 A worker may hang. It must acknowledge every message, and idle workers are pinged every ``heartbeat_ms``. A worker is
-killed if it has not acknowledged for that time and the process is suspended (SIGSTOP), or for five times as long, or if
-it has not finished its tasks ``grace_ms`` after their deadline.
+killed if it has not acknowledged for that time and the process is suspended (SIGSTOP), or for five times as long; if it
+is found suspended twice during its tasks, which are then sent to another worker; or if it has not finished them
+``grace_ms`` after their deadline.
 """
 
 from __future__ import annotations
@@ -121,6 +122,8 @@ class Worker(asyncio.Protocol):
         self._silent_at = _NEVER  # when a missing acknowledgement is looked into
         self._hung_at = _NEVER  # when the process is killed for it
         self._overdue_at = _NEVER  # when a group of tasks must be done
+        self._look_at = _NEVER  # when a process with tasks is next looked at, and
+        self._was_suspended = False  # whether it was suspended at the last look
         self._ping_at = _NEVER
         self._next_check: asyncio.TimerHandle | None = None
 
@@ -166,6 +169,7 @@ class Worker(asyncio.Protocol):
         for task in tasks:
             task.attempts += 1
         self._overdue_at = max(task.deadline for task in tasks) + self._settings.grace_ms / 1000
+        self._look_at, self._was_suspended = self._began + self._settings.heartbeat_ms / 1000, False
         self._send(msgspec.json.encode([task.message() for task in tasks]))
 
     def _send(self, message: bytes) -> None:
@@ -189,7 +193,7 @@ class Worker(asyncio.Protocol):
         if now >= self._overdue_at:
             self._fail("deadline")
             return
-        if now >= self._hung_at:
+        if now >= self._hung_at or (now >= self._look_at and self._stays_suspended(now)):
             self._fail("hung")
             return
         if now >= self._silent_at:
@@ -203,6 +207,12 @@ class Worker(asyncio.Protocol):
         """A suspended process is killed after a second look; one that may only lack a core has more time."""
         wait_s = _SECOND_LOOK_S if self._is_suspended() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
         self._silent_at, self._hung_at = _NEVER, now + wait_s
+
+    def _stays_suspended(self, now: float) -> bool:
+        """Whether a process with tasks is suspended, and was a moment ago."""
+        again, self._was_suspended = self._was_suspended, self._is_suspended()
+        self._look_at = now + (_SECOND_LOOK_S if self._was_suspended else self._settings.heartbeat_ms / 1000)
+        return again and self._was_suspended
 
     def _is_suspended(self) -> bool:
         """Whether the process is suspended (SIGSTOP); False if the system has no /proc."""
@@ -304,7 +314,7 @@ class Worker(asyncio.Protocol):
         for timings, gap in message.slates:
             self._metrics.observe_slate(timings, gap)
         if not self._tasks:
-            self._overdue_at = _NEVER
+            self._overdue_at = self._look_at = _NEVER
             self._ping_later()
             self.on_free(self, (time.monotonic() - self._began) / self._count)
 
