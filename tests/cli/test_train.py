@@ -303,6 +303,7 @@ def test_files_as_they_are(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for part in (
         "Read 60 sessions of 17 items, 180 entries.",
+        "Columns: session 'order', item 'product', time 'time'.",
         "Skipped 1 rows without a time in 'time' (--no-time would keep them).",
         "Skipped 2 malformed rows (line 183: a time must be a number",
         "line 184: there must be 4 cells",

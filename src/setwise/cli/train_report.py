@@ -39,6 +39,9 @@ class TrainReport:
         """The data that was read."""
         read, kind = self.report["read"], self.report["read"]["kind"]
         lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
+        if read.get("columns"):
+            names = ", ".join(f"{role} {escape(repr(name))}" for role, name in read["columns"].items())
+            lines.append(f"Columns: {names}.")
         if read["rare_items"]:
             lines.append(f"Left out {read['rare_items']:,} rare items (--least-sessions says which).")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
