@@ -70,7 +70,15 @@ def hold_out(data: Sessions | Slates, seed: int, split: str) -> tuple[Sessions |
         training, held_out = time_split(data, round(share * len(data)))
     else:
         training, held_out = random_split(len(data), (1 - share, share), seed)
-    return data.taken(np.sort(training)), data.taken(held_out)
+    return data.taken(np.sort(training)), _with_targets(data.taken(held_out))
+
+
+def _with_targets(held_out: Sessions | Slates) -> Sessions | Slates | None:
+    """Without sessions that repeat one item: they have no other item to predict, and ``evaluate`` skips them too."""
+    if isinstance(held_out, Slates):
+        return held_out
+    several = np.flatnonzero(held_out.distinct().items.lengths >= 2)
+    return held_out.taken(several) if len(several) else None
 
 
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
