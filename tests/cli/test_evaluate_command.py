@@ -69,7 +69,7 @@ def test_the_latest_sessions_by_time(songs: Path, tmp_path: Path) -> None:
     assert [part["sessions"] for part in row["by_time"]] == [2, 2, 2, 2]
     assert [part["observed"] for part in row["by_time"]] == pytest.approx(np.reshape(observed, (4, 2)).mean(1).tolist())
     text = said(run(*arguments))
-    assert "8 sessions, the latest." in text
+    assert "8 sessions of 20 (--most), the latest." in text
     assert "Hits by time, from the earliest sessions to the latest" in text
 
 

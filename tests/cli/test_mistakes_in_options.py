@@ -33,6 +33,7 @@ MISTAKES = [
     ("train good.csv --device tpu --out m", "--device", "'tpu'", "leave it out"),
     # index
     ("index missing --out i", "missing", "there is no folder", "check the path"),
+    ("index modle --out i", "modle", "there is no folder", "did you mean 'model'?"),
     ("index good.csv --out i", "good.csv", "it is a file", "check the path"),
     ("index taken --out i", "taken", "no manifest.json", "check the path"),
     ("index songs --out i", "songs", "indexed already", "pass it to the next command"),

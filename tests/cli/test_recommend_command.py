@@ -125,7 +125,7 @@ def test_tables(songs: Path) -> None:
 def test_what_cannot_be_had_is_said(songs: Path) -> None:
     result = run("recommend", songs / "songs", "--history", "s1,gone", "--k", 5000)
     assert result.exit_code == 0, result.output
-    assert "Ignored, as the catalogue does not have them: gone." in said(result)
+    assert "Ignored, as the catalogue does not have them: gone. An id must match exactly" in said(result)
     assert "items are eligible, fewer than --k 5000." in said(result)
 
 

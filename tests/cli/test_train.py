@@ -65,7 +65,8 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--held-out", file, *SMALL)
     assert result.exit_code == 0, result.output
     assert "were held out to evaluate the model. They are in" in said(result)
-    assert f"setwise evaluate service/ {file} --session session --item item --k 3" in result.output
+    command = f"setwise evaluate service/ {file} --k 3 --most 12 --ranker swap --ranker top-k"
+    assert command in result.output
     rows = [line.split(",") for line in file.read_text().splitlines()]
     assert rows[0] == ["session", "item"]
     held = [
@@ -77,10 +78,13 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     assert all(one in written for one in held)
     service = tmp_path / "service"
     assert CliRunner().invoke(cli.app, ["index", str(tmp_path / "model"), "--out", str(service)]).exit_code == 0
-    columns = ["--session", "session", "--item", "item", "--k", "3", "--json"]
-    evaluated = CliRunner().invoke(cli.app, ["evaluate", str(service), str(file), *columns])
+    printed = [str(service), str(file), *command.split()[4:], "--json"]
+    evaluated = CliRunner().invoke(cli.app, ["evaluate", *printed])
     assert evaluated.exit_code == 0, evaluated.output
-    assert json.loads(evaluated.output)["sessions"] == 12
+    report = json.loads(evaluated.output)
+    assert (report["sessions"], report["of"]) == (12, 12)
+    hits = f"{report['rankers'][0]['predicted']:.3f} │ {report['rankers'][0]['observed']:.3f} │"
+    assert f"│ the optimised slate │ {hits}" in said(result)  # both commands count the same hits
 
 
 def test_sets_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
@@ -108,12 +112,13 @@ def test_sessions(baskets: Path, tmp_path: Path) -> None:
     text = said(result)
     for part in (
         "Read 120 sessions of 30 items, 600 entries.",
-        "Left out 1 rare items (--least-sessions says which).",
+        "Left out 1 rare items (see --least-sessions).",
         "Skipped 1 rows without a session.",
         "12 sessions, drawn at random, were held out to evaluate the model",
         "was kept: loss",
         "the optimised slate",
         "top-k",
+        "this model",
         "vector search by score",
         "a miss may still be relevant",
         "setwise serve service/",
@@ -309,6 +314,7 @@ def test_files_as_they_are(tmp_path: Path) -> None:
     assert result.exit_code == 0, result.output
     for part in (
         "Read 60 sessions of 17 items, 180 entries.",
+        "Columns: session 'order', item 'product', time 'time'.",
         "Skipped 1 rows without a time in 'time' (--no-time would keep them).",
         "Skipped 2 malformed rows (line 183: a time must be a number",
         "line 184: there must be 4 cells",

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.cli.train_data import RANDOM, TIME, hold_out, prepared
+from setwise.datasets import Sessions
 
 
 @pytest.fixture
@@ -54,6 +55,17 @@ def test_few_sessions_are_not_held_out(tmp_path: Path) -> None:
     (tmp_path / "few.csv").write_text("session,item,time\n1,a,1\n1,b,2\n2,a,3\n2,b,4\n")
     data, _ = prepared(tmp_path / "few.csv", {}, None, 0)
     assert hold_out(data, 0, TIME) == (data, None)
+
+
+def test_sessions_that_repeat_one_item_are_not_evaluated(tmp_path: Path) -> None:
+    rows = [f"{n},{'a' if n % 2 else n % 3}\n{n},a" for n in range(100)]
+    (tmp_path / "repeated.csv").write_text("\n".join(["session,item", *rows]) + "\n")
+    data, _ = prepared(tmp_path / "repeated.csv", {}, None, 0)
+    training, held_out = hold_out(data, 0, RANDOM)
+    assert isinstance(held_out, Sessions)
+    assert 0 < len(held_out) < 10
+    assert len(training) == 90
+    assert all(len(set(items.tolist())) == 2 for items in held_out.items)
 
 
 def test_attributes_of_another_table(tmp_path: Path) -> None:

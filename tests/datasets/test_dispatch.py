@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from counts import examples
-from setwise.datasets.dispatch import read
+from setwise.datasets.dispatch import columns_read, read
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.tables import with_attributes
 from setwise.datasets.trivago import COLUMNS, read_item_metadata
@@ -97,6 +97,22 @@ def test_given_names_override_usual_ones(tmp_path):
     path = tmp_path / "some.csv"
     path.write_text("session,user,item,song\n1,u,a,x\n2,u,b,y\n")
     assert named(read(path, session="user", item="song")) == [["x", "y"]]
+
+
+def test_which_columns_are_read(tmp_path):
+    path = tmp_path / "some.csv"
+    path.write_text("InvoiceNo,StockCode,Quantity,InvoiceDate,CustomerID\n")
+    assert columns_read(path) == {
+        "session": "InvoiceNo",
+        "item": "StockCode",
+        "time": "InvoiceDate",
+        "quantity": "Quantity",
+    }
+    chosen = columns_read(path, session=("CustomerID", "InvoiceDate"), time=None, quantity=None)
+    assert chosen == {"session": "CustomerID and InvoiceDate", "item": "StockCode"}
+    assert columns_read(path, baskets=True) == columns_read(tmp_path) == {}
+    (tmp_path / "some.txt").write_text("1 2\n")
+    assert columns_read(tmp_path / "some.txt") == {}
 
 
 def test_returns_and_cancellations_are_left_out(tmp_path):

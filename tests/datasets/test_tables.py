@@ -83,7 +83,18 @@ def test_rows_without_session_or_item_are_counted(tmp_path):
     assert skipped == {"rows without a session": 2, "rows without an item": 1}
 
 
-def test_the_first_value_of_an_attribute_counts(tmp_path):
+def test_the_most_frequent_value_of_an_attribute_counts(tmp_path):
+    rows = "1,a,damaged,0\n1,b,B,2\n2,a,A,2.5\n3,a,A,2.5\n4,a,?,0\n5,a,,2.5\n5,c,,\n"
+    skipped: Counter[str] = Counter()
+    result = read_table(
+        table(tmp_path, "session,item,title,price\n" + rows), attributes=["title", "price"], skipped=skipped
+    )
+    assert result.attributes == {"title": ["A", "B", None], "price": [2.5, 2.0, None]}
+    differing = "that differ from the most frequent one of their item"
+    assert skipped == {f"values of 'title' {differing}": 2, f"values of 'price' {differing}": 2}
+
+
+def test_the_first_of_equally_frequent_values_of_an_attribute_counts(tmp_path):
     path = table(tmp_path, "session,item,Description,price\n1,a,,\n1,b,B,2\n2,a,A,3\n2,a,other,\n")
     result = read_table(path, attributes={"title": "Description", "price": "price"})
     assert result.attributes == {"title": ["A", "B"], "price": [3, 2]}

@@ -48,7 +48,7 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
     assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")
     nothing = run(str(tmp_path / "nothing"))
     assert nothing.returncode == 2
-    assert "there is no manifest.json" in nothing.stderr
+    assert "there is no folder" in nothing.stderr
     assert "Traceback" not in nothing.stderr
 
 

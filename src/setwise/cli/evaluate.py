@@ -92,7 +92,7 @@ def evaluate(
         return
     others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
     results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
-    report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown}
+    report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown, "of": len(held_out)}
     if as_json:
         print(json.dumps(report))
     else:
@@ -164,7 +164,9 @@ def _print(console: Console, report: dict[str, Any]) -> None:
     latest = ", the latest" if report["split"] == TIME else ""
     history = "The first items are the history; a hit is a slate's item among the others."
     left_out = f" {unknown:,} entries are not in the catalogue and were left out." if unknown else ""
-    console.print(f"{report['sessions']:,} sessions{latest}. {history}{left_out}", highlight=False)
+    drawn = ", drawn at random" if report["split"] != TIME else ""
+    few = f" of {report['of']:,}{drawn} (--most)" if report["sessions"] < report["of"] else ""
+    console.print(f"{report['sessions']:,} sessions{few}{latest}. {history}{left_out}", highlight=False)
     rows = report["rankers"] + report["others"]
     console.print(_measures(f"\nHits per slate of {report['k']}", rows, {"predicted": "predicted", **HITS}))
     console.print(_measures("\nWhat is shown", rows, {**VARIETY, "milliseconds": "ms"}))

@@ -9,12 +9,13 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import typer
 
 from setwise._validation import did_you_mean
-from setwise.errors import InvalidInput
+from setwise.errors import DamagedArtifact, InvalidInput
 
 UsageError: Any = typer.BadParameter.__base__  # of every option that typer refuses; it exports no name for it
 _INPUT = re.compile(r"Input should be (.*?)(?:, unable to parse.*)?")
@@ -28,6 +29,8 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
     if isinstance(error, InvalidInput):
         command = next((commands[one] for one in arguments if one in commands), None)
         return str(error.about(_as_typed(error.parameter, command.params if command else ())))
+    if isinstance(error, DamagedArtifact) and "there is no folder" in error.reason:
+        return _no_folder(error.path)
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder without write permission
         name = error.filename or "a file"
         return f"{name} must be one that can be read or written, got {error.strerror}; check path, rights and disk."
@@ -37,6 +40,14 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
             f"There must be enough memory for this command, but it ran out ({wanted}); use fewer items or more memory."
         )
     return str(error)
+
+
+def _no_folder(path: Path) -> str:
+    """The error for a folder that does not exist, with a similar one beside it."""
+    saved = [one.parent.name for one in path.parent.glob("*/manifest.json")]
+    todo = "check the path: setwise train saves a model, and setwise index what other commands read"
+    must = "a folder that setwise saved"
+    return str(InvalidInput(str(path), must, "a path where there is no folder", did_you_mean(path.name, saved) or todo))
 
 
 def _as_typed(parameter: str, params: Sequence[Any]) -> str:

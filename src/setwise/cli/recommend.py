@@ -136,6 +136,9 @@ def _print(console: Console, slate: Slate, explanation: Explanation | None) -> N
     if slate.ignored:
         shown = escape(", ".join(map(str, slate.ignored)))
         console.print(f"Ignored, as the catalogue does not have them: {shown}.", highlight=False)
+        console.print(
+            "An id must match exactly, and a title is none; --unknown error refuses such ids.", highlight=False
+        )
     if explanation is not None:
         console.print(_lent(explanation))
         console.print(_rivals(explanation))
@@ -170,7 +173,8 @@ def _certificate(slate: Slate) -> str:
     else:
         bound = "without an upper bound"
     eligible, k = slate.query.eligible.count, slate.query.k
-    few = f"Only {eligible} items are eligible, fewer than --k {k}.\n" if eligible < k else ""
+    items = "item is" if eligible == 1 else "items are"
+    few = f"Only {eligible} {items} eligible, fewer than --k {k}.\n" if eligible < k else ""
     hits = all(isinstance(reward, Logistic) for reward in slate.catalog.rewards)
     value = f"Value {slate.value:.4f}" + (" (expected hits; a reward is the chance of one)" if hits else "")
     return f"{few}{value}, {bound}.\nTime: {spent}.\n"

@@ -11,7 +11,7 @@ import numpy as np
 from setwise._validation import did_you_mean
 from setwise.cli.columns import read_named
 from setwise.datasets import Sessions, Slates, random_split, table_columns, with_attributes
-from setwise.datasets.dispatch import usual_column
+from setwise.datasets.dispatch import columns_read, usual_column
 from setwise.datasets.splits import time_split
 from setwise.datasets.text_files import existing_file
 from setwise.errors import InvalidInput
@@ -29,26 +29,32 @@ def prepared(
 ) -> tuple[Sessions | Slates, dict[str, Any]]:
     """The data of the file without rare items, and its counts for the report."""
     skipped: Counter[str] = Counter()
+    require_split_name(split)  # before a long file is read
     data = _read(file, named, skipped)
     _refuse_nothing(file, data, skipped)
-    chosen = require_split(split, data)
+    chosen, read = require_split(split, data), {"columns": _columns(file, named)}
     if isinstance(data, Slates):
         slates = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-        return data, {**slates, "rare_items": 0, "skipped": dict(skipped), "split": chosen}
+        return data, {**slates, **read, "rare_items": 0, "skipped": dict(skipped), "split": chosen}
     _refuse_single_items(data)
     kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
     found: dict[str, Any] = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items}
-    found |= {"entries": len(kept.items.values), "notes": _mostly_short(len(kept), len(data))}
+    found |= {**read, "entries": len(kept.items.values), "notes": _mostly_short(len(kept), len(data))}
     if len(kept) < len(data):
         skipped[SHORT] += len(data) - len(kept)
     return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped), "split": chosen}
 
 
-def require_split(split: str | None, data: Sessions | Slates) -> str:
-    """The name of the split, by default random; one by time needs times."""
+def require_split_name(split: str | None) -> None:
+    """Refuse a split of another name."""
     if split not in (None, RANDOM, TIME):
         todo = did_you_mean(split, (RANDOM, TIME)) or "choose one of the two"
         raise InvalidInput("--split", f"{RANDOM} or {TIME}", repr(split), todo)
+
+
+def require_split(split: str | None, data: Sessions | Slates) -> str:
+    """The name of the split, by default random; one by time needs times."""
+    require_split_name(split)
     if split == TIME and data.starts is None:
         must, todo = "random for data without times", "name the column of times with --time, or leave --split out"
         raise InvalidInput("--split", must, split, todo)
@@ -64,7 +70,15 @@ def hold_out(data: Sessions | Slates, seed: int, split: str) -> tuple[Sessions |
         training, held_out = time_split(data, round(share * len(data)))
     else:
         training, held_out = random_split(len(data), (1 - share, share), seed)
-    return data.taken(np.sort(training)), data.taken(held_out)
+    return data.taken(np.sort(training)), _with_targets(data.taken(held_out))
+
+
+def _with_targets(held_out: Sessions | Slates) -> Sessions | Slates | None:
+    """Without sessions that repeat one item: they have no other item to predict, and ``evaluate`` skips them too."""
+    if isinstance(held_out, Slates):
+        return held_out
+    several = np.flatnonzero(held_out.distinct().items.lengths >= 2)
+    return held_out.taken(several) if len(several) else None
 
 
 def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
@@ -86,6 +100,11 @@ def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions 
         return with_attributes(data, items, column, attributes)
     except InvalidInput as error:
         raise (error.about("--attribute") if error.parameter == "column" else error) from None
+
+
+def _columns(file: Path, named: dict[str, Any]) -> dict[str, str]:
+    """The columns that were read, those that were recognised by their names too."""
+    return columns_read(file, **{name: value for name, value in named.items() if name not in ("items", "attributes")})
 
 
 def _existing(items: Path) -> Path:

@@ -12,6 +12,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli.train_data import TIME, long_slates
+from setwise.ranking import DEFAULT
+from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
 from setwise.training.base.search import SETTINGS
 
@@ -39,8 +41,11 @@ class TrainReport:
         """The data that was read."""
         read, kind = self.report["read"], self.report["read"]["kind"]
         lines = [f"\nRead {read[kind]:,} {kind} of {read['items']:,} items, {read['entries']:,} entries."]
+        if read.get("columns"):
+            names = ", ".join(f"{role} {escape(repr(name))}" for role, name in read["columns"].items())
+            lines.append(f"Columns: {names}.")
         if read["rare_items"]:
-            lines.append(f"Left out {read['rare_items']:,} rare items (--least-sessions says which).")
+            lines.append(f"Left out {read['rare_items']:,} rare items (see --least-sessions).")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
         lines += read.get("notes", []) + long_slates(self.k, read["items"])
         if read["held_out"]:
@@ -76,10 +81,12 @@ class TrainReport:
         """The trained model beside simpler ones."""
         title = f"Held-out sessions: hits of {self.k} items shown, ± one standard error"
         table = _table(title, "", "hits", "±", "predicted", "slates with a hit", "items shown")
-        for row in self.report["quality"]["comparison"]["rows"]:
+        rows = self.report["quality"]["comparison"]["rows"]
+        for row in rows:
             predicted = "" if row["predicted"] is None else f"{row['predicted']:.3f}"
             shares = (f"{row['any_hit']:.1%}", f"{row['coverage']:.1%}")
-            table.add_row(row["method"], f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
+            name = "this model" if row is rows[-1] else row["method"]  # as the verdict names it
+            table.add_row(name, f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
         return table
 
     def verdict(self) -> str:
@@ -121,7 +128,8 @@ class TrainReport:
         evaluate = ""
         if "held_out_file" in self.report["read"]:
             file = shlex.quote(self.report["read"]["held_out_file"])
-            evaluate = f"    setwise evaluate service/ {file} --session session --item item --k {self.k}\n"
+            most = f"--most {self.report['read']['held_out']} --ranker {DEFAULT.name} --ranker {TOP_K.name}"
+            evaluate = f"    setwise evaluate service/ {file} --k {self.k} {most}\n"  # the sessions of the tables above
         commands = (
             f"    setwise index {folder} --out service/\n"
             f"    setwise recommend service/ --history {history} --k {self.k}\n"

@@ -89,6 +89,19 @@ def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mappi
     return reader(path, **options)
 
 
+def columns_read(path: Source, **options: Any) -> dict[str, str]:
+    """The columns that ``read`` takes from a table with these options, by role; empty for files of another format."""
+    kind = "" if Path(path).is_dir() else file_extension(existing_file(path))
+    if options.get("baskets") or kind in _READERS or not (kind in _TABLES or "delimiter" in options):
+        return {}
+    columns = table_columns(path, options.get("delimiter"))
+    if set(columns) >= set(COLUMNS) or set(columns) == {"session_id", "impressions", "prices"}:
+        return {}
+    chosen = {**_guessed(path, columns, options), **options}
+    texts = {role: [one] if isinstance(one := chosen.get(role), str) else list(one or ()) for role in USUAL}
+    return {role: " and ".join(names) for role, names in texts.items() if names}
+
+
 def usual_column(role: str, columns: Sequence[str]) -> str | None:
     """The first of the usual names of this role that is a column, ignoring case and underscores."""
     plain = {name.lower().replace("_", ""): name for name in reversed(columns)}

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._validation import frozen
-from setwise.datasets.attribute_columns import typed_columns
+from setwise.datasets.attribute_values import AttributeValues
 from setwise.datasets.grouping import as_int64, group_by_owner, windows
 from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.missing import is_missing
@@ -72,7 +72,7 @@ class RowCollector:
         self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
         self._time, self._outcome, self._ordered = array("d"), array("d"), array("b")
-        self._attributes: dict[str, list[Any]] = {name: [] for name in columns.attributes}
+        self._attributes = AttributeValues(file, columns.attributes)
 
     def add_rows(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> None:
         """Add all rows."""
@@ -111,8 +111,7 @@ class RowCollector:
         if self._columns.quantity is not None:
             next(rest)  # how many there are does not count
         attributes = list(rest)
-        for name, cell in zip(self._attributes, attributes, strict=True):
-            refuse_attribute(self._file, line, name, cell)
+        self._attributes.require(line, attributes)
         items = self._item_rows(line, item)
         session = self._session_row(line, item, keys)
         self._item.extend(items)
@@ -125,10 +124,8 @@ class RowCollector:
             self._outcome.append(outcome)
         if self._columns.ordered is not None:
             self._add_order(session, bool(ordered))
-        if self._attributes:
-            for column in self._attributes.values():
-                column.extend([None] * (len(self._items) - len(column)))
-            set_attributes(self._file, line, self._attributes, items[0], attributes)
+        if attributes:
+            self._attributes.add(items[0], attributes)
 
     def _shown(self, line: int, slate: Any, outcome: Any) -> tuple[Any, float]:
         """The name of the slate and the outcome of its item."""
@@ -174,7 +171,7 @@ class RowCollector:
         items = group_by_owner(self._session, self._item, len(self._session_of), time)
         ordered = frozen(np.array(self._ordered, bool)) if self._columns.ordered is not None else None
         starts = None if time is None else self._earliest(self._session, len(self._session_of), time)
-        return Sessions(items, self._items.ids, typed_columns(self._attributes), ordered, starts)
+        return Sessions(items, self._items.ids, self._columns_of_items(), ordered, starts)
 
     def slates(self) -> Slates:
         """The rows, grouped into slates, each with the history of its session."""
@@ -187,8 +184,11 @@ class RowCollector:
         time = self._timestamps.resolve(self._time) if timed else np.zeros(len(self._item))
         starts = self._earliest(self._slate, count, time)
         history = _histories(shown, aligned, session, starts)
-        outcomes, columns = frozen(aligned.astype(np.float32)), typed_columns(self._attributes)
+        outcomes, columns = frozen(aligned.astype(np.float32)), self._columns_of_items()
         return Slates(history, shown, outcomes, self._items.ids, columns, starts if timed else None)
+
+    def _columns_of_items(self) -> dict[str, Sequence[Any]]:
+        return self._attributes.columns(len(self._items), self._skipped)
 
     def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """Item, slate and outcome of the rows; a repeated item of a slate counts once, with its largest outcome."""
@@ -223,17 +223,3 @@ def _histories(
     first = np.searchsorted(session[order], session)  # the position of the first slate of the session
     starts, ends = np.searchsorted(when[events], first), np.searchsorted(when[events], position)
     return windows(shown.values[positive][events], starts, ends)
-
-
-def set_attributes(file: Path, line: int, columns: Mapping[str, list[Any]], row: int, cells: Sequence[Any]) -> None:
-    """Set the attributes of an item that are still missing."""
-    for (name, column), cell in zip(columns.items(), cells, strict=True):
-        if column[row] is None and not is_missing(cell):
-            refuse_attribute(file, line, name, cell)
-            column[row] = cell
-
-
-def refuse_attribute(file: Path, line: int, name: str, cell: Any) -> None:
-    """Refuse a value of an attribute that is neither text nor a number."""
-    if not is_missing(cell) and not isinstance(cell, (str, int, float)):
-        raise MalformedFile(file, line, f"attribute '{name}' must be text or a number, got {ascii(cell)[:60]}")

@@ -20,11 +20,11 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
-from setwise.datasets.attribute_columns import typed_columns
+from setwise.datasets.attribute_values import AttributeValues
 from setwise.datasets.delimiters import DELIMITERS, delimiter_of
 from setwise.datasets.malformed_rows import STOP, MalformedRows
 from setwise.datasets.parquet import parquet_columns, parquet_rows
-from setwise.datasets.row_collector import Columns, RowCollector, set_attributes
+from setwise.datasets.row_collector import Columns, RowCollector
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.text_files import (
     OnMalformed,
@@ -80,8 +80,8 @@ def read_table(
     """Sessions, or slates if ``slate`` and ``outcome`` name columns.
 
     ``session`` names the column of the session, or several columns that identify it together; None if every row is one
-    session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the first
-    value that is not empty counts. ``ordered`` names a column that is true if the order of a session is meaningful,
+    session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the most
+    frequent value of an item counts. ``ordered`` names a column that is true if the order of a session is meaningful,
     ``quantity`` one that is negative in rows that take an item back, which are skipped.
     A malformed row raises ``MalformedFile``; with ``on_error="skip"`` it is skipped, and ``skipped`` has the number of
     such rows and the first of them.
@@ -100,8 +100,9 @@ def read_table(
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
     rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress, malformed))
     malformed.report(counts)
+    result = rows.sessions() if slate is None else rows.slates()
     report_skipped(counts, file, progress)
-    return rows.sessions() if slate is None else rows.slates()
+    return result
 
 
 def _require_columns(file: Path, columns: Columns, delimiter: str | None) -> None:
@@ -129,11 +130,12 @@ def with_attributes(
     """
     file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
     named = _named(attributes)
-    columns: dict[str, list[Any]] = {name: [None] * len(data.ids) for name in named}
+    values = AttributeValues(file, named)
     for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
         if (row := row_of.get(str(one))) is not None:
-            set_attributes(file, line, columns, row, cells)
-    return replace(data, attributes={**data.attributes, **typed_columns(columns)})
+            values.require(line, cells)
+            values.add(row, cells)
+    return replace(data, attributes={**data.attributes, **values.columns(len(data.ids), Skipped())})
 
 
 def _named(attributes: Sequence[str] | Mapping[str, str]) -> dict[str, str]:

@@ -371,10 +371,10 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
-        if unknown := _UNKNOWN.search(reason):
-            reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
-        elif ".where" in reason:
+        if ".where" in reason:
             reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
+        elif unknown := _UNKNOWN.search(reason):
+            reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
         raise malformed(reason[:1].lower() + reason[1:]) from None
 
 
