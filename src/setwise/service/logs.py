@@ -13,7 +13,7 @@ def configure_logs() -> None:
     stamp = structlog.processors.TimeStamper(fmt="iso", utc=True)
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, structlog.processors.JSONRenderer()],
-        logger_factory=structlog.WriteLoggerFactory(file=sys.stderr),
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),  # the one of the moment: it may be replaced
         cache_logger_on_first_use=False,
     )
     handler = logging.StreamHandler(sys.stderr)
