@@ -91,8 +91,7 @@ def recommend(
         _save(slate, save)
     explanation = recommender.explain(slate) if explain else None
     if as_json:
-        report = slate.to_dict() | ({} if explanation is None else explanation.to_dict())
-        print(json.dumps(report))
+        print(json.dumps(slate.to_dict() | ({} if explanation is None else explanation.to_dict())))
     else:
         _print(slate, explanation, user.get("history", ()), "" if save is None else _saved(save, folder))
 
