@@ -27,6 +27,10 @@ from setwise.recommend.slate import Slate
 SHOWN = 4  # attributes of an item in the table
 NO_CONTRIBUTION = "No item of the slate contributes to another: each reward is that of the item alone."
 USELESS = 0.99  # a gap above this says nothing
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
+]
 AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
 AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
 Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
@@ -53,10 +57,7 @@ def recommend(
     k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
     exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show, in place of the history.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
-    ] = None,
+    where: Where = None,
     at_most: AtMost = None,
     at_least: AtLeast = None,
     exactly: Exactly = None,
