@@ -305,3 +305,26 @@ def test_lower_limits(songs: Path) -> None:
         result = run("recommend", songs / "songs", "--history", "s7", option, text)
         assert isinstance(result.exception, InvalidInput)
         assert option in str(result.exception)
+
+
+def test_a_history_of_unknown_ids_alone(songs: Path) -> None:
+    text = said(run("recommend", songs / "songs", "--history", "s1;s2"))
+    assert "does not have them: s1;s2. Nothing is left of the history, so this is the slate of a user without" in text
+    assert "separated by commas; --unknown error refuses ids" in text
+    assert "Nothing is left" not in said(run("recommend", songs / "songs", "--history", "s1,gone"))
+
+
+def test_what_was_saved_and_how_to_check_it(songs: Path, tmp_path: Path) -> None:
+    file = tmp_path / "slate.json"
+    result = run("recommend", songs / "songs", "--history", "s1", "--save", file)
+    assert f"Saved in {file}. To check it: setwise verify {file} --catalog {songs / 'songs'}" in said(result)
+
+
+def test_a_model_without_attention_is_explained_in_a_sentence(tmp_path: Path) -> None:
+    points = np.random.default_rng(0).normal(size=(20, 2))
+    still = sw.Catalog(points, points, np.zeros((20, 1)), base=points, reward=sw.Logistic())
+    sw.Recommender(sw.Index.build(still, cells=2)).save(tmp_path / "still")
+    (tmp_path / "user.json").write_text(json.dumps({"heads": [[0.0]], "base": [1.0, 0.5]}))
+    text = said(run("recommend", tmp_path / "still", "--user-json", tmp_path / "user.json", "--k", 3, "--explain"))
+    assert "No item of the slate contributes to another: each reward is that of the item alone." in text
+    assert "Contribution of the column's item" not in text

@@ -123,6 +123,15 @@ def test_files_that_cannot_be_read(saved: Path) -> None:
     assert "not JSON, or cut short" in result.stderr
 
 
+def test_a_misspelt_slate_file(saved: Path) -> None:
+    result = command("verify", saved / "slat.json", "--catalog", saved / "catalog")
+    assert result.returncode == 2
+    assert "SLATE must be a file, got" in result.stderr
+    assert "did you mean 'slate.json'?" in result.stderr
+    result = command("verify", saved / "catalog", "--catalog", saved / "catalog")
+    assert "SLATE must be a file, got the folder" in result.stderr
+
+
 def test_help_has_an_example() -> None:
     result = CliRunner().invoke(cli.app, ["verify", "--help"])
     assert "Example" in result.output

@@ -95,3 +95,15 @@ def test_two_users_at_least(users) -> None:
     catalog, _ = random_catalog(4, n=8)
     with pytest.raises(InvalidInput, match="users must be two or more, or as many histories"):
         diagnose(sw.Recommender(sw.Index.build(catalog, 2)), 2, users=users)
+
+
+def test_a_model_without_attention() -> None:
+    catalog, _ = random_catalog(2, n=40, heads=1, d=3, rewards=(sw.Logistic(2.0, -1.0),))
+    still = sw.Catalog(
+        catalog.query, catalog.key, np.zeros_like(catalog.value), reward=catalog.rewards[0], base=catalog.key[:, 0]
+    )
+    rec = sw.Recommender(sw.Index.build(still, 4))
+    found = diagnose(rec, 4, users=random_users(rec, 3, seed=1))
+    assert not found.attends
+    assert found.to_dict()["attends"] is False
+    assert found.sentence == "Set optimisation does not pay: this model has no attention, so top-k is the best set."

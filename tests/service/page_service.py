@@ -94,15 +94,22 @@ def without_titles(n_items: int) -> sw.Recommender:
     return _described(world_recommender(n_items), np.arange(n_items), None, sw.ReLU())
 
 
-def _described(world: sw.Recommender, ids, attributes, reward=None) -> sw.Recommender:
+def without_attention(n_items: int) -> sw.Recommender:
+    """The world without attention, and artists and albums that are codes, as in many exports."""
+    codes = {"artist": [str(row % 9 + 100) for row in range(n_items)], "album": [str(row) for row in range(n_items)]}
+    world = world_recommender(n_items)
+    return _described(world, world.index.catalog.ids[:], codes, still=True)
+
+
+def _described(world: sw.Recommender, ids, attributes, reward=None, still: bool = False) -> sw.Recommender:
     known = world.index.catalog
     catalog = sw.Catalog(
         known.query,
         known.key,
-        known.value,
+        np.zeros_like(known.value) if still else known.value,
         reward=reward or known.rewards[0],
         base=known.base,
-        sink=known.sink,
+        sink=None if still else known.sink,
         ids=ids,
         attributes=attributes,
     )

@@ -280,3 +280,13 @@ def test_without_titles_ids_are_shown(open_page, tmp_path) -> None:
         settled(page)
         assert page.locator("#chips li span").all_inner_texts() == ["7", "11"]
         assert_accessible(page)
+
+
+def test_without_attention_the_page_says_so_and_names_codes(open_page, tmp_path) -> None:
+    with page_service.served(page_service.without_attention(120), tmp_path) as url:
+        page = open_page(url, asking(history=["song-7"]))
+        about = page.locator("#what").inner_text()
+        assert "This model has no attention: what a song is worth does not depend on the others" in about
+        assert "more or less beside the others" not in about
+        for byline in page.locator("#slate .byline").all_inner_texts():
+            assert re.fullmatch(r"artist \d+ · album \d+", byline)

@@ -267,6 +267,7 @@ def test_info(service: Here) -> None:
         "deadline_ms": service.settings.deadline_ms,
     }
     assert info["hits"] is True
+    assert info["attends"] is True
     assert info["image_hosts"] == []
     kinds = {column["name"]: column["kind"] for column in info["attributes"]}
     assert kinds == {"title": "text", "artist": "text", "genre": "text", "year": "number"}

@@ -86,5 +86,6 @@ def _table(result: Diagnosis, drawn: str) -> Table:
         table.add_row(name, f"{found[rival + '_over_best']:.3f}", f"the best has {gained:.1%} ± {error:.1%} more")
     table.add_row("proven gap", f"{found['median_gap']:.1%}", f"median; {found['proven']} sets proven optimal")
     table.add_row("base rate", f"{result.base_rate:.3f}", "reward of an item of the best sets")
-    table.add_row("items attended", f"{found['items_attended']:.1f}", f"of {result.k}: few is sharp attention")
+    attended = f"{found['items_attended']:.1f}", f"of {result.k}: few is sharp attention"
+    table.add_row("items attended", *(attended if result.attends else ("none", "the model has no attention")))
     return table

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -23,7 +25,12 @@ from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
 SHOWN = 4  # attributes of an item in the table
+NO_CONTRIBUTION = "No item of the slate contributes to another: each reward is that of the item alone."
 USELESS = 0.99  # a gap above this says nothing
+Where = Annotated[
+    list[str] | None,
+    typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
+]
 AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
 AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
 Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
@@ -47,10 +54,7 @@ def recommend(
     k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
     exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show, in place of the history.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
-    where: Annotated[
-        list[str] | None,
-        typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
-    ] = None,
+    where: Where = None,
     at_most: AtMost = None,
     at_least: AtLeast = None,
     exactly: Exactly = None,
@@ -68,8 +72,9 @@ def recommend(
     """
     recommender = Recommender.load(folder)
     catalog = recommender.index.catalog
+    user = _user(catalog, history, history_file, user_json, features, scores, unknown)
     slate = recommender.recommend(
-        **_user(catalog, history, history_file, user_json, features, scores, unknown),
+        **user,
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
@@ -84,10 +89,15 @@ def recommend(
         _save(slate, save)
     explanation = recommender.explain(slate) if explain else None
     if as_json:
-        report = slate.to_dict() | ({} if explanation is None else explanation.to_dict())
-        print(json.dumps(report))
+        print(json.dumps(slate.to_dict() | ({} if explanation is None else explanation.to_dict())))
     else:
-        _print(Console(), slate, explanation)
+        _print(slate, explanation, user.get("history", ()), "" if save is None else _saved(save, folder))
+
+
+def _saved(save: Path, folder: Path) -> str:
+    """Where the slate is, and the command that checks it."""
+    file, catalog = (escape(shlex.quote(str(path))) for path in (save, folder))
+    return f"Saved in {file}. To check it:\n\n    setwise verify {file} --catalog {catalog}"
 
 
 def _save(slate: Slate, path: Path) -> None:
@@ -130,18 +140,17 @@ def _user(
 # --- tables ---
 
 
-def _print(console: Console, slate: Slate, explanation: Explanation | None) -> None:
+def _print(slate: Slate, explanation: Explanation | None, history: Iterable[Any], saved: str) -> None:
+    console = Console()
     console.print(_table(slate, explanation))
     console.print(_certificate(slate), highlight=False)
     if slate.ignored:
-        shown = escape(", ".join(map(str, slate.ignored)))
-        console.print(f"Ignored, as the catalogue does not have them: {shown}.", highlight=False)
-        console.print(
-            "An id must match exactly, and a title is none; --unknown error refuses such ids.", highlight=False
-        )
+        console.print(_ignored(slate, history), highlight=False)
     if explanation is not None:
-        console.print(_lent(explanation))
+        console.print(_lent(explanation) if explanation.lent.any() else NO_CONTRIBUTION)
         console.print(_rivals(explanation))
+    if saved:
+        console.print(saved, highlight=False, soft_wrap=True)
 
 
 def _table(slate: Slate, explanation: Explanation | None) -> Table:
@@ -178,6 +187,18 @@ def _certificate(slate: Slate) -> str:
     hits = all(isinstance(reward, Logistic) for reward in slate.catalog.rewards)
     value = f"Value {slate.value:.4f}" + (" (expected hits; a reward is the chance of one)" if hits else "")
     return f"{few}{value}, {bound}.\nTime: {spent}.\n"
+
+
+def _ignored(slate: Slate, history: Iterable[Any]) -> str:
+    """The ids of the history that the catalogue does not have, and what is left if these are all."""
+    shown = escape(", ".join(map(str, slate.ignored)))
+    text = f"Ignored, as the catalogue does not have them: {shown}. An id must match exactly, and a title is none."
+    if set(history) - set(slate.ignored):
+        return text
+    return (
+        f"{text} Nothing is left of the history, so this is the slate of a user without one. Ids of a history are "
+        "separated by commas; --unknown error refuses ids that the catalogue does not have."
+    )
 
 
 def _lent(explanation: Explanation) -> Table:

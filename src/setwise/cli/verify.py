@@ -11,6 +11,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from setwise.datasets.text_files import existing_file
+from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
@@ -20,7 +22,7 @@ from setwise.verification.verify import verify as verified
 
 
 def verify(
-    slate: Annotated[Path, typer.Argument(help="The file that Slate.save wrote.")],
+    slate: Annotated[Path, typer.Argument(help="The file that setwise recommend --save wrote.")],
     catalog: Annotated[
         Path, typer.Option(help="The folder of the saved catalogue, or of an index or a recommender with it.")
     ],
@@ -33,6 +35,7 @@ def verify(
 
     Example: [bold]setwise verify slate.json --catalog songs/[/bold]
     """
+    _require_slate(slate)
     items = _load_catalog(catalog)
     if as_json:
         result = verified(slate, items, nodes=nodes)
@@ -43,6 +46,14 @@ def verify(
             result = verified(slate, items, nodes=nodes)
         console.print(_table(result))
     raise typer.Exit(0 if result.ok else 1)
+
+
+def _require_slate(file: Path) -> None:
+    """Refuse a path that is no file, with the name of a similar one, before the catalogue is loaded."""
+    try:
+        existing_file(file)
+    except InvalidInput as error:
+        raise error.about("SLATE") from None
 
 
 def _load_catalog(folder: Path) -> Catalog:

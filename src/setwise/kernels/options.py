@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from setwise.kernels import compile_notice
+
 OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
 """For functions that Python calls."""
 
@@ -14,6 +16,8 @@ INNER: dict[str, Any] = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper":
 
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Value of ``fastmath``: arithmetic may be reordered, NaN and infinities keep their meaning."""
+
+compile_notice.listen()  # before the first function is compiled
 
 ZERO: Any = np.int64(0)
 NO_ITEM: Any = np.int64(-1)

@@ -3,12 +3,12 @@
 For every user the best set known is compared with two rivals that need no set optimiser: *top-k*, the k items of
 largest reward alone, and *greedy*, which adds the item that raises F most. Both are over the same candidates.
 
-    headroom over top-k    best / top-k − 1       what knowing the company of an item is worth headroom over greedy
-    best / greedy − 1      what searching beyond greedy is worth: no ranker gains more over greedy proven gap
-    1 − best / bound       what the best set that exists may have beyond the best set known base rate              F / k
-    of the best set  logistic rewards near 1 leave no headroom, whatever attention does items attended
-    exp(entropy) of a row of the attention in the best set, the mean over items and heads: 1 if every
-                           item attends to one item, k if to all evenly
+* Headroom over top-k, best / top-k − 1: what knowing the other items of the set is worth.
+* Headroom over greedy, best / greedy − 1: what searching beyond greedy is worth; no ranker gains more over greedy.
+* Proven gap, 1 − best / bound: what the best set that exists may have beyond the best set known.
+* Base rate, F / k of the best set: logistic rewards near 1 leave no headroom, whatever attention does.
+* Items attended, exp(entropy) of a row of the attention in the best set, the mean over items and heads: 1 if every item
+  attends to one item, k if to all evenly.
 
 The best set known is the best of what the three rankers find. Ratios are of values summed over users, so that users of
 nearly no value do not decide; errors are those of the mean of the differences.
@@ -46,6 +46,7 @@ class Diagnosis:
     greedy: Floats
     gap: Floats
     attended: Floats
+    attends: bool = True  # whether the model has attention: otherwise top-k is the best set
 
     @property
     def users(self) -> int:
@@ -72,6 +73,8 @@ class Diagnosis:
     @property
     def sentence(self) -> str:
         """Whether set optimisation pays, in a sentence."""
+        if not self.attends:
+            return "Set optimisation does not pay: this model has no attention, so top-k is the best set."
         over_top, over_greedy = (f"{self.headroom(rival)[0]:.1%}" for rival in RIVALS)
         if self.pays:
             verdict = f"Set optimisation pays: search finds {over_greedy} more than greedy, {over_top} more than top-k."
@@ -103,6 +106,7 @@ class Diagnosis:
             "proven": int(np.count_nonzero(self.gap == 0)),
             "base_rate": self.base_rate,
             "items_attended": float(self.attended.mean()),
+            "attends": self.attends,
             "pays": self.pays,
             "sentence": self.sentence,
         }
@@ -138,7 +142,8 @@ def diagnose(
     known = np.isfinite(bound) & (bound > 0) & ~proven
     gap = np.where(known, 1 - best / np.where(known, bound, 1.0), np.where(proven, 0.0, 1.0))
     attended = np.array([items_attended(slate) for slate in found])
-    return Diagnosis(found[0].query.k, best, values["top-k"], values["greedy"], np.maximum(gap, 0.0), attended)
+    gap, attends = np.maximum(gap, 0.0), recommender.index.catalog.attends
+    return Diagnosis(found[0].query.k, best, values["top-k"], values["greedy"], gap, attended, attends)
 
 
 def items_attended(slate: Slate) -> float:

@@ -105,6 +105,7 @@ class ServedArtifact:
             hits=all(isinstance(reward, Logistic) for reward in catalog.rewards),
             rankers=list(INTERACTIVE),
             limits={name: getattr(settings, name) for name in LIMITS},
+            attends=catalog.attends,
         )
 
 

@@ -8,10 +8,15 @@ from __future__ import annotations
 
 import contextlib
 
+from setwise.kernels import compile_notice
 from setwise.recommend.compilation import compile_requests
 from setwise.service import worker  # with all that a worker imports
+from setwise.service.logs import configure_logs, log
 
 __all__ = ["worker"]
+
+configure_logs()
+compile_notice.say = lambda: log().info("starting", note=compile_notice.TEXT)
 
 # A worker does the same with its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
 # this process with it. Artifacts of double precision are rare: their workers load what they need.

@@ -266,6 +266,7 @@ class Info(msgspec.Struct):
     rankers: list[str]
     limits: dict[str, int]
     image_hosts: list[str] = []  # where the page may load pictures from
+    attends: bool = True  # whether items can contribute to each other; otherwise rewards are those of items alone
 
 
 class Status(msgspec.Struct):

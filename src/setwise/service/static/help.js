@@ -1,17 +1,18 @@
 // What the page is and what its figures mean, in words of this catalogue: rewards may be probabilities or not.
 
 import { byId, make } from "./dom.js";
-import { noun } from "./words.js";
+import { noun, one } from "./words.js";
 
 /** One sentence about the page, and one about the value. */
-export function about({ hits }) {
+export function about({ hits, attends }) {
   const worth = hits
     ? `The value of a slate is the number of its ${noun()}s that you can be expected to choose: its expected hits.`
     : `The value of a slate is the sum of the rewards of its ${noun()}s.`;
-  return (
-    `From the ${noun()}s of your history, this page recommends a slate: the set of ${noun()}s that is worth most as a ` +
-    `whole, because each ${noun()} is worth more or less beside the others. ${worth}`
-  );
+  const why = attends
+    ? `as a whole, because each ${noun()} is worth more or less beside the others.`
+    : `together. This model has no attention: what ${one()} is worth does not depend on the others, so the best slate ` +
+      `has the ${noun()}s of highest reward.`;
+  return `From the ${noun()}s of your history, this page recommends a slate: the set of ${noun()}s that is worth most ${why} ${worth}`;
 }
 
 export const valueWords = ({ hits }, k) => (hits ? `expected hits of ${k}, the value of this slate` : "value of this slate");

@@ -40,10 +40,11 @@ export function bylineOf(item) {
   return words.length ? words.slice(0, SHOWN).join(" · ") : null;
 }
 
-/** A value of an attribute as a short text; a price, which has no currency, has its name. */
+/** A value of an attribute as a short text; a price, which has no currency, and a code such as 5815 have its name. */
 export function cell(value, name = "") {
   const word = typeof value !== "number" ? text(value) : Number.isInteger(value) ? String(value) : value.toFixed(2);
-  if (word !== null && name.toLowerCase() === "price") return `${name} ${word}`;
+  const code = name !== "" && typeof value === "string" && /^\d+$/.test(word ?? "") && !/year/i.test(name);
+  if (word !== null && (code || name.toLowerCase() === "price")) return short(`${name} ${word}`, LETTERS);
   return word && short(word, LETTERS);
 }
 

@@ -1,0 +1,56 @@
+"""Say when inner loops are being compiled: otherwise the first command after an installation is silent for minutes.
+
+numba compiles a function at its first call and keeps the machine code, so this happens once. ``listen`` counts the time
+that compilation takes, and calls ``say`` once when it exceeds ``PATIENCE``. The command line sets ``say``; the library
+by itself prints nothing.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+PATIENCE = 3.0  # seconds of compilation that need no notice
+TEXT = "compiling the inner loops, once after an installation; this takes some minutes"
+
+say: Callable[[], None] | None = None
+
+
+def listen() -> None:
+    """Count the time of all compilation from now on. Importing kernels/options.py calls it."""
+    from numba.core import event
+
+    event.register("numba:compile", listener(lambda: None if say is None else say()))
+
+
+def listener(announce: Callable[[], None]) -> Any:
+    """A listener to numba's events of compilation, which calls ``announce`` at most once."""
+    from numba.core import event
+
+    class Listener(event.Listener):  # type: ignore[misc]
+        """Compilation of a function contains that of the functions that it calls: only the outermost one is timed."""
+
+        def __init__(self) -> None:
+            self.depth, self.spent, self.began, self.said = 0, 0.0, 0.0, False
+
+        def on_start(self, event: Any) -> None:
+            """A function begins to be compiled."""
+            if self.depth == 0:
+                self.began = time.monotonic()
+            self.depth += 1
+            self._check()
+
+        def on_end(self, event: Any) -> None:
+            """A function is compiled, or could not be."""
+            self._check()
+            self.depth -= 1
+            if self.depth == 0:
+                self.spent += time.monotonic() - self.began
+
+        def _check(self) -> None:
+            if not self.said and self.spent + time.monotonic() - self.began > PATIENCE:
+                self.said = True
+                announce()
+
+    return Listener()

@@ -1,0 +1,40 @@
+"""Compilation that takes long is announced once; cached code and short compilation are not."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from numba.core import event
+
+from setwise.kernels import compile_notice
+
+COMPILE = "numba:compile"
+
+
+def said(monkeypatch: pytest.MonkeyPatch, patience: float, times: int = 3) -> list[str]:
+    """What a new listener says while functions are compiled that contain others."""
+    words: list[str] = []
+    monkeypatch.setattr(compile_notice, "PATIENCE", patience)
+    with event.install_listener(COMPILE, compile_notice.listener(lambda: words.append(compile_notice.TEXT))):
+        for _ in range(times):
+            with event.trigger_event(COMPILE), event.trigger_event(COMPILE):
+                pass
+    return words
+
+
+def test_long_compilation_is_announced_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(monkeypatch, patience=-1.0) == [compile_notice.TEXT]
+
+
+def test_short_compilation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert said(monkeypatch, patience=3600.0) == []
+
+
+def test_the_library_by_itself_says_nothing() -> None:
+    code = "import numba; from setwise.kernels import compile_notice, options; compile_notice.PATIENCE = 0.0; "
+    say = "compile_notice.say = lambda: print(compile_notice.TEXT); "
+    for before, expected in (("", ""), (say, compile_notice.TEXT)):
+        command = [sys.executable, "-c", f"{code}{before}numba.njit(lambda x: x + 1)(1)"]
+        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == expected
