@@ -86,7 +86,7 @@ MISTAKES = [
     ("recommend songs --user-json good.csv", "--user-json", "good.csv", "write the user as"),
     ("recommend songs --user-json user.json", "--user-json", "vector", "rename the keys"),
     # verify
-    ("verify missing.json --catalog songs", "missing.json", "No such file", "restore it"),
+    ("verify missing.json --catalog songs", "missing.json", "where there is none", "check the path"),
     ("verify good.csv --catalog songs", "good.csv", "not JSON", "restore it"),
     ("verify slate.json", "--catalog", "nothing", "setwise verify --help"),
     ("verify slate.json --catalog model", "model", "the kind is 'model'", "pass the folder of one"),

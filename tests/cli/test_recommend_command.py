@@ -309,7 +309,7 @@ def test_lower_limits(songs: Path) -> None:
 
 def test_a_history_of_unknown_ids_alone(songs: Path) -> None:
     text = said(run("recommend", songs / "songs", "--history", "s1;s2"))
-    assert "does not have them: s1;s2. Nothing is left of the history, so this is the slate of a user without" in text
+    assert "a title is none. Nothing is left of the history, so this is the slate of a user without" in text
     assert "separated by commas; --unknown error refuses ids" in text
     assert "Nothing is left" not in said(run("recommend", songs / "songs", "--history", "s1,gone"))
 
