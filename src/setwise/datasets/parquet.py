@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -39,7 +39,9 @@ def parquet_columns(file: Path) -> list[str]:
         return [str(name) for name in table.schema_arrow.names]
 
 
-def parquet_rows(file: Path, columns: Sequence[str], progress: bool) -> Iterator[tuple[int, tuple[Any, ...]]]:
+def parquet_rows(
+    file: Path, columns: Sequence[str], progress: bool
+) -> Generator[tuple[int, Sequence[Any]], None, None]:
     """The row number, from 1, and the cells of these columns, for every row."""
     begin = 1
     with _open(file) as table:

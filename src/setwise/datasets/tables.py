@@ -14,7 +14,8 @@ session, an item or a time, and rows of a negative ``quantity`` (returns and can
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from operator import itemgetter
 from pathlib import Path
@@ -42,6 +43,7 @@ from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput
 
 Either = TypeVar("Either", bound=Sessions | Slates)
+TableRows = Generator[tuple[int, Sequence[Any]], None, None]  # lines and cells; to be closed, which closes the file
 
 JSON_LINES = {".jsonl", ".ndjson"}
 
@@ -98,7 +100,8 @@ def read_table(
     malformed = MalformedRows(on_error)
     _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
-    rows.add_rows(table_rows(file, columns.names, len(named), delimiter, progress, malformed))
+    with closing(table_rows(file, columns.names, len(named), delimiter, progress, malformed)) as found:
+        rows.add_rows(found)
     malformed.report(counts)
     result = rows.sessions() if slate is None else rows.slates()
     report_skipped(counts, file, progress)
@@ -131,10 +134,11 @@ def with_attributes(
     file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
     named = _named(attributes)
     values = AttributeValues(file, named)
-    for line, (one, *cells) in table_rows(file, [item, *named.values()], len(named), delimiter, progress):
-        if (row := row_of.get(str(one))) is not None:
-            values.require(line, cells)
-            values.add(row, cells)
+    with closing(table_rows(file, [item, *named.values()], len(named), delimiter, progress)) as found:
+        for line, (one, *cells) in found:
+            if (row := row_of.get(str(one))) is not None:
+                values.require(line, cells)
+                values.add(row, cells)
     return replace(data, attributes={**data.attributes, **values.columns(len(data.ids), Skipped())})
 
 
@@ -160,7 +164,7 @@ def table_rows(
     delimiter: str | None,
     progress: bool,
     malformed: OnMalformed = stop,
-) -> Iterator[tuple[int, Sequence[Any]]]:
+) -> TableRows:
     """The line and the cells of these columns for every row; JSON objects may lack the last ``optional`` ones."""
     if file_extension(file) == ".parquet":
         return parquet_rows(file, columns, progress)
@@ -178,18 +182,14 @@ def _delimiter(file: Path, given: str | None) -> str:
     return delimiter_of(file, given)
 
 
-def _cells(
-    file: Path, columns: Sequence[str], delimiter: str, progress: bool, malformed: OnMalformed
-) -> Iterator[tuple[int, Sequence[Any]]]:
+def _cells(file: Path, columns: Sequence[str], delimiter: str, progress: bool, malformed: OnMalformed) -> TableRows:
     rows = cell_rows(file, delimiter, progress, malformed)
     at = column_positions(file, next(rows)[1], columns)
     pick = itemgetter(*at) if len(at) > 1 else lambda cells: (cells[at[0]],)
     return ((line, pick(cells)) for line, cells in rows)
 
 
-def _json_cells(
-    file: Path, columns: Sequence[str], optional: int, progress: bool, malformed: OnMalformed
-) -> Iterator[tuple[int, Sequence[Any]]]:
+def _json_cells(file: Path, columns: Sequence[str], optional: int, progress: bool, malformed: OnMalformed) -> TableRows:
     for number, (line, row) in enumerate(json_rows(file, progress, malformed)):
         if number == 0:
             column_positions(file, list(row), columns[: len(columns) - optional])
