@@ -13,6 +13,8 @@ from saved_songs import N, model, run, said, sessions_file
 from setwise.datasets import read
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
+from setwise.model.encoder import Encoder
+from setwise.training import SimpleTransformer
 
 IDS = [f"s{i}" for i in range(N)]
 
@@ -46,6 +48,22 @@ def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
     hits = sum(row["count"] * row["observed"] for row in report["reliability"]["rows"])
     assert hits == pytest.approx(12 * report["rankers"][0]["observed"])
     assert shown <= 12 * 5
+
+
+def test_a_model_without_attention_needs_no_search(tmp_path: Path) -> None:
+    """Greedy and beam search are left out unless they are asked for, and have the same hits if they are."""
+    rng, ids = np.random.default_rng(1), list(IDS)
+    zeros = np.zeros((N, 1, 2), np.float32)
+    catalog = sw.Catalog(zeros, zeros, zeros, base=rng.normal(size=(N, 3)), ids=ids)
+    encoder = Encoder(rng.normal(size=(N, 3)), np.zeros((1, 2, 3)), np.zeros((1, 2)), np.eye(3), np.zeros(3))
+    sw.Recommender.from_model(SimpleTransformer(catalog, encoder), cells=4).save(tmp_path / "plain")
+    file = sessions_file(tmp_path, IDS)
+    report = json.loads(run("evaluate", tmp_path / "plain", file, "--k", 5, "--json").stdout)
+    assert not {"greedy", "beam"} & {row["ranker"] for row in report["rankers"]}
+    assert "The model has no attention" in said(run("evaluate", tmp_path / "plain", file, "--k", 5))
+    asked = ("--ranker", "swap", "--ranker", "beam", "--ranker", "greedy", "--ranker", "top-k")
+    report = json.loads(run("evaluate", tmp_path / "plain", file, "--k", 5, *asked, "--json").stdout)
+    assert len({row["observed"] for row in report["rankers"]}) == 1
 
 
 def test_the_latest_sessions_by_time(songs: Path, tmp_path: Path) -> None:

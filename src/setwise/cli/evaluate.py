@@ -26,11 +26,14 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.ranking.beam import BEAM
+from setwise.ranking.greedy import GREEDY
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.training.calibration import reliability
 
 COMPARED = tuple(dict.fromkeys((DEFAULT.name, *(ranker.name for ranker in RANKERS.values() if ranker.interactive))))
+SEARCHES = (GREEDY.name, BEAM.name)  # without attention they choose the items of top-k, and beam search takes long
 BINS = 5  # of the reliability diagram
 OtherSlates = Annotated[
     list[Path] | None, typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories.")
@@ -91,12 +94,17 @@ def evaluate(
         print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
         return
     others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
-    results = [_Result.of(recommender, name, split, k) for name in dict.fromkeys(ranker or COMPARED)]
+    results = [_Result.of(recommender, name, split, k) for name in _compared(ranker, catalog)]
     report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown, "of": len(held_out)}
     if as_json:
         print(json.dumps(report))
     else:
         _print(Console(), report)
+
+
+def _compared(given: list[str] | None, catalog: Catalog) -> dict[str, None]:
+    """The rankers that are evaluated, each once."""
+    return dict.fromkeys(given or (one for one in COMPARED if catalog.attends or one not in SEARCHES))
 
 
 def _report(
@@ -110,6 +118,7 @@ def _report(
         "sessions": len(split),
         "split": by,
         "k": k,
+        "attends": catalog.attends,
         "rankers": [one.row() | measured(one.shown) for one in results],
         "others": [{"name": name} | measured(shown) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
@@ -179,6 +188,8 @@ def _print(console: Console, report: dict[str, Any]) -> None:
         table.add_row(f"{row['count']:,}", f"{row['predicted']:.1%}", f"{row['observed']:.1%}")
     console.print(table)
     console.print("Sessions do not record rejections: a miss may still be relevant.")
+    if not report["attends"]:
+        console.print("The model has no attention, so swap, greedy and beam search choose the items of top-k.")
 
 
 def _periods(rows: list[dict[str, Any]]) -> Table:

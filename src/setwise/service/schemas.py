@@ -376,7 +376,7 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
             reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
         elif unknown := _UNKNOWN.search(reason):
             reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
-        raise malformed(reason[:1].lower() + reason[1:]) from None
+        raise malformed(reason if reason.startswith("JSON") else reason[:1].lower() + reason[1:]) from None
 
 
 def _invalid(parameter: str, must: str, got: object, todo: str) -> HttpError:
