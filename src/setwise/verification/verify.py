@@ -11,6 +11,7 @@ absolute value or of Σ |f_i|, whichever is larger.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterator
@@ -86,6 +87,8 @@ def _run_check(claim: _Claim, name: str) -> Check:
         ok, sentence = getattr(claim, name)()
     except InvalidInput as error:
         ok, sentence = False, str(error)
+    except OverflowError:
+        ok, sentence = False, "a whole number of the slate is too large to compute with"
     return Check(name, bool(ok), sentence)
 
 
@@ -360,10 +363,10 @@ def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
 
 
 def _as_number(limit: str, name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit") from None
+    for read in (int, float):  # a whole number is not rounded to a float
+        with contextlib.suppress(ValueError):
+            return read(text)
+    raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit")
 
 
 def _labels(column: Any) -> NDArray[np.int64]:
