@@ -101,6 +101,7 @@ def test_the_end_of_a_connection(service: Here, client: Client) -> None:
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n",
+        b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX: a\x00b\r\n\r\n",
         b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nX : a\r\n\r\n",
         b"GET /\x00healthz HTTP/1.1\r\nHost: localhost\r\n\r\n",

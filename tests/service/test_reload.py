@@ -9,6 +9,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import numpy as np
@@ -20,6 +21,7 @@ from setwise.errors import StartTimeout
 from setwise.service.handlers import ServedArtifact
 from setwise.service.http_errors import reload_failed
 from setwise.service.metrics import Metrics
+from setwise.service.reload import Reloader
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import Worker, WorkerPool
 
@@ -163,6 +165,32 @@ def test_one_reload_at_a_time(folder: Path) -> None:
     late = min(responses, key=lambda response: response.is_success)
     assert error_message(late, 409) == "A reload is in progress; wait until it ends."
     assert sorted(response.status_code for response in responses) == [200, 409]
+
+
+def test_a_sighup_during_a_reload(tmp_path: Path) -> None:
+    """The reload in progress may have read the old folder: one more follows, however often it was asked for."""
+    asyncio.run(_reload_during_another(Reloader(tmp_path, Settings(), Metrics())))
+
+
+async def _reload_during_another(reloader: Reloader) -> None:
+    begun: list[float] = []
+
+    async def new_pool() -> SimpleNamespace:
+        begun.append(time.monotonic())
+        await asyncio.sleep(0.02)
+        return SimpleNamespace(info=SimpleNamespace(version=str(len(begun))))
+
+    reloader._new_pool = new_pool
+    queue = reloader.queue = SimpleNamespace(pool=await new_pool())
+    queue.replace = lambda pool: setattr(queue, "pool", pool)
+    first = asyncio.create_task(reloader.reload_later())
+    while len(begun) < 2:
+        await asyncio.sleep(0)
+    changed = time.monotonic()
+    await asyncio.gather(first, *(reloader.reload_later() for _ in range(5)))
+    assert len(begun) == 3
+    assert begun[-1] > changed
+    assert queue.pool.info.version == "3"
 
 
 def test_a_save_in_the_middle_of_a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

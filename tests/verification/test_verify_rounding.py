@@ -99,3 +99,12 @@ def test_verify_says_where_rounding_decides(tmp_path: Path, sharpness: float, ok
     assert check.name == "bound"
     assert check.ok is ok
     assert ok or "inner products of queries and keys up to" in check.sentence
+
+
+def test_a_bound_of_zero_is_proven(tmp_path: Path) -> None:
+    """All rewards are 0, so rounding is compared with a fixed size."""
+    catalog, user = random_catalog(2, n=6, rewards=[sw.ReLU(1.0, -1000.0)], dtype=np.float64)
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
+    assert (slate.value, slate.upper_bound) == (0.0, 0.0)
+    slate.save(tmp_path / "slate.json")
+    assert verify(tmp_path / "slate.json", catalog, user).ok

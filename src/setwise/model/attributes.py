@@ -302,7 +302,7 @@ class Attributes(Mapping[str, Column]):
                 low, high = _ends(name, condition)
                 result &= (column >= low) & (column <= high)
             else:
-                result &= np.isin(column, _numbers(name, condition))
+                result &= np.isin(column, _comparables(column, _numbers(name, condition)))
         return result
 
     def some_values(self, name: str) -> list[str]:
@@ -357,6 +357,13 @@ def _numbers(name: str, condition: Any) -> list[float]:
         must = "a number, a list of numbers or a range (low, high)"
         raise InvalidInput(f"where['{name}']", must, repr(condition), "the column holds numbers")
     return values
+
+
+def _comparables(column: NDArray[Any], values: list[float]) -> list[float] | NDArray[np.int64]:
+    """The values that a column of whole numbers can hold: beside a float, numpy would round them all to floats."""
+    if column.dtype.kind != "i":
+        return values
+    return np.array([int(one) for one in values if -(2**63) <= one < 2**63 and one == int(one)], np.int64)
 
 
 def _ends(name: str, ends: tuple[Any, ...]) -> tuple[float, float]:

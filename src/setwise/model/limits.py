@@ -16,10 +16,13 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from setwise._validation import did_you_mean, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Attributes, Categorical
 
+_TRUTH = {"true": True, "false": False}
 Limits = Mapping[str, Mapping[str, Any]]  # by limit, by attribute: a number, or a number by value
 
 
@@ -105,14 +108,21 @@ def catalog_limits(given: Mapping[str, Any], attributes: Attributes) -> dict[str
     for name, stated in result.items():
         for attribute, numbers in stated.items():
             if LIMITS[name].by_value and not isinstance(attributes[attribute], Categorical):
-                stated[attribute] = {_value(f"{name}['{attribute}']", value): n for value, n in numbers.items()}
+                column, parameter = attributes[attribute], f"{name}['{attribute}']"
+                stated[attribute] = {_value(parameter, column, value): n for value, n in numbers.items()}
     return result
 
 
-def _value(parameter: str, value: Any) -> Any:
-    """The number that a text names."""
+def _value(parameter: str, column: Any, value: Any) -> Any:
+    """The number that a text names, or the truth value; a whole number is not rounded to a float."""
     if not isinstance(value, str):
         return value
+    if column.dtype.kind == "b" and value.lower() in _TRUTH:
+        return _TRUTH[value.lower()]
+    try:
+        return int(value)
+    except ValueError:  # a float, or no number
+        pass
     try:
         number = float(value)
     except ValueError:
@@ -122,9 +132,15 @@ def _value(parameter: str, value: Any) -> Any:
 
 
 def limits_to_json(limits: Limits) -> dict[str, dict[str, Any]]:
-    """Every limit, in JSON's types: values are texts, and a limit that is not stated is {}."""
+    """Every limit, in JSON's types: values are texts (1 for true), and a limit that is not stated is {}."""
     return {name: {attribute: _plain(one) for attribute, one in limits.get(name, {}).items()} for name in LIMITS}
 
 
 def _plain(stated: Any) -> Any:
-    return {str(value): int(n) for value, n in stated.items()} if isinstance(stated, Mapping) else int(stated)
+    return {_text(value): int(n) for value, n in stated.items()} if isinstance(stated, Mapping) else int(stated)
+
+
+def _text(value: Any) -> str:
+    """A value as the text that ``_value`` reads."""
+    plain = value.item() if isinstance(value, np.generic) else value
+    return str(int(plain) if isinstance(plain, bool) else plain)

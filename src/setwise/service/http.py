@@ -253,6 +253,8 @@ class Application:
             raise http_errors.large_head(settings.head_bytes, settings.headers)
         if request.version not in (b"1.0", b"1.1"):
             raise http_errors.bad_request("its version is another")
+        if request.header(b"transfer-encoding") and request.header(b"content-length"):  # a proxy may read it otherwise
+            raise http_errors.bad_request("it has both Transfer-Encoding and Content-Length")
         host, origin = request.header(b"host"), request.header(b"origin")
         if not self._hosts.accept(host):
             raise http_errors.unknown_host()

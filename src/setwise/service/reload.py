@@ -24,6 +24,7 @@ class Reloader:
     def __init__(self, folder: Path, settings: Settings, metrics: Metrics) -> None:
         self._folder, self._settings, self._metrics = folder, settings, metrics
         self._lock = asyncio.Lock()  # held while another pool starts
+        self._asked = False  # a reload waits for the lock
         self._repair: asyncio.Task[None] | None = None
 
     async def start(self) -> TaskQueue:
@@ -36,8 +37,20 @@ class Reloader:
         if self._lock.locked():
             raise HttpError(409, "reloading", "A reload is in progress; wait until it ends.")
         async with self._lock:
-            old, pool = self.queue.pool.info, await self._checked_pool()
-            self.queue.replace(pool)
+            return await self._replace_pool()
+
+    async def reload_later(self) -> None:
+        """Reload as soon as no other reload is in progress: that one may have read the folder before it changed."""
+        if self._asked:
+            return
+        self._asked = True
+        async with self._lock:
+            self._asked = False
+            await self._replace_pool()
+
+    async def _replace_pool(self) -> tuple[Info, Info]:
+        old, pool = self.queue.pool.info, await self._checked_pool()
+        self.queue.replace(pool)
         self._metrics.count_reload("done")
         log().info("reloaded", version=pool.info.version, before=old.version)
         return old, pool.info

@@ -35,8 +35,8 @@ QUERY_LENGTH, ITEMS_LIMIT, KEY_LENGTH = 200, 100, 200
 class Range(msgspec.Struct, forbid_unknown_fields=True, rename={"low": "from", "high": "to"}):
     """Numbers between two ends; an end that is null or left out is open."""
 
-    low: float | None = None
-    high: float | None = None
+    low: int | float | None = None
+    high: int | float | None = None
 
 
 class Vectors(msgspec.Struct, forbid_unknown_fields=True):
@@ -376,7 +376,8 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
             reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
         elif unknown := _UNKNOWN.search(reason):
             reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
-        raise malformed(reason if reason.startswith("JSON") else reason[:1].lower() + reason[1:]) from None
+        reason = reason.replace("JSON is malformed", "it is not JSON")
+        raise malformed(reason[:1].lower() + reason[1:]) from None
 
 
 def _invalid(parameter: str, must: str, got: object, todo: str) -> HttpError:

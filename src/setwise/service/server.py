@@ -174,6 +174,6 @@ class Server(uvicorn.Server):
 
     async def _reload(self) -> None:
         try:
-            await self._service.reloader.reload()
+            await self._service.reloader.reload_later()
         except HttpError:
             return  # logged where it was raised

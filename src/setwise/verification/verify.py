@@ -11,6 +11,7 @@ absolute value or of Σ |f_i|, whichever is larger.
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 from collections.abc import Iterator
@@ -36,6 +37,7 @@ Outcome = tuple[bool, str]
 
 TOLERANCE = 1e-9  # relative to Σ |f_i|: how far numbers may be from the reference
 ROUNDING = 1e-6  # likewise: where rounding may change a value by more, no bound is proven
+LEAST_SIZE = 1e-3  # in that comparison: rewards may all be 0
 OPTIMAL_TOLERANCE = 1e-8  # likewise: how far a slate that is stated to be optimal may be below its bound
 MAX_NODES = 20_000  # of the proof
 
@@ -86,6 +88,8 @@ def _run_check(claim: _Claim, name: str) -> Check:
         ok, sentence = getattr(claim, name)()
     except InvalidInput as error:
         ok, sentence = False, str(error)
+    except OverflowError:
+        ok, sentence = False, "a whole number of the slate is too large to compute with"
     return Check(name, bool(ok), sentence)
 
 
@@ -293,7 +297,7 @@ class _Claim:
         if self.feasible()[0] and self.reference_value > limit:
             return False, f"refuted: the slate itself is worth {self.reference_value:.9g}"
         change, largest = self._rounding(max(abs(bound), size)), largest_logits(self.catalog).max()
-        if not change <= ROUNDING * max(abs(bound), size):
+        if not change <= ROUNDING * max(abs(bound), size, LEAST_SIZE):
             why = f"with inner products of queries and keys up to {largest:.2g}, rounding may change it by {change:.2g}"
             return False, f"the bound {bound:.9g} could not be proven: {why}"
         return self._proof(bound, limit)
@@ -360,10 +364,10 @@ def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
 
 
 def _as_number(limit: str, name: str, text: str) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit") from None
+    for read in (int, float):  # a whole number is not rounded to a float
+        with contextlib.suppress(ValueError):
+            return read(text)
+    raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit")
 
 
 def _labels(column: Any) -> NDArray[np.int64]:

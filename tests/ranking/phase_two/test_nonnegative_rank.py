@@ -150,3 +150,11 @@ def test_the_problem_under_an_exact_surrogate_is_the_problem() -> None:
     chosen[:, 0] |= ~chosen.any(axis=1)
     truth = [instance.value(np.flatnonzero(row)) for row in chosen]
     np.testing.assert_allclose(problem.values(chosen), truth, rtol=1e-9)
+
+
+def test_weights_of_logits_hundreds_apart_are_finite() -> None:
+    """The largest entry of a row is subtracted before exp, so that none overflows."""
+    weight = row_stochastic(np.array([[0.0, 900.0, 899.0], [-800.0, 0.0, 0.0], [700.0, 700.0, 700.0]]))
+    np.testing.assert_allclose(weight.sum(axis=1), 1.0, rtol=1e-12)
+    np.testing.assert_allclose(weight[0, 1:], [1 / (1 + np.exp(-1.0)), 1 / (1 + np.exp(1.0))], rtol=1e-12)
+    np.testing.assert_allclose(weight[2], 1 / 3, rtol=1e-12)

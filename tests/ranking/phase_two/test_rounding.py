@@ -16,10 +16,10 @@ from setwise.model.constraints import Constraints
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
-from setwise.ranking.phase_two.geometric_grid import reach
+from setwise.ranking.phase_two.geometric_grid import Axis, reach
 from setwise.ranking.phase_two.linearization import number_of_thresholds, targets, thresholds
 from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
-from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs
+from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
 
 CLOSE = 1 + 1e-9
 
@@ -179,6 +179,21 @@ def test_what_a_partial_solution_reaches() -> None:
     """Two members fixed and two more places: the fixed ones alone, and with the two largest that are free."""
     partial = PartialSolution(members=np.arange(6)[None] < 2, excluded=np.arange(6) == 5)
     assert reach(np.array([1.0, 2.0, 4.0, 8.0, 16.0, 32.0]), partial, 4) == (3.0, 3.0 + 8.0 + 16.0)
+
+
+def test_one_sum_needs_one_cell() -> None:
+    """Free items that add nothing: every solution has the sum of the fixed one."""
+    partial = PartialSolution(members=np.arange(4)[None] < 1, excluded=np.zeros(4, bool))
+    axis = Axis(np.array([2.0, 0.0, 0.0, 0.0]), partial, 3, 0.1)
+    assert (axis.number_of_uppers, axis.number_of_lowers) == (1, 1)
+    assert axis.uppers().tolist() == axis.lowers().tolist() == [2.0]
+
+
+@pytest.mark.parametrize(("lam_prime", "counts"), [(1, (1, 4)), (2, (1 + 4, 6)), (3, (1 + 4 + 6, 4)), (4, (15, 0))])
+def test_the_numbers_of_guesses(lam_prime: int, counts: tuple[int, int]) -> None:
+    """One item fixed, four free, three places left: sets of fewer than λ' items, and of λ'."""
+    partial = PartialSolution(members=np.arange(5)[None] < 1, excluded=np.zeros(5, bool))
+    assert number_of_guesses(partial, 4, lam_prime) == counts
 
 
 def test_programs_are_counted_and_none_is_solved_in_vain() -> None:
