@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import io
 import json
+import os
 import sys
 import zipfile
 from collections import Counter
@@ -192,6 +194,30 @@ def survives(folder: Path, name: str, data: bytes, **options) -> None:
     path.write_bytes(data)
     with suppress(SetwiseError):
         assert len(read(path, progress=False, **options)) >= 0
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="counts open files in /proc")
+@pytest.mark.parametrize("name", sorted(SMALL))
+def test_a_file_that_is_refused_is_closed(tmp_path: Path, name: str) -> None:
+    """At once, without the garbage collector."""
+    whole = SMALL[name]
+    gc.disable()
+    try:
+        for length in range(1, len(whole), max(1, len(whole) // 25)):
+            survives(tmp_path, name, whole[:length])
+            survives(tmp_path, name, whole[:length] + b'"\n"x,y\n1,2')
+        assert opened_in(tmp_path) == []
+    finally:
+        gc.enable()
+
+
+def opened_in(folder: Path) -> list[str]:
+    """The files of a folder that this process has open."""
+    opened = []
+    for one in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):  # closed meanwhile
+            opened.append(os.readlink(one))
+    return [path for path in opened if path.startswith(str(folder))]
 
 
 NAMES = [*SMALL, *(f"{name}.gz" for name in SMALL if name not in ("some.zip", "some.parquet"))]

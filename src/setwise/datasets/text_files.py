@@ -145,7 +145,10 @@ class _Decoder:
 
 def stop(error: MalformedFile) -> None:
     """The default for malformed rows: raise the error of the first one."""
-    raise error
+    try:
+        raise error
+    finally:
+        del error  # its traceback has this frame: the two would hold each other, and so an open file
 
 
 def cell_rows(
