@@ -49,7 +49,7 @@ def exact_arguments(catalog: sw.Catalog, user: sw.User, rows: list[int]) -> list
 
 
 def test_no_value_is_further_from_extended_precision(count) -> None:
-    """And where no rounding happens to matter, the estimate is not what decides: it is small at ordinary logits."""
+    """And the estimate is small at ordinary logits, unless a reward is steep."""
     for seed in range(count(3000, 150)):
         catalog, user = drawn(seed, 4)
         rows = [0, 1, 3]
@@ -59,7 +59,7 @@ def test_no_value_is_further_from_extended_precision(count) -> None:
         size = float(np.abs(rewards).sum())
         error = rounding_error(catalog, user, 3, size)
         assert abs(value - sum(rewards)) <= error + 1e-12 * (1 + size), seed
-        assert largest_logits(catalog).max() > 100 or error < 1e-6
+        assert largest_logits(catalog).max() > 100 or catalog.rewards[0] in STEEP or error < 1e-6
 
 
 def test_a_proof_is_never_wrong(count) -> None:
