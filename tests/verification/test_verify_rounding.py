@@ -101,8 +101,18 @@ def test_verify_says_where_rounding_decides(tmp_path: Path, sharpness: float, ok
     assert ok or "inner products of queries and keys up to" in check.sentence
 
 
+@pytest.mark.parametrize("scale", [1.0, 1e-12])
+def test_tiny_rewards_excuse_no_rounding(tmp_path: Path, scale: float) -> None:
+    """What counts is the change beside the rewards, whatever their unit."""
+    for sharpness, ok in ((1.0, True), (1e15, False)):
+        catalog, user = random_catalog(1, n=6, sharpness=sharpness, rewards=[sw.Linear(scale)], dtype=np.float64)
+        slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
+        slate.save(tmp_path / "slate.json")
+        assert verify(tmp_path / "slate.json", catalog, user).checks[-1].ok is ok
+
+
 def test_a_bound_of_zero_is_proven(tmp_path: Path) -> None:
-    """All rewards are 0, so rounding is compared with a fixed size."""
+    """All rewards are 0, so rounding is compared with what attention can change."""
     catalog, user = random_catalog(2, n=6, rewards=[sw.ReLU(1.0, -1000.0)], dtype=np.float64)
     slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
     assert (slate.value, slate.upper_bound) == (0.0, 0.0)

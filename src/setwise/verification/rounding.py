@@ -29,16 +29,28 @@ def largest_logits(catalog: Catalog) -> Floats:
 
 def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
     """The most by which rounding can change the value of a set of k items; ``size`` is that of its rewards."""
+    shift = catalog.query.shape[2] * _EPS * largest_logits(catalog)
+    error = float((2.0 * _largest_scores(catalog, user) * np.minimum(shift, 1.0)).sum())
+    exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
+    relative = math.expm1(min(exponent * error, 700.0))
+    return k * _steepest(catalog) * error + relative * size
+
+
+def attention_reach(catalog: Catalog, user: User, k: int) -> float:
+    """The most by which attention can change the value of a set of k items, all rewards being Lipschitz."""
+    return k * _steepest(catalog) * float(2.0 * _largest_scores(catalog, user).sum())
+
+
+def _steepest(catalog: Catalog) -> float:
+    return max((one.lipschitz for one in catalog.rewards if not isinstance(one, Exp)), default=0.0)
+
+
+def _largest_scores(catalog: Catalog, user: User) -> Floats:
+    """The largest size that a score can have in each head (H,)."""
     value = _longest(catalog, "value")
     if catalog.sink is not None:
         value = np.maximum(value, _norms(catalog.sink.value[None])[0])
-    score = value * np.linalg.norm(np.asarray(user.heads, np.float64), axis=1)
-    shift = catalog.query.shape[2] * _EPS * largest_logits(catalog)
-    error = float((2.0 * score * np.minimum(shift, 1.0)).sum())
-    steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, Exp)), default=0.0)
-    exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
-    relative = math.expm1(min(exponent * error, 700.0))
-    return k * steepest * error + relative * size
+    return np.asarray(value * np.linalg.norm(np.asarray(user.heads, np.float64), axis=1))
 
 
 def _longest(catalog: Catalog, name: str) -> Floats:

@@ -30,14 +30,13 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.verification.reference_proof import ReferenceProof
-from setwise.verification.rounding import largest_logits, rounding_error
+from setwise.verification.rounding import attention_reach, largest_logits, rounding_error
 from setwise.verification.slate_file import read_slate
 
 Outcome = tuple[bool, str]
 
 TOLERANCE = 1e-9  # relative to Σ |f_i|: how far numbers may be from the reference
 ROUNDING = 1e-6  # likewise: where rounding may change a value by more, no bound is proven
-LEAST_SIZE = 1e-3  # in that comparison: rewards may all be 0
 OPTIMAL_TOLERANCE = 1e-8  # likewise: how far a slate that is stated to be optimal may be below its bound
 MAX_NODES = 20_000  # of the proof
 
@@ -296,14 +295,21 @@ class _Claim:
         limit = bound + TOLERANCE * max(abs(bound), size)
         if self.feasible()[0] and self.reference_value > limit:
             return False, f"refuted: the slate itself is worth {self.reference_value:.9g}"
-        change, largest = self._rounding(max(abs(bound), size)), largest_logits(self.catalog).max()
-        if not change <= ROUNDING * max(abs(bound), size, LEAST_SIZE):
-            why = f"with inner products of queries and keys up to {largest:.2g}, rounding may change it by {change:.2g}"
-            return False, f"the bound {bound:.9g} could not be proven: {why}"
-        return self._proof(bound, limit)
+        uncertain = self._uncertain(max(abs(bound), size))
+        return (
+            (False, f"the bound {bound:.9g} could not be proven: {uncertain}")
+            if uncertain
+            else self._proof(bound, limit)
+        )
 
-    def _rounding(self, size: float) -> float:
-        return rounding_error(self.catalog, self.slate_user, self.query["k"], size)
+    def _uncertain(self, size: float) -> str:
+        """Why rounding may decide the bound; empty if it does not. In place of a size of 0: what attention can change."""
+        subject = (self.catalog, self.slate_user, self.query["k"])
+        change = rounding_error(*subject, size)
+        if change <= ROUNDING * (size or attention_reach(*subject)):
+            return ""
+        largest = largest_logits(self.catalog).max()
+        return f"with inner products of queries and keys up to {largest:.2g}, rounding may change it by {change:.2g}"
 
     def _proof(self, bound: float, limit: float) -> Outcome:
         query, shown = self.query, self._shown()
