@@ -303,7 +303,7 @@ class _Claim:
         )
 
     def _uncertain(self, size: float) -> str:
-        """Why rounding may decide the bound; empty if it does not. In place of a size of 0: what attention can change."""
+        """Why rounding may decide the bound, or nothing. In place of a size of 0: what attention can change."""
         subject = (self.catalog, self.slate_user, self.query["k"])
         change = rounding_error(*subject, size)
         if change <= ROUNDING * (size or attention_reach(*subject)):
