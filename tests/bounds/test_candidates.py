@@ -25,14 +25,15 @@ def checked(instance: sw.Instance, k: int, constraints: dict) -> Constraints:
     return Constraints.of(instance, k, **constraints)
 
 
-def test_no_set_of_small_instances_exceeds_the_bound(count) -> None:
+@pytest.mark.parametrize("part", range(10))
+def test_no_set_of_small_instances_exceeds_the_bound(part: int, count) -> None:
     """All reward families, one to four heads, signed scores, ties, sinks, missing and huge logits, constraints.
 
     ``upper_bound`` finishes such instances, so the search is also stopped after 0 to 4 nodes, without an incumbent and
     so without pruning.
     """
-    rng = np.random.default_rng(1)
-    for number in range(count(100_000, 100)):
+    rng = np.random.default_rng([1, part])
+    for number in range(count(10_000, 100)):
         instance, k, constraints = small_instance(rng)
         best = sw.rank(instance, k, "exhaustive", **constraints)
         search = BranchAndBound(instance, checked(instance, k, constraints), 1000)

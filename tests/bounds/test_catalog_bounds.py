@@ -77,9 +77,10 @@ def optimum(catalog: sw.Catalog, user: sw.User, rows: np.ndarray, k: int) -> flo
 # --- tiny catalogues: all sets are enumerated ---
 
 
-def test_never_below_the_optimum_and_equal_to_it_when_proven(count) -> None:
+@pytest.mark.parametrize("part", range(10))
+def test_never_below_the_optimum_and_equal_to_it_when_proven(part: int, count) -> None:
     proven = 0
-    for seed in range(count(30_000, 100)):
+    for seed in range(part, count(30_000, 100), 10):
         rng = np.random.default_rng(seed)
         n, k = int(rng.integers(1, 10)), int(rng.integers(1, 6))
         catalog, user = draw(seed, n, rng)
@@ -218,8 +219,9 @@ def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: n
     return best
 
 
-def test_never_below_a_heavy_search_of_the_whole_catalogue(count) -> None:
-    for seed in range(count(300, 60)):
+@pytest.mark.parametrize("part", range(5))
+def test_never_below_a_heavy_search_of_the_whole_catalogue(part: int, count) -> None:
+    for seed in range(part, count(300, 60), 5):
         rng = np.random.default_rng(10_000 + seed)
         n, k = int(10 ** rng.uniform(3, 4.5)), int(rng.integers(2, 5))
         catalog, user = draw(seed, n, rng)

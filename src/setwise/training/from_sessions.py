@@ -87,7 +87,7 @@ def _base(stages: Stages, sessions: Sessions, k: int, minutes: float | None) -> 
     """The base, from the checkpoint if it is there."""
 
     def make() -> tuple[dict[str, Array], dict[str, Any]]:
-        found = fit_base(sessions, k, stages.schedule.seed, minutes, stages.progress)
+        found = fit_base(sessions, k, stages.schedule.seed, minutes, stages.progress, stages.device)
         parts = {"final": found.final.packed(), "trial": found.trial.packed()}
         arrays = {f"{name}.{part}": array for name, packed in parts.items() for part, array in packed.items()}
         return {**arrays, "held_out": found.held_out}, {"tried": found.tried, "chosen": found.chosen}

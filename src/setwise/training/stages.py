@@ -19,11 +19,12 @@ from setwise.datasets.sessions import Sessions, Slates
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.storage import artifact
+from setwise.training.device import resolve_device
 from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec
 from setwise.training.export import export_model
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.slate_model import SlateModel
-from setwise.training.trainer import Given, Schedule, TrainingReport, derive_seed, resolve_device, train
+from setwise.training.trainer import Given, Schedule, TrainingReport, derive_seed, train
 
 
 class Saved(NamedTuple):

@@ -28,6 +28,7 @@ from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
 from setwise.model.encoder import HISTORY
 from setwise.storage import artifact
+from setwise.training.device import resolve_device
 from setwise.training.losses import LOSSES, Loss
 
 _VALIDATION_BATCH = 4096  # slates
@@ -247,18 +248,6 @@ class _Run:
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": state})
         self.report = TrainingReport(**saved.meta["report"])
         return len(self.report.training)
-
-
-def resolve_device(name: str | None) -> torch.device:
-    """The device of this name, cpu or cuda; None selects cuda where it is available."""
-    if name is None:
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    kind, _, number = str(name).partition(":")
-    if kind not in ("cpu", "cuda") or not (number.isdecimal() or name == kind):
-        raise InvalidInput("device", "cpu, cuda or cuda:0, cuda:1, …", repr(name), "leave it out to select one")
-    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
-        raise InvalidInput("device", f"one of the {torch.cuda.device_count()} GPUs found", name, "use cpu")
-    return torch.device(name)
 
 
 def derive_seed(*numbers: int) -> int:

@@ -16,7 +16,6 @@ playlists fell by less than one standard error.
 
 from __future__ import annotations
 
-import importlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +46,8 @@ class Ease:
     own: Floats32  # the diagonal of left · right, which B does not have
 
     @classmethod
-    def fit(cls, matrix: Any, regularization: float, dropout: float) -> Ease:
-        """Invert the smaller of the two matrices."""
+    def fit(cls, matrix: Any, regularization: float, dropout: float, device: str | None = None) -> Ease:
+        """Invert the smaller of the two matrices, on this device."""
         n = matrix.shape[1]
         items = np.arange(n)
         if min(matrix.shape) > MOST_EXACT:
@@ -56,8 +55,8 @@ class Ease:
             matrix = matrix[:, items]
         count = np.asarray(matrix.sum(axis=0), np.float32).ravel()
         penalty = (regularization + dropout / (1 - dropout) * count).astype(np.float32)
-        over_sessions = matrix.shape[0] < matrix.shape[1]
-        return cls(n, items, *(_over_sessions(matrix, penalty) if over_sessions else _over_items(matrix, penalty)))
+        factors = _over_sessions if matrix.shape[0] < matrix.shape[1] else _over_items
+        return cls(n, items, *factors(matrix, penalty, device))
 
     def rows(self, which: Ints) -> Floats32:
         """These rows of B, as numbered among ``items``: (R, items)."""
@@ -90,29 +89,30 @@ class Ease:
         return scipy_sparse().csr_matrix((values, self.items[columns], offsets), shape=(self.n, self.n))
 
 
-def _over_items(matrix: Any, penalty: Floats32) -> tuple[Any, None, Floats32, Floats32]:
+def _over_items(matrix: Any, penalty: Floats32, device: str | None) -> tuple[Any, Array | None, Floats32, Floats32]:
     gram = np.asarray((matrix.T @ matrix).toarray(), np.float32)
     gram[np.diag_indices(len(gram))] += penalty
-    inverse = _inverse(gram)
+    inverse = _inverse(gram, device)
     diagonal = inverse.diagonal().copy()
     return -inverse, None, diagonal, -diagonal
 
 
-def _over_sessions(matrix: Any, penalty: Floats32) -> tuple[Any, Array, Floats32, Floats32]:
+def _over_sessions(matrix: Any, penalty: Floats32, device: str | None) -> tuple[Any, Array | None, Floats32, Floats32]:
     scaled = (matrix @ scipy_sparse().diags(1 / penalty)).tocsr()
     kernel = np.asarray((scaled @ matrix.T).toarray(), np.float32)
     kernel[np.diag_indices(len(kernel))] += 1
-    weight = np.ascontiguousarray((scaled.T @ _inverse(kernel)).T)  # K⁻¹ X D⁻¹, (sessions, n)
+    weight = np.ascontiguousarray((scaled.T @ _inverse(kernel, device)).T)  # K⁻¹ X D⁻¹, (sessions, n)
     removed = np.asarray(scaled.T.multiply(weight.T).sum(axis=1), np.float32).ravel()
     return scaled.T.tocsr(), weight, np.asarray(1 / penalty - removed, np.float32), removed
 
 
-def _inverse(matrix: Floats32) -> Array:
-    """The inverse of a symmetric positive definite matrix, which is overwritten."""
-    lapack = importlib.import_module("scipy.linalg.lapack")
-    factor, failed = lapack.spotrf(matrix, lower=1, overwrite_a=1)
-    inverse, failed_too = lapack.spotri(factor, lower=1, overwrite_c=1)
-    if failed or failed_too:  # rounding in float32 made it indefinite
+def _inverse(matrix: Floats32, device: str | None) -> Array:
+    """The inverse of a symmetric positive definite matrix."""
+    import torch  # takes a second, which the command line does not wait for
+
+    from setwise.training.device import resolve_device
+
+    factor, failed = torch.linalg.cholesky_ex(torch.from_numpy(matrix).to(resolve_device(device)))
+    if failed.item():  # rounding in float32 made it indefinite
         raise np.linalg.LinAlgError("the matrix is not positive definite; use a larger regularization")
-    lower = np.tril(inverse)
-    return np.asarray(lower + np.tril(lower, -1).T)
+    return np.asarray(torch.cholesky_inverse(factor).cpu().numpy())

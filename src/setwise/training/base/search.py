@@ -72,20 +72,25 @@ class BaseSearch(NamedTuple):
 
 
 def fit_base(
-    sessions: Sessions, k: int = 10, seed: int = 0, minutes: float | None = None, progress: bool | None = None
+    sessions: Sessions,
+    k: int = 10,
+    seed: int = 0,
+    minutes: float | None = None,
+    progress: bool | None = None,
+    device: str | None = None,
 ) -> BaseSearch:
     """Choose settings and weights on a part of the sessions, then fit on all of them.
 
     By default the size of the data decides how many settings are tried, so that the same data and seed give the same
     model. With ``minutes`` settings are tried until the time is spent. The most reliable setting of each model is tried
-    in any case.
+    in any case. ``device``: cpu or cuda, for EASE and the two-tower network; a GPU by default where there is one.
     """
     share = max(min(HELD_OUT, MOST_HELD_OUT / len(sessions)), 2 / len(sessions))
     rows = random_split(len(sessions), (1 - share, share), seed)
     fitted, held_out = sessions.taken(rows[0]), sessions.taken(_compared(rows[1], sessions.n_items, seed))
     deadline = None if minutes is None else time.monotonic() + 60 * minutes
     with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 3, progress) as bar:
-        search = _Search(fitted, held_out, k, seed, deadline, bar)
+        search = _Search(fitted, held_out, k, seed, deadline, bar, device)
         chosen = [search.item_knn(), search.ease(), search.als()]
         if max(one.decay for one in chosen[:2]) < 1:
             chosen += search.two_tower()
@@ -94,9 +99,9 @@ def fit_base(
             {"model": one.model, "setting": list(one.setting), "decay": one.decay, "weight": float(weight)}
             for one, weight in zip(chosen, weights, strict=True)
         ]
-        trial = fitted_terms(fitted, settings, seed)
+        trial = fitted_terms(fitted, settings, seed, device)
         bar.advance(1, "blend fitted without the held-out sessions")
-        final = fitted_terms(sessions, settings, seed)
+        final = fitted_terms(sessions, settings, seed, device)
         bar.advance(1, "blend fitted on all sessions")
     return BaseSearch(final, trial, rows[1], search.tried, settings)
 
@@ -120,8 +125,16 @@ class _Search:
     """Fits models on one part of the sessions and measures them on the other."""
 
     def __init__(
-        self, fitted: Sessions, held_out: Sessions, k: int, seed: int, deadline: float | None, bar: Progress
+        self,
+        fitted: Sessions,
+        held_out: Sessions,
+        k: int,
+        seed: int,
+        deadline: float | None,
+        bar: Progress,
+        device: str | None,
     ) -> None:
+        self.device = device
         self.n, self.k, self.seed, self.deadline, self.bar = fitted.n_items, k, seed, deadline, bar
         self.fitted, self.matrix = fitted.items, session_matrix(fitted.items, self.n)
         split = HistorySplit.first(held_out)
@@ -148,7 +161,7 @@ class _Search:
         """The best regularisation of EASE."""
 
         def scorer(setting: tuple[float, float]) -> Callable[[float], Floats32]:
-            model = Ease.fit(self.matrix, *setting)
+            model = Ease.fit(self.matrix, *setting, self.device)
             return lambda decay: model.scores(self.weighted(decay))
 
         return self.best("EASE", self.affordable(EASE, min(self.matrix.shape) <= MOST_INVERTED), scorer)
@@ -167,7 +180,7 @@ class _Search:
         """A network that knows the order of a history, if there is time for it."""
         if self.n > MOST_TRAINED if self.deadline is None else time.monotonic() > self.deadline:
             return []
-        model = fitted_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed)
+        model = fitted_two_tower(self.fitted, self.n, TWO_TOWER_DECAY, self.seed, self.device)
         scores = model.vectors(*padded(self.history)).astype(np.float32) @ model.items.T
         self.note("two-tower", (), TWO_TOWER_DECAY, np.where(self.seen, -np.inf, scores).astype(np.float32))
         self.bar.advance(1, f"two-tower, {self.tried[-1]['hits']:.3f} hits")
@@ -229,7 +242,7 @@ class _Search:
         return weights
 
 
-def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) -> BaseTerms:
+def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int, device: str | None = None) -> BaseTerms:
     """The models of these settings on these sessions, scaled by their weights; those of weight 0 are left out."""
     matrix, fold_in, two_tower = session_matrix(sessions.items, sessions.n_items), None, None
     neighbours = list[Neighbours]()
@@ -242,10 +255,11 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
             fold_in = replace(model, decay=decay, scale=weight)
             continue
         if one["model"] == "two-tower":
-            two_tower = replace(fitted_two_tower(sessions.items, sessions.n_items, decay, seed), scale=weight)
+            network = fitted_two_tower(sessions.items, sessions.n_items, decay, seed, device)
+            two_tower = replace(network, scale=weight)
             continue
         if one["model"] == "EASE":
-            related = Ease.fit(matrix, setting[0], setting[1]).strongest(NEIGHBOURS)
+            related = Ease.fit(matrix, setting[0], setting[1], device).strongest(NEIGHBOURS)
         else:
             count, similarity = np.asarray(matrix.sum(axis=0), np.float32).ravel(), Similarity(*setting)
             related = fit_item_knn(common_sessions(matrix, similarity.session), count, similarity, NEIGHBOURS)
@@ -254,11 +268,11 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int) 
     return BaseTerms(fold_in, tuple(neighbours), two_tower)
 
 
-def fitted_two_tower(sessions: Ragged, n: int, decay: float, seed: int) -> TwoTower:
+def fitted_two_tower(sessions: Ragged, n: int, decay: float, seed: int, device: str | None) -> TwoTower:
     """A two-tower network; torch, which it needs, is imported now, not by the command line."""
     from setwise.training.base.two_tower import fit_two_tower
 
-    return fit_two_tower(sessions, n, decay, seed)
+    return fit_two_tower(sessions, n, decay, seed, device)
 
 
 def padded(history: Ragged) -> tuple[Any, Mask]:

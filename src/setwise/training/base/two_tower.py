@@ -22,6 +22,7 @@ from torch import Tensor
 from setwise._types import Floats, Ints
 from setwise.model.ragged import Ragged
 from setwise.model.two_tower import TwoTower
+from setwise.training.device import resolve_device
 
 DIM = 128
 LATEST = 15  # items of a history: with the decay below older ones weigh next to nothing
@@ -38,30 +39,34 @@ class _Batch(NamedTuple):
     targets: Ints  # (B, TARGETS)
 
 
-def fit_two_tower(sessions: Ragged, n: int, decay: float, seed: int = 0) -> TwoTower:
-    """Train on sessions of two distinct items or more, in order; the same sessions and seed give the same model."""
+def fit_two_tower(sessions: Ragged, n: int, decay: float, seed: int = 0, device: str | None = None) -> TwoTower:
+    """Train on sessions of two distinct items or more, in order; on a processor the same seed gives the same model."""
+    target = resolve_device(device)
     rng = np.random.default_rng([seed, 7])
     drawn = np.bincount(sessions.values, minlength=n).astype(np.float64) + 1
     drawn /= drawn.sum()
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        tables = [(START * torch.randn(n, DIM)).requires_grad_() for _ in range(3)]
-    bias, item_bias = torch.zeros(DIM, requires_grad=True), torch.from_numpy(np.log(drawn)).float().requires_grad_()
+        tables = [(START * torch.randn(n, DIM)).to(target).requires_grad_() for _ in range(3)]
+    bias = torch.zeros(DIM, device=target, requires_grad=True)
+    item_bias = torch.from_numpy(np.log(drawn)).float().to(target).requires_grad_()
     groups = [{"params": tables, "weight_decay": WEIGHT_DECAY}, {"params": [bias, item_bias], "weight_decay": 0.0}]
     optimizer = torch.optim.AdamW(groups, lr=RATE)
     batch_size = min(BATCH, max(LEAST_BATCH, len(sessions) // PER_EPOCH))
     steps = min(MOST_STEPS, EPOCHS * math.ceil(len(sessions) / batch_size))
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: _rate(step / steps))
     for rows in _batches(len(sessions), batch_size, steps, rng):
-        batch = _batch(sessions, rows, decay, rng)
+        batch = _batch(sessions, rows, decay, rng, target)
         loss = _loss(batch, tables, bias, item_bias, drawn, rng)
         optimizer.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         schedule.step()
-    seen, last, items = (table.detach().numpy() for table in tables)
-    with_bias = np.column_stack([items, item_bias.detach().numpy()]).astype(np.float32)
-    return TwoTower(with_bias, seen, last, bias.detach().numpy(), decay)
+    seen, last, items, bias_of_users, bias_of_items = (
+        part.detach().cpu().numpy() for part in (*tables, bias, item_bias)
+    )
+    with_bias = np.column_stack([items, bias_of_items]).astype(np.float32)
+    return TwoTower(with_bias, seen, last, bias_of_users, decay)
 
 
 def _rate(part: float) -> float:
@@ -76,7 +81,7 @@ def _batches(count: int, size: int, steps: int, rng: np.random.Generator) -> lis
     return [rows for epoch in order for rows in epoch][:steps]
 
 
-def _batch(sessions: Ragged, rows: Ints, decay: float, rng: np.random.Generator) -> _Batch:
+def _batch(sessions: Ragged, rows: Ints, decay: float, rng: np.random.Generator, device: torch.device) -> _Batch:
     start, length = sessions.offsets[rows], sessions.lengths[rows]
     cut = rng.integers(1, length)
     age = np.arange(LATEST)
@@ -86,7 +91,8 @@ def _batch(sessions: Ragged, rows: Ints, decay: float, rng: np.random.Generator)
     weight /= np.linalg.norm(weight, axis=1, keepdims=True)
     later = rng.integers(cut[:, None], length[:, None], (len(rows), TARGETS))
     targets = sessions.values[start[:, None] + later]
-    return _Batch(torch.from_numpy(seen.astype(np.int64)), torch.from_numpy(weight).float(), targets)
+    items, weights = torch.from_numpy(seen.astype(np.int64)), torch.from_numpy(weight).float()
+    return _Batch(items.to(device), weights.to(device), targets)
 
 
 def _loss(
@@ -98,8 +104,8 @@ def _loss(
     negatives = np.searchsorted(np.cumsum(drawn), rng.random(NEGATIVES)).clip(max=len(drawn) - 1)
     candidates = np.unique(np.concatenate([batch.targets.ravel(), negatives]))
     chance = -np.expm1(-(NEGATIVES + batch.targets.size) * drawn[candidates])
-    which = torch.from_numpy(candidates)
-    shift = item_bias[which] - torch.from_numpy(np.log(chance)).float()
+    which = torch.from_numpy(candidates).to(items.device)
+    shift = item_bias[which] - torch.from_numpy(np.log(chance)).float().to(items.device)
     logits = torch.addmm(shift, user, items[which].T)
-    place = torch.from_numpy(np.searchsorted(candidates, batch.targets))
+    place = torch.from_numpy(np.searchsorted(candidates, batch.targets)).to(items.device)
     return -(logits.gather(1, place) - torch.logsumexp(logits, 1, keepdim=True)).mean()
