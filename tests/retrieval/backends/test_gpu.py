@@ -132,6 +132,18 @@ def test_out_of_memory_leaves_the_index_as_it_was(monkeypatch: pytest.MonkeyPatc
     np.testing.assert_array_equal(index.candidates(user, per_cell=3), before)
 
 
+def all_memory_but(left: int) -> list[torch.Tensor]:
+    """Take the memory of the device in blocks that are halved: it has no block as large as all of it."""
+    taken, size = [], 1 << 36
+    while size >= 1 << 20:
+        try:
+            assert torch.cuda.mem_get_info()[0] >= left + size
+            taken.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+        except (AssertionError, torch.OutOfMemoryError):
+            size //= 2
+    return taken
+
+
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 @pytest.mark.parametrize(
     "left", [1 << 20, 48 << 20]
@@ -144,7 +156,7 @@ def test_a_full_device_leaves_the_index_as_it_was(left: int) -> None:
     index.remove([7])
     before = index.candidates(user, per_cell=3)
     torch.cuda.empty_cache()
-    taken = torch.empty(max(torch.cuda.mem_get_info()[0] - left, 0), dtype=torch.uint8, device="cuda")
+    taken = all_memory_but(left)
     with pytest.raises(TooLarge):
         index.compact()
     del taken
