@@ -55,7 +55,6 @@ def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedu
         network = PointwiseNetwork(log.n_items, DIM, unit(vectors))
     kept, held = random_split(len(log), (0.95, 0.05))
     train(network, log.taken(kept), log.taken(held), "item", schedule)
-    network.cpu()  # training may have moved it
     rows, seen = torch.from_numpy(history), torch.ones(history.shape, dtype=torch.bool)
     shown = torch.arange(log.n_items).expand(len(history), -1)
     with torch.no_grad():

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,12 +18,13 @@ from tiny_networks import ITEMS, grouped_sessions, log_loss, parity_slates, rand
 from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.ragged import Ragged
-from setwise.training import SimpleTransformer
+from setwise.training import SimpleTransformer, trainer
 from setwise.training.network import Shape, SimpleNetwork
-from setwise.training.trainer import HISTORY, PaddedSlates, Schedule, TrainingReport, derive_seed, train
+from setwise.training.trainer import HISTORY, PaddedSlates, Schedule, TrainingReport, derive_seed
 
 SHAPE = Shape(dim=4, heads=1, d_kq=2, d_v=2)
 SHORT = Schedule(epochs=3, batch=32)
+train = partial(trainer.train, device="cpu")  # the same bits every time, which a GPU does not promise
 
 
 def fresh(seed: int = 0) -> SimpleNetwork:
@@ -246,7 +248,7 @@ DATA = {"slates": lambda: parity_slates(300), "sessions": lambda: grouped_sessio
 EPOCHS = {"slates": 60, "sessions": 40}
 KILLED_AFTER = {"slates": 5, "sessions": 3}
 ALL_EPOCHS = {"slates": 60, "sessions": 20}  # sessions: half the epochs, all of the interaction stage
-OPTIONS = {"dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
+OPTIONS = {"device": "cpu", "dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
 CHILD = """
 import sys
 sys.path.insert(0, {tests!r})

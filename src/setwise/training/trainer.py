@@ -2,7 +2,7 @@
 
 A network maps (history, history_mask, shown, shown_mask) to the arguments a_i(S) of the items shown. All randomness of
 epoch e follows from (seed, e), so a checkpoint needs no generator state: it holds the parameters, the optimiser's
-moments and the losses. A run that was killed and resumed ends with the same bits as one that was not.
+moments and the losses. A run that was killed and resumed ends, on a processor, with the same bits as one that was not.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ def train(
     """
     if loss not in LOSSES:
         raise InvalidInput("loss", f"one of {', '.join(LOSSES)}", repr(loss), "choose one of them")
-    target = resolve_device(device)
+    target, source = resolve_device(device), next(network.parameters()).device
     run = _Run(network.to(target), LOSSES[loss], schedule, target)
     validated = None if validation is None else PaddedSlates.of(validation, given).to(target)
     identity = "" if checkpoint is None else _identity(network, slates, validation, loss, schedule, run_key)
@@ -120,7 +120,7 @@ def train(
                 run.save(checkpoint, identity)
             bar.advance(1, run.report.latest())
     network.load_state_dict(run.best_state)
-    network.eval()
+    network.to(source).eval()
     return run.report
 
 
