@@ -103,6 +103,8 @@ HEAVY = {
         "training/baselines.py",
         "training/export.py",
         "training/trainer.py",
+        "training/device.py",
+        "training/base/ease.py",
         "training/general_transformer.py",
         "training/base/two_tower.py",
         "training/stages.py",

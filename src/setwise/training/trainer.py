@@ -120,7 +120,8 @@ def train(
                 run.save(checkpoint, identity)
             bar.advance(1, run.report.latest())
     network.load_state_dict(run.best_state)
-    network.to(source).eval()
+    network.to(source)
+    network.eval()
     return run.report
 
 
