@@ -1,15 +1,20 @@
 """A private copy of the artifact that is served.
 
 An artifact is mapped, not read: if its files were overwritten in place, as a plain copy does, the responses of a
-service that has mapped them would change. The copy is unlinked once every worker has mapped it, and its space is freed
-when the last worker ends.
+service that has mapped them would change. The copy is unlinked once every worker has mapped it, so that nothing is left
+behind even if the service is killed. The service keeps its files open: a worker that takes the place of a lost one maps
+the same files, whatever the folder holds by then.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from setwise.errors import DamagedArtifact
 from setwise.storage.artifact import no_artifact
@@ -22,7 +27,7 @@ _BLOCK = 1 << 24  # bytes that are copied at once
 
 def copy_artifact(folder: Path, target: Path) -> str:
     """Copy one complete artifact, even during a save; its version: the first 12 digits of the manifest's sha256."""
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     for _ in range(_ATTEMPTS):
         manifest = _read_manifest(folder)
         try:
@@ -54,3 +59,41 @@ def _read_manifest(folder: Path) -> bytes:
     if manifest.stat().st_size > _MANIFEST_LIMIT:
         raise DamagedArtifact(folder, f"{_MANIFEST} is larger than {_MANIFEST_LIMIT} bytes")
     return manifest.read_bytes()
+
+
+class OpenFiles:
+    """The files of a copy, kept open by this process after they are unlinked."""
+
+    def __init__(self, copy: Path) -> None:
+        self._manifest = (copy / _MANIFEST).read_bytes()
+        with ExitStack() as opened:
+            files = {path.name: opened.enter_context(path.open("rb")) for path in copy.glob("arrays-*.safetensors")}
+            self._descriptors = {name: file.fileno() for name, file in files.items()}
+            self._close = opened.pop_all().close
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """A folder of the same artifact, for any process of this user; it is removed when the block ends.
+
+        Its data files are links to the open ones, as Linux has them in /proc: nothing is copied, and a worker shares
+        memory with those that have mapped the files before.
+        """
+        with private_folder() as folder:
+            (folder / _MANIFEST).write_bytes(self._manifest)
+            for name, descriptor in self._descriptors.items():
+                (folder / name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+            yield folder
+
+    def close(self) -> None:
+        """Free the space of the files, once no worker maps them."""
+        self._close()
+        self._descriptors = {}
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A new folder that no other user can read, until the block ends."""
+    with TemporaryDirectory(prefix="setwise-") as private:
+        folder = Path(private) / "artifact"
+        folder.mkdir()
+        yield folder
