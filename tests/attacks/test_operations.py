@@ -193,7 +193,7 @@ class Machine:
 @pytest.mark.promise("operations")
 @pytest.mark.parametrize("part", range(4))
 def test_sequences_of_operations(part: int, tmp_path: Path, count, record_property) -> None:
-    done, machines, steps = Counter[str](), count(250, 125), 200
+    done, machines, steps = Counter[str](), count(250, 250), 200
     for number in range(machines):
         machine = Machine(1000 * part + number, tmp_path / str(number))
         for _ in range(steps):
