@@ -17,11 +17,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from setwise.errors import DamagedArtifact
-from setwise.storage.artifact import no_artifact
+from setwise.storage.artifact import data_file, manifest_bytes, open_regular
 
 _ATTEMPTS = 5  # a reader that meets a save in progress tries again
 _MANIFEST = "manifest.json"
-_MANIFEST_LIMIT = 64 << 20  # bytes
 _BLOCK = 1 << 24  # bytes that are copied at once
 
 
@@ -29,15 +28,18 @@ def copy_artifact(folder: Path, target: Path) -> str:
     """Copy one complete artifact, even during a save; its version: the first 12 digits of the manifest's sha256."""
     target.mkdir(exist_ok=True)
     for _ in range(_ATTEMPTS):
-        manifest = _read_manifest(folder)
+        manifest = manifest_bytes(folder)
+        data = data_file(folder, manifest)
         try:
-            for data in folder.glob("arrays-*.safetensors"):
-                _copy_file(data, target / data.name)
+            _copy_file(folder / data, target / data)
         except FileNotFoundError:
-            continue  # a save replaced the file after it was listed
-        if _read_manifest(folder) == manifest:
+            if manifest_bytes(folder) == manifest:
+                raise DamagedArtifact(folder, "the data file is missing") from None
+            continue  # a save replaced the file after the manifest was read
+        if manifest_bytes(folder) == manifest:
             (target / _MANIFEST).write_bytes(manifest)
             return hashlib.sha256(manifest).hexdigest()[:12]
+        (target / data).unlink()
     raise DamagedArtifact(folder, "files kept changing while they were read")
 
 
@@ -46,19 +48,8 @@ def _copy_file(source: Path, target: Path) -> None:
 
     ``shutil.copyfile`` leaves pieces of 64 KiB, with which a request among 10^5 items takes some 0.2 ms longer.
     """
-    if source.exists() and not source.is_file():  # a pipe would block, a device might have no end
-        raise DamagedArtifact(source.parent, f"{source.name} is not a regular file")
-    with source.open("rb") as data, target.open("wb") as copy:
+    with open_regular(source) as data, target.open("wb") as copy:
         shutil.copyfileobj(data, copy, _BLOCK)
-
-
-def _read_manifest(folder: Path) -> bytes:
-    manifest = folder / _MANIFEST
-    if not manifest.is_file():
-        raise no_artifact(folder)
-    if manifest.stat().st_size > _MANIFEST_LIMIT:
-        raise DamagedArtifact(folder, f"{_MANIFEST} is larger than {_MANIFEST_LIMIT} bytes")
-    return manifest.read_bytes()
 
 
 class OpenFiles:
