@@ -32,7 +32,7 @@ from setwise.service.settings import Settings
 
 SWEEP_S = 0.25  # between two checks of all connections
 OTHER = "other"  # the metrics label of requests that match no route
-_BEGINNING = b"HTTP/1.1 "  # of every response
+_PREFIX = b"HTTP/1.1 "  # of every response
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -122,8 +122,8 @@ class Connection(asyncio.Protocol):
         self._sending_ended = True
         if not self._awaits_response or self._discard_until is not None:
             return False
-        self._begun = _BEGINNING
-        self.transport.write(_BEGINNING)
+        self._begun = _PREFIX
+        self.transport.write(_PREFIX)
         return True
 
     @property

@@ -295,7 +295,7 @@ def manifest_bytes(folder: Path) -> bytes:
 
 def open_regular(path: Path) -> BinaryIO:
     """Open a file for reading, or the one that it links to, unless reading might block or never end."""
-    try:  # what is opened is not known yet, and may be a pipe that nobody writes to
+    try:  # what is opened is not known yet, and may be a pipe without a writer
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     except OSError as error:
         if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link that leads to itself, a socket
