@@ -39,10 +39,16 @@ def component(name: str, one: metadata.Distribution) -> dict[str, Any]:
     """The entry of a package."""
     url = f"pkg:pypi/{name}@{one.version}"
     entry: dict[str, Any] = {"type": "library", "bom-ref": url, "name": name, "version": one.version, "purl": url}
-    licence = one.metadata.get("License-Expression") or one.metadata.get("License", "").partition("\n")[0]
-    if licence:
+    if licence := _licence(one):
         entry["licenses"] = [{"license": {"name": licence}}]
     return entry
+
+
+def _licence(one: metadata.Distribution) -> str:
+    """The licence as the package states it: as an expression, as a name, or by its classifiers."""
+    stated = one.metadata.get("License-Expression") or one.metadata.get("License", "").partition("\n")[0]
+    classes = [text for text in one.metadata.get_all("Classifier") or () if text.startswith("License ::")]
+    return stated or ", ".join(text.rpartition(" :: ")[2] for text in classes)
 
 
 def bill(extras: Iterable[str] = ()) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def _table(name: str, script: str, task: str, effort: str, minutes: float, *need
 
 
 def _closed_loop(name: str, world: str, slates: int, minutes: float) -> Step:
-    small = "--slates 1500 --items 150 --users 6 --epochs 1"
+    small = "--slates 800 --items 100 --users 4 --epochs 1"
     script = "experiments/closed_loop.py"
     arguments = f"--worlds {world} --seeds 2"
     return Step(name, script, f"{arguments} --slates {slates}", f"{arguments} {small}", minutes)
@@ -128,7 +128,7 @@ PLAN = (
         "held_out_hits",
         "experiments/held_out_hits.py",
         "--seeds 1",
-        "--seeds 1 --quick --users 20",
+        "--seeds 1 --quick --users 10",
         3.2,
         (PLAYLISTS,),
     ),
@@ -146,7 +146,7 @@ PLAN = (
         "retrieval",
         "benchmarks/retrieval.py",
         "--sizes 100000 1000000 --searches-only",
-        "--sizes 2000 4000 --cells 16 --repeats 2",
+        "--sizes 1000 2000 --cells 8 --repeats 2",
         2.7,
     ),
     Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1", 8.5, (PROTEINS,)),

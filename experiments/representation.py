@@ -64,7 +64,7 @@ class Effort:
     @classmethod
     def quick(cls) -> Effort:
         """Next to nothing."""
-        return cls(epochs=1, draws=1, flat_draws=1, word_epochs=1, most=500, folds=2)
+        return cls(epochs=1, draws=1, flat_draws=1, word_epochs=1, most=300, folds=2)
 
     def schedule(self, seed: int, rate: float = 3e-3) -> Schedule:
         """One cycle over all epochs; the parameters of the best validation loss are kept."""

@@ -247,11 +247,11 @@ def exponents(rows: list[Row], least: int = FROM) -> Table:
 
 def run(options: argparse.Namespace) -> KeptRows:
     """Every setting that the file does not hold yet."""
-    users = 3 if options.quick else options.users
+    users = 2 if options.quick else options.users
     points = settings(options.sources, options.sizes, FROM, KS, HEADS, CELLS)
     if options.quick:
-        points = settings(options.sources, (500, 1000, 2000), 1000, (3, 5), (1, 2), (4, 16))
-        points = [each._replace(cells=min(each.cells, 16), k=min(each.k, 5)) for each in points]
+        points = settings(options.sources, (300, 600), 300, (2, 3), (1, 2), (4, 8))
+        points = [each._replace(cells=min(each.cells, 8), k=min(each.k, 3)) for each in points]
     kept = KeptRows(options.out, FIELDS, {"users": users, "seed": options.seed, "quick": options.quick})
 
     @lru_cache(maxsize=1)  # three million items are held once
@@ -274,7 +274,7 @@ def parsed(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--sizes", type=int, nargs="+", default=list(SIZES))
     parser.add_argument("--users", type=int, default=20)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--quick", action="store_true", help="2,000 items at most, three users")
+    parser.add_argument("--quick", action="store_true", help="600 items at most, two users")
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     return parser.parse_args(arguments)
 

@@ -39,6 +39,8 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
 points = np.random.default_rng(0).normal(size=(500, 1, 3))
 whole_catalog_bound(CellBounds.build(sw.Catalog(points, points, points, dtype=np.float64)), points[0], 3)
+from setwise.recommend.compilation import compile_requests
+compile_requests(progress=False)  # what every service loads before it starts; the rest of it is compiled by now
 """
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -72,6 +74,34 @@ def test_the_rate_of_a_bucket(rate: int, times: float, record_property) -> None:
         assert passed >= rate * now * 0.95
         record_property("seen", f"rate {rate}, {sent / now:.0f} a second sent: {passed / now:.2f} passed")
     assert passed <= sent
+
+
+@pytest.mark.parametrize("rate", [1, 7, 100, 5000])
+def test_bursts_after_any_rest(rate: int) -> None:
+    """In any t seconds at most r · t + b pass, however long nothing was sent before; and every burst of b does."""
+    rng, now, most = random.Random(rate), 0.0, max(3.0, rate / 5)
+    bucket, passed = TokenBucket(rate, lambda: now), []
+    for _ in range(60):
+        rest = rng.choice((0.0, 1 / rate, 1.0, 3600.0, 1e9))
+        now += rest
+        burst = [bucket.take() for _ in range(rng.choice((1, int(most), 3 * int(most))))]
+        passed += [now] * burst.count(0.0)
+        assert rest < most / rate or burst.count(0.0) == min(len(burst), int(most))
+        assert all(0 <= wait <= 1 / rate for wait in burst)
+    for first, start in enumerate(passed):
+        last = min(len(passed) - 1, first + 2 * int(most))
+        assert last - first + 1 <= rate * (passed[last] - start) + most + 1e-6
+
+
+def test_a_burst_of_clients(folder: Path) -> None:
+    """Many connections at once have one bucket."""
+    with here(folder, key=FULL, key_rate=5) as service, ThreadPoolExecutor(8) as pool:
+        began = time.monotonic()
+        answers = [*pool.map(lambda _: service.client.get("/v1/info"), range(60))]
+        took = time.monotonic() - began
+        passed = sum(one.status_code == 200 for one in answers)
+        assert {one.status_code for one in answers} == {200, 429}
+        assert 3 <= passed <= 5 * took + 3 + 1e-6
 
 
 def test_a_bucket_says_when_to_come_back() -> None:

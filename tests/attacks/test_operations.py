@@ -191,9 +191,9 @@ class Machine:
 
 
 @pytest.mark.promise("operations")
-@pytest.mark.parametrize("part", range(5))
+@pytest.mark.parametrize("part", range(8))
 def test_sequences_of_operations(part: int, tmp_path: Path, count, record_property) -> None:
-    done, machines, steps = Counter[str](), count(200, 100), 200
+    done, machines, steps = Counter[str](), count(125, 125), 200
     for number in range(machines):
         machine = Machine(1000 * part + number, tmp_path / str(number))
         for _ in range(steps):

@@ -109,6 +109,7 @@ def test_the_bill_of_materials(record_property) -> None:
             assert entry["purl"] == f"pkg:pypi/{entry['name']}@{entry['version']}"
     assert "llvmlite" in listed, "what a dependency requires"
     assert "torch" not in listed, "no other extra"
+    assert [name for name, one in listed.items() if not one.get("licenses")] == []
     record_property("seen", f"bill of materials of {len(listed)} packages")
 
 

@@ -38,9 +38,21 @@ def test_tables(tmp_path: Path) -> None:
     assert len(kept.recommend(history=["dish-1"], k=3)) == 3
 
 
+def run_with_the_demo_extra_only(*arguments: str) -> str:
+    """The output of a process without the libraries of other extras: ``make demo`` installs [demo]."""
+    hidden = ["gensim", "sklearn", "pyarrow", "pandas", "polars", "altair", "litestar", "uvicorn", "msgspec", "duckdb"]
+    code = (
+        f"import sys; sys.modules.update(dict.fromkeys({hidden})); import setwise.cli; "
+        f"sys.argv = ['setwise', *{arguments}]; setwise.cli.main()"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr
+    return out.stdout
+
+
 def test_json_agrees_with_the_world() -> None:
-    result = run(*SMALL, "--at-most", "1", "--user", "2", "--json")
-    report = json.loads(result.stdout)
+    report = json.loads(run_with_the_demo_extra_only(*SMALL, "--at-most", "1", "--user", "2", "--json"))
+    assert report["slate"]["items"]
     assert [row["method"] for row in report["methods"]] == list(METHODS.values())
     expected = {row["method"]: row["expected"] for row in report["methods"]}
     assert expected["swap search (setwise)"] >= expected["greedy"] - 1e-9
@@ -101,15 +113,3 @@ def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 def test_as_a_module() -> None:
     out = subprocess.run([sys.executable, "-m", "setwise", "--version"], capture_output=True, text=True, check=True)
     assert setwise.__version__ in out.stdout
-
-
-def test_runs_with_the_demo_extra_only() -> None:
-    """``make demo`` installs [demo]: no library of another extra may be needed."""
-    hidden = ["gensim", "sklearn", "pyarrow", "pandas", "polars", "altair", "litestar", "uvicorn", "msgspec", "duckdb"]
-    code = (
-        f"import sys; sys.modules.update(dict.fromkeys({hidden})); import setwise.cli; "
-        f"sys.argv = ['setwise', *{SMALL}, '--json']; setwise.cli.main()"
-    )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert out.returncode == 0, out.stderr
-    assert json.loads(out.stdout)["slate"]["items"]

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 
 ITEMS, USERS = 2000, 100  # of a trained catalogue
-PLAYLISTS, BASKET_LINES, WORDS = 900, 20_000, 5000
-STEPS = 20_000  # lines of trivago
+PLAYLISTS, BASKET_LINES, WORDS = 600, 20_000, 5000
+STEPS = 10_000  # lines of trivago
 PROBLEMS, SOLVERS, FEATURES = 60, 6, 20
 SLATES = ("rl4rs_bigdatacup", "ebnerd_demo", "dota2_uci")
 

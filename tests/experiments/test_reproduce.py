@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner
 
 import setwise
@@ -103,7 +104,8 @@ def test_reproduce_quick(samples: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert summary["failed"] == []
     assert summary["already_done"] == len(done)
     assert all((out / "steps" / f"{name}.json").stat().st_mtime_ns == stamp for name, stamp in stamps.items())
-    assert finished(samples, out)["already_done"] == len(plan)  # a third call runs nothing
+    again = loaded(monkeypatch, "reproduce").Reproduction(samples, out, True, Console(), plan)
+    assert (again.found, again.waiting) == (len(plan), [])  # a third call would run nothing
     for step in plan:
         check_parquet(out / "rows" / f"{step.name}.csv")
     check_tables(out / "rows")
@@ -216,8 +218,6 @@ def test_every_result_in_the_readme_is_in_the_results() -> None:
 
 def test_a_failing_step_is_reported_and_the_others_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
-    from rich.console import Console
-
     good, bad, last = (tmp_path / f"{name}.py" for name in ("good", "bad", "last"))
     good.write_text("import sys; open(sys.argv[-1], 'a').write('row\\n')")
     bad.write_text("print('so far so good'); raise SystemExit('the disk is full')")

@@ -67,8 +67,8 @@ def address(songs: sw.Recommender, tmp_path_factory: pytest.TempPathFactory) -> 
 def odd_address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of the page of songs with pictures, and with odd ids and titles."""
     page_browser.required()
-    options = ("--image-hosts", page_service.IMAGE_HOSTS)
-    with page_service.served(page_service.odd_songs(120), tmp_path_factory.mktemp("odd"), *options) as url:
+    hosts = page_service.IMAGE_HOSTS
+    with page_service.served(page_service.odd_songs(120), tmp_path_factory.mktemp("odd"), hosts) as url:
         yield url
 
 

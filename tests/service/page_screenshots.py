@@ -16,11 +16,11 @@ from pathlib import Path
 from page_browser import browser
 from page_service import SLACK, served, with_covers
 from page_use import asking
-from services import running
+from services import here
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"
 DESKTOP, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
-BUDGET = ("--budget-ms", "1000")
+BUDGET_MS = 1000
 DISHES = asking(history=["dish-4", "dish-11", "dish-29"], k=7)
 SONGS = asking(history=["song-1", "song-2", "song-40"], k=7)
 FILTERED = SONGS + "&" + asking(where={"year": {"from": 1980}})[1:]
@@ -37,7 +37,7 @@ PICTURES = {  # catalogue and query, window, colour scheme, and what is pictured
 def restaurant(folder: Path) -> Iterator[str]:
     """The address of the page of the demo."""
     subprocess.run([sys.executable, "-m", "setwise", "demo", "--out", str(folder / "demo")], check=True)
-    with running(folder / "demo", *SLACK, *BUDGET) as service:
+    with here(folder / "demo", budget_ms=BUDGET_MS, **SLACK) as service:
         yield service.url + "/"
 
 
@@ -57,7 +57,7 @@ def main() -> None:
     with (
         tempfile.TemporaryDirectory() as folder,
         restaurant(Path(folder)) as dishes,
-        served(with_covers(2000), Path(folder), "--image-hosts", "covers.example", *BUDGET) as songs,
+        served(with_covers(2000), Path(folder), ("covers.example",), budget_ms=BUDGET_MS) as songs,
         browser() as opened,
     ):
         urls = {"restaurant": dishes, "songs": songs}

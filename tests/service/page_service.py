@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
-from services import running, world_recommender
+from services import here, world_recommender
 
 import setwise as sw
 
@@ -27,7 +27,7 @@ def with_hostile_titles(n_items: int) -> sw.Recommender:
     return _described(world, world.index.catalog.ids[:], attributes)
 
 
-IMAGE_HOSTS = "images.example,*.cdn.example"
+IMAGE_HOSTS = ("images.example", "*.cdn.example")
 FORBIDDEN = (  # addresses of pictures that must never be asked for
     "https://elsewhere.example/1.png",
     "http://images.example/2.png",
@@ -116,12 +116,12 @@ def _described(world: sw.Recommender, ids, attributes, reward=None, still: bool 
     return sw.Recommender(sw.Index.build(catalog, cells=8), encoder=world.encoder)
 
 
-SLACK = ("--deadline-ms", "20000", "--grace-ms", "120000")  # other tests may keep the machine busy
+SLACK = {"deadline_ms": 20_000, "grace_ms": 120_000}  # other tests may keep the machine busy
 
 
 @contextmanager
-def served(shown: sw.Recommender, folder: Path, *options: str) -> Iterator[str]:
+def served(shown: sw.Recommender, folder: Path, image_hosts: Sequence[str] = (), **limits: int) -> Iterator[str]:
     """The address of the page of this recommender."""
     shown.save(folder / "songs")
-    with running(folder / "songs", "--workers", "1", *SLACK, *options) as service:
+    with here(folder / "songs", image_hosts=image_hosts, **SLACK | limits) as service:
         yield service.url + "/"

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -97,11 +97,13 @@ class Here:
         log: Path | None,
         limits: dict[str, int],
         read_key: str | None = None,
+        image_hosts: Sequence[str] = (),
     ) -> None:
         patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
         self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key, hosts, log, read_key),))
+        serving = self._serve(folder, (key, read_key), hosts, log, image_hosts)
+        self._thread = threading.Thread(target=asyncio.run, args=(serving,))
         self._thread.start()
         while not hasattr(self, "_server") or not self._server.started:
             assert self._thread.is_alive(), "the service did not start"
@@ -112,9 +114,15 @@ class Here:
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=120)
 
     async def _serve(
-        self, folder: Path, key: str | None, hosts: AllowedHosts, log: Path | None, read_key: str | None
+        self,
+        folder: Path,
+        keys: tuple[str | None, str | None],
+        hosts: AllowedHosts,
+        log: Path | None,
+        image_hosts: Sequence[str],
     ) -> None:
-        self.service = await Service.start(folder, self.settings, self.metrics, key is not None, log)
+        key, read_key = keys
+        self.service = await Service.start(folder, self.settings, self.metrics, key is not None, log, image_hosts)
         self.application = Application(self.service, key, hosts, read_key)
         self._server = Server(self.application)
         await self._server.serve()
@@ -127,6 +135,14 @@ class Here:
     @property
     def queue(self) -> TaskQueue:
         return self.service.queue
+
+    def workers(self) -> list[int]:
+        """The worker processes of the pool."""
+        return [worker._process.pid for worker in [*self.queue.pool.workers]]
+
+    def lost(self, why: str, number: int) -> bool:
+        """Whether so many workers were replaced for this reason."""
+        return f'setwise_workers_lost_total{{why="{why}"}} {number}.0' in self.metrics.text().decode()
 
     def end(self) -> None:
         self.client.close()
@@ -141,10 +157,14 @@ def here(
     hosts: AllowedHosts = AllowedHosts(),
     log: Path | None = None,
     read_key: str | None = None,
+    image_hosts: Sequence[str] = (),
     **limits: int,
 ) -> Iterator[Here]:
-    """A service of ``folder`` with these settings, until the block ends."""
-    service = Here(folder, key, hosts, log, limits, read_key)
+    """A service of ``folder`` with these settings, until the block ends.
+
+    It starts much sooner than ``running``: workers are forked from one server for all services of the test process.
+    """
+    service = Here(folder, key, hosts, log, limits, read_key, image_hosts)
     try:
         yield service
     finally:
@@ -169,10 +189,13 @@ def error_message(response: httpx.Response, status: int | None = None) -> str:
     return error["message"]
 
 
+SETWISE = ("-m", "setwise")  # what Python runs; a test may change the program and pass its source with -c
+
+
 @contextmanager
-def running(folder: Path, *options: str, key: str | None = None) -> Iterator[Running]:
+def running(folder: Path, *options: str, key: str | None = None, program: Sequence[str] = SETWISE) -> Iterator[Running]:
     """``setwise serve folder`` on a free port, until the block ends."""
-    command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", *options]
+    command = [sys.executable, *program, "serve", str(folder), "--port", "0", *options]
     command += ["--api-key", key] if key else []
     environment = {"SETWISE_HEARTBEAT_MS": "20000"} | os.environ  # other tests may keep the machine busy
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Iterator
@@ -311,6 +312,70 @@ def test_the_number_of_connections(folder: Path, limit: str) -> None:
             client.__exit__()
 
 
+# --- clients that end their sending side ---
+
+
+def half_closed(service: Here | Running, data: bytes) -> bytes:
+    """What a client receives that sends this, and then only listens."""
+    with service.raw() as raw:
+        raw.sendall(data)
+        raw.shutdown(socket.SHUT_WR)
+        return received(raw)
+
+
+@pytest.mark.parametrize("version", [b"HTTP/1.1", b"HTTP/1.0"])
+def test_a_client_that_ends_its_sending_side_is_answered(service: Here, version: bytes) -> None:
+    text = half_closed(service, (head() + BODY).replace(b"HTTP/1.1", version))
+    assert text.startswith(b"HTTP/1.1 200 OK\r\n")
+    assert text.count(b"HTTP/1.1") == 1
+    assert len(json.loads(text.partition(b"\r\n\r\n")[2])["items"]) == 2
+    assert half_closed(service, HEALTH).startswith(b"HTTP/1.1 200 OK\r\n")
+    assert half_closed(service, head(2) + b"{}").startswith(b"HTTP/1.1 422 ")
+    until(lambda: not connections_of(service))
+
+
+def connections_of(service: Here) -> int:
+    """Open connections, but for those of the test's own client."""
+    own = len(service.client._transport._pool.connections)
+    return len(service._server.server_state.connections) - own
+
+
+def test_both_ends_on_the_event_loop_of_the_command(process: Running) -> None:
+    """That of uvloop, where it is installed."""
+    assert half_closed(process, head() + BODY).startswith(b"HTTP/1.1 200 OK\r\n")
+    shed = r'setwise_sheds_total{why="disconnect"} ([1-9]\d*)'
+
+    def some_are_shed() -> bool:
+        for _ in range(30):  # 100 ms each, if they were computed
+            with Client(process) as client:
+                client.send(head() + BODY)
+        time.sleep(0.5)
+        return re.search(shed, process.client.get("/metrics").text) is not None
+
+    until(some_are_shed)
+
+
+def test_pipelined_requests_before_the_end_are_answered(service: Here) -> None:
+    text = half_closed(service, head() + BODY + HEALTH + head(2) + b"{}" + head() + BODY)
+    assert re.findall(rb"HTTP/1.1 (\d+) ", text) == [b"200", b"200", b"422", b"200"]
+
+
+@pytest.mark.parametrize("data", [b"", head()[:20], head(), head() + BODY[:5], head() + BODY + head() + BODY[:5]])
+def test_an_incomplete_request_before_the_end_is_not_awaited(service: Here, data: bytes) -> None:
+    text = half_closed(service, data)
+    assert text.count(b"HTTP/1.1 200") == data.count(BODY)
+    until(lambda: not connections_of(service))
+
+
+def test_an_end_while_the_service_shuts_down(folder: Path) -> None:
+    with here(folder, budget_ms=1000) as service, service.raw() as raw:
+        raw.sendall(head() + BODY)
+        raw.shutdown(socket.SHUT_WR)
+        until(lambda: connections_of(service))
+        service._server.should_exit = True
+        assert received(raw).startswith(b"HTTP/1.1 200 OK\r\n")
+
+
 def test_abandoned_requests_are_not_computed(folder: Path, count) -> None:
     """Clients that send a request and close: what is queued is dropped."""
     with here(folder, budget_ms=300) as service:
@@ -321,4 +386,5 @@ def test_abandoned_requests_are_not_computed(folder: Path, count) -> None:
         until(lambda: len(service.queue) == 0)
         assert is_slate(computing.response())
         computing.__exit__()
-        assert b'setwise_sheds_total{why="disconnect"}' in service.metrics.text()
+        (shed,) = re.findall(rb'setwise_sheds_total{why="disconnect"} (\d+)', service.metrics.text())
+        assert int(shed) >= count(200) // 2

@@ -198,12 +198,18 @@ def test_a_background_that_fails_is_not_mentioned(open_page, address) -> None:
 
 
 def test_the_length_of_the_first_slate(open_page, songs, tmp_path) -> None:
-    with page_service.served(songs, tmp_path, "--page-k", "6") as url:
+    with page_service.served(songs, tmp_path, page_k=6) as url:
         assert len(titles(open_page(url))) == 6
         assert len(titles(open_page(url, asking(k=3)))) == 3
 
 
-def test_think_longer_closes_the_gap(open_page, address) -> None:
+def test_think_longer_closes_the_gap(open_page, songs, tmp_path) -> None:
+    """The longest step is most of the deadline: here it is short."""
+    with page_service.served(songs, tmp_path, deadline_ms=4000) as address:
+        think_longer(open_page, address)
+
+
+def think_longer(open_page, address: str) -> None:
     page = open_page(address, asking(history=["song-1", "song-2"], k=20))
     before, value = page.get_by_role("meter").get_attribute("aria-valuemax"), worth(page)
     budgets: list[float] = []

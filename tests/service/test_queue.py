@@ -6,6 +6,8 @@ import asyncio
 import contextlib
 import socket
 from multiprocessing.connection import Connection
+from pathlib import Path
+from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -17,7 +19,7 @@ from setwise.service.queue import TaskQueue
 from setwise.service.schemas import Info, ItemsRequest, RecommendRequest
 from setwise.service.settings import Settings
 from setwise.service.worker import TASKS, encode_reply
-from setwise.service.worker_pool import Worker, WorkerPool
+from setwise.service.worker_pool import Launcher, Worker, WorkerPool
 
 INFO = Info("setwise", "v1", 3, 1, 1, False, [], None, None, hits=False, rankers=[], limits={})
 
@@ -87,7 +89,8 @@ class Fixture:
             workers[-1].opened.set_result(None)
             await workers[-1].connect(ours)
             ends.append(WorkerEnd(theirs))
-        return WorkerPool(INFO, workers), ends
+        files = SimpleNamespace(close=lambda: None)
+        return WorkerPool(INFO, workers, Launcher(Path(), "", files, self.settings, self.metrics)), ends
 
     def recommend(self, name: str) -> asyncio.Future[bytes]:
         """A request for a slate; those with one first letter differ only in the user."""

@@ -14,6 +14,7 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
+from processes import workers
 from services import Here, Running, error_message, here, post, running, world_recommender
 
 import setwise as sw
@@ -111,7 +112,7 @@ def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) ->
     """The service has a copy, so that even a truncated file does not affect it."""
     recommender, folder, rng = world_recommender(n=200), tmp_path / "world", random.Random(0)
     recommender.save(folder)
-    with running(folder, key=KEY) as service:
+    with running(folder, "--workers", "1", key=KEY) as service:
         first = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
         for number in range(20):
             damage(folder, rng, number)
@@ -228,7 +229,7 @@ def _items(version: str, artifact: Path) -> int:
 
 def test_sighup_reloads(tmp_path: Path) -> None:
     world_recommender(n=100).save(tmp_path / "world")
-    with running(tmp_path / "world") as service:
+    with running(tmp_path / "world", "--workers", "2") as service:
         before = service.client.get("/v1/info").json()
         world_recommender(n=120).save(tmp_path / "world")
         service.process.send_signal(signal.SIGHUP)
@@ -238,7 +239,10 @@ def test_sighup_reloads(tmp_path: Path) -> None:
         service.process.send_signal(signal.SIGHUP)
         _until(lambda: any(line.get("event") == "reload refused" for line in service.logs))
         assert service.client.get("/v1/info").json()["items"] == 120
+        pids = workers(service)
+        assert len(pids) == 2
         assert service.end() == 0
+        assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
 def _until(holds) -> None:

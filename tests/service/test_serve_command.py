@@ -76,8 +76,11 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
             os.kill(os.getpid(), signal.SIGTERM)
 
     monkeypatch.setattr(server.Server, "startup", startup)
-    result = CliRunner().invoke(cli.app, ["serve", str(folder), "--port", "0", "--workers", "1"])
+    options = ["--port", "0", "--workers", "1", "--image-hosts", "images.example,*.cdn.example"]
+    result = CliRunner().invoke(cli.app, ["serve", str(folder), *options])
     assert result.exit_code == 0, result.output
+    assert seen[0].json()["image_hosts"] == ["images.example", "*.cdn.example"]
+    assert "https://*.cdn.example" in seen[0].headers["Content-Security-Policy"]
     assert seen[0].json()["items"] == 300
     assert frozen[0] > 0, "what was loaded is kept out of garbage collection"
     assert gc.get_freeze_count() == 0

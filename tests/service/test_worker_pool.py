@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import os
@@ -20,14 +21,18 @@ from typing import Any
 import msgspec
 import pytest
 from processes import alive, until, workers
-from services import error_message, here, post, running, world_recommender
+from services import Here, error_message, here, post, running, world_recommender
 
+from setwise.errors import SetwiseError
 from setwise.service import worker
 from setwise.service.handlers import Reply, TaskMessage
 from setwise.service.http_errors import HttpError
+from setwise.service.metrics import Metrics
+from setwise.service.queue import TaskQueue
 from setwise.service.schemas import BatchRequest, ItemsRequest, RecommendRequest
 from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened
+from setwise.service.worker_pool import WorkerPool
 
 MESSAGES = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
 KEY = "a-long-and-random-key"
@@ -148,7 +153,7 @@ def test_workers_inherit_the_compiled_code(folder: Path) -> None:
 
 
 def test_workers_are_separate_processes(folder: Path) -> None:
-    """They have a lower priority, and ignore the signals that are meant for the service."""
+    """They have a lower priority, ignore the signals that are meant for the service, and end with it if it is killed."""
     with running(folder, "--workers", "2") as service:
         pids = workers(service)
         assert len(pids) == 2
@@ -158,39 +163,99 @@ def test_workers_are_separate_processes(folder: Path) -> None:
                 os.kill(pid, number)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
         assert workers(service) == pids
-        assert service.end() == 0
-        for pid in pids:
-            assert not Path(f"/proc/{pid}").exists()
-
-
-def test_workers_end_with_a_service_that_was_killed(folder: Path) -> None:
-    with running(folder, "--workers", "1") as service:
-        (pid,) = workers(service)
         service.process.kill()
-        until(lambda: not Path(f"/proc/{pid}").exists())
+        until(lambda: not any(Path(f"/proc/{pid}").exists() for pid in pids))
 
 
 @pytest.mark.promise("worker-kills")
 def test_a_worker_that_ends_is_replaced(tmp_path: Path) -> None:
-    """If the folder is damaged it cannot be: /readyz says so, and the service recovers when the folder is restored."""
+    """By one that has mapped the same files, even if the folder is damaged by then; the other workers stay."""
     world_recommender(n=50).save(tmp_path / "world")
-    with running(tmp_path / "world", "--workers", "2") as service:
-        first = workers(service)
-        os.kill(first[0], signal.SIGKILL)
-        until(lambda: len(set(workers(service)) - set(first)) == 2)
-        assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
-        until(lambda: len(workers(service)) == 2)
+    with here(tmp_path / "world", workers=2) as service:
+        before, pool = service.client.get("/v1/info").json()["version"], service.queue.pool
+        killed, other = service.workers()
         (tmp_path / "world" / "manifest.json").rename(tmp_path / "away")
-        for pid in workers(service):
+        os.kill(killed, signal.SIGKILL)
+        until(lambda: complete_without(service, [killed]))
+        assert other in service.workers()
+        both = service.workers()
+        for pid in both:
             os.kill(pid, signal.SIGKILL)
+        until(lambda: complete_without(service, both))
+        slate = post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})
+        assert (len(slate["items"]), slate["version"]) == (3, before)
+        assert service.queue.pool is pool
+        assert service.lost("ended", 3)
+
+
+@pytest.mark.promise("worker-kills")
+def test_the_other_workers_finish_their_requests(folder: Path) -> None:
+    """A request that takes longer than the replacement is computed once, by the process that began it."""
+    with here(folder, workers=2, deadline_ms=120_000) as service, ThreadPoolExecutor(1) as pool:
+        pids = service.workers()
+        body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 100} for number in range(40)]}
+        response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
+        spent = {pid: cpu_seconds(pid) for pid in pids}
+        until(lambda: any(cpu_seconds(pid) > spent[pid] + 0.3 for pid in pids))
+        busy = max(pids, key=lambda pid: cpu_seconds(pid) - spent[pid])
+        (idle,) = set(pids) - {busy}
+        os.kill(idle, signal.SIGKILL)
+        until(lambda: complete_without(service, [idle]))
+        assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
+        assert not response.done()
+        assert response.result().status_code == 200
+        assert busy in service.workers()
+
+
+def complete_without(service: Here, killed: list[int]) -> bool:
+    """Whether two workers are ready, and none of them is one of these."""
+    return len(service.workers()) == 2 and not {*service.workers()} & {*killed}
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has computed so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+
+def test_a_worker_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """/readyz says so; the folder is opened again, as in a reload, until there are workers."""
+    monkeypatch.setattr("setwise.service.reload.RETRY_S", 0.1)
+    world_recommender(n=50).save(tmp_path / "world")
+    with here(tmp_path / "world") as service:
+        monkeypatch.setattr("setwise.service.artifact_copy.OpenFiles.folder", _no_folder)
+        (tmp_path / "world" / "manifest.json").rename(tmp_path / "away")
+        service.queue.pool.workers[0].kill()
         until(lambda: service.client.get("/readyz").status_code == 503)
+        time.sleep(0.3)
         assert "No worker is ready" in error_message(service.client.get("/readyz"), 503)
         assert service.client.get("/healthz").status_code == 200
         (tmp_path / "away").rename(tmp_path / "world" / "manifest.json")
         until(lambda: service.client.get("/readyz").status_code == 200)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
-        assert service.end() == 0
-    assert sum(line.get("event") == "worker ended" for line in service.logs) == 3
+
+
+def _no_folder(*_: object) -> None:
+    raise OSError("no descriptors are left")
+
+
+def test_a_worker_of_a_pool_that_was_replaced_meanwhile_ends(folder: Path) -> None:
+    asyncio.run(_join_late(folder))
+
+
+async def _join_late(folder: Path) -> None:
+    settings, metrics = Settings(workers=1), Metrics()
+    first, second = [await WorkerPool.start(folder, settings, metrics) for _ in range(2)]
+    queue = TaskQueue(settings, metrics, first, lambda: None)
+    late = await first.start_worker()
+    queue.replace(second)
+    queue.join(first, late)
+    with pytest.raises(SetwiseError, match="missing"):  # its files are closed
+        await first.start_worker()
+    while late.alive:
+        await asyncio.sleep(0.01)
+    assert len(second.workers) == 1
+    await queue.end()
 
 
 def test_a_process_that_ends_while_it_opens_the_artifact(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,23 +275,21 @@ def _exit(*_: object) -> None:
 @pytest.mark.promise("hung-workers")
 def test_a_stopped_idle_worker_is_replaced(folder: Path) -> None:
     """/readyz tells the truth within the heartbeat, and the service recovers by itself."""
-    options = ("--workers", "1", "--heartbeat-ms", "2000", "--deadline-ms", "30000")  # a busy machine is no hung worker
-    with running(folder, *options) as service:
-        (pid,) = workers(service)
+    with here(folder, heartbeat_ms=2000) as service:  # a busy machine is no hung worker
+        (pid,) = service.workers()
         os.kill(pid, signal.SIGSTOP)
         until(lambda: not alive(pid))
-        until(lambda: service.client.get("/readyz").status_code == 200 and workers(service))
+        until(lambda: service.client.get("/readyz").status_code == 200 and service.workers() not in ([], [pid]))
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
-        assert service.end() == 0
-    assert any(line.get("event") == "worker killed" and line["reason"] == "hung" for line in service.logs)
+        assert service.lost("hung", 1)
 
 
 @pytest.mark.promise("hung-workers")
 def test_requests_at_a_stopped_worker_are_answered(folder: Path) -> None:
     """They are retried on the worker that lives, or answered 503 or 504; none is left without an answer."""
-    options = ("--workers", "2", "--heartbeat-ms", "1000", "--deadline-ms", "20000")
-    with running(folder, *options) as service, ThreadPoolExecutor(8) as pool:
-        stopped = workers(service)[0]
+    options = {"workers": 2, "heartbeat_ms": 1000, "deadline_ms": 20_000}
+    with here(folder, **options) as service, ThreadPoolExecutor(8) as pool:
+        stopped = service.workers()[0]
         os.kill(stopped, signal.SIGSTOP)
         body = {"history": ["song-1"], "k": 5, "budget_ms": 50}
         responses = [*pool.map(lambda _: service.client.post("/v1/recommend", json=body), range(16))]
@@ -237,9 +300,8 @@ def test_requests_at_a_stopped_worker_are_answered(folder: Path) -> None:
 
 @pytest.mark.promise("hung-workers")
 def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -> None:
-    options = ("--workers", "1", "--deadline-ms", "1500", "--grace-ms", "200", "--heartbeat-ms", "30000")
-    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
-        (pid,) = workers(service)
+    with here(folder, deadline_ms=1500, grace_ms=200) as service, ThreadPoolExecutor(1) as pool:
+        (pid,) = service.workers()
         body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 1000} for number in range(200)]}
         response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
         time.sleep(0.5)
@@ -247,30 +309,29 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
         assert "deadline of 1500 ms" in error_message(response.result(), 504)
         until(lambda: not alive(pid))
         until(lambda: service.client.get("/readyz").status_code == 200)
+        assert service.lost("deadline", 1)
 
 
 @pytest.mark.promise("hung-workers")
 def test_a_worker_stopped_in_a_task_is_noticed_before_the_deadline(folder: Path) -> None:
     """Its request is computed again by the worker that takes its place."""
-    options = ("--workers", "1", "--deadline-ms", "120000", "--heartbeat-ms", "1000")
-    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
-        (pid,) = workers(service)
-        body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 100} for number in range(50)]}
+    with here(folder, deadline_ms=120_000, heartbeat_ms=1000) as service, ThreadPoolExecutor(1) as pool:
+        (pid,) = service.workers()
+        body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 100} for number in range(30)]}
         response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
-        time.sleep(1.5)  # the message is acknowledged, and its requests are computed
+        until(lambda began=cpu_seconds(pid): cpu_seconds(pid) > began + 0.3)  # its requests are computed
         os.kill(pid, signal.SIGSTOP)
         until(lambda: not alive(pid))
         assert not response.done()
         assert response.result().status_code == 200
         assert all("items" in answer for answer in response.result().json()["answers"])
-        assert service.end() == 0
-    assert any(line.get("event") == "worker killed" and line["reason"] == "hung" for line in service.logs)
+        assert service.lost("hung", 1)
 
 
 @pytest.mark.promise("hung-workers")
 def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
-    with running(folder, "--workers", "1", "--heartbeat-ms", "600000", key=KEY) as service:
-        (pid,) = workers(service)
+    with here(folder, heartbeat_ms=600_000, key=KEY) as service:
+        (pid,) = service.workers()
         os.kill(pid, signal.SIGSTOP)
         assert service.client.post("/admin/reload").status_code == 200
         until(lambda: not alive(pid))

@@ -336,13 +336,13 @@ def test_a_manifest_that_keeps_changing_is_refused(tmp_path: Path, monkeypatch: 
     (data,) = tmp_path.glob("*.safetensors")
     os.remove(data)
     versions = iter(range(100))
-    original = artifact._manifest_bytes
+    original = artifact.manifest_bytes
 
     def changing(folder: Path) -> bytes:
         content = json.loads(original(folder))["manifest"]
         content["meta"]["turn"] = next(versions)
         return artifact._canonical(content)
 
-    monkeypatch.setattr(artifact, "_manifest_bytes", changing)
+    monkeypatch.setattr(artifact, "manifest_bytes", changing)
     with pytest.raises(DamagedArtifact, match="the manifest kept changing while it was read"):
         sw.Catalog.load(tmp_path)

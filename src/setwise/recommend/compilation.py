@@ -17,7 +17,7 @@ from setwise.recommend.recommender import Recommender
 from setwise.retrieval.index import Index
 
 ATTEMPTS = 8
-LONG_MS = 1000  # a budget in which every search for the bound has its turn
+LONG_MS = 300  # a budget in which every search for the bound has its turn
 # Backend, whether there is a base, and the type of the arrays: compiled code differs by type.
 KINDS = (("scan", False, np.float32), ("tree", True, np.float32), ("scan", True, np.float64))
 

@@ -1,38 +1,45 @@
 """A private copy of the artifact that is served.
 
 An artifact is mapped, not read: if its files were overwritten in place, as a plain copy does, the responses of a
-service that has mapped them would change. The copy is unlinked once every worker has mapped it, and its space is freed
-when the last worker ends.
+service that has mapped them would change. The copy is unlinked once every worker has mapped it, so that nothing is left
+behind even if the service is killed. The service keeps its files open: a worker that takes the place of a lost one maps
+the same files, whatever the folder holds by then.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from setwise.errors import DamagedArtifact
-from setwise.storage.artifact import no_artifact
+from setwise.storage.artifact import data_file, manifest_bytes, open_regular
 
 _ATTEMPTS = 5  # a reader that meets a save in progress tries again
 _MANIFEST = "manifest.json"
-_MANIFEST_LIMIT = 64 << 20  # bytes
 _BLOCK = 1 << 24  # bytes that are copied at once
 
 
 def copy_artifact(folder: Path, target: Path) -> str:
     """Copy one complete artifact, even during a save; its version: the first 12 digits of the manifest's sha256."""
-    target.mkdir()
+    target.mkdir(exist_ok=True)
     for _ in range(_ATTEMPTS):
-        manifest = _read_manifest(folder)
+        manifest = manifest_bytes(folder)
+        data = data_file(folder, manifest)
         try:
-            for data in folder.glob("arrays-*.safetensors"):
-                _copy_file(data, target / data.name)
+            _copy_file(folder / data, target / data)
         except FileNotFoundError:
-            continue  # a save replaced the file after it was listed
-        if _read_manifest(folder) == manifest:
+            if manifest_bytes(folder) == manifest:
+                raise DamagedArtifact(folder, "the data file is missing") from None
+            continue  # a save replaced the file after the manifest was read
+        if manifest_bytes(folder) == manifest:
             (target / _MANIFEST).write_bytes(manifest)
             return hashlib.sha256(manifest).hexdigest()[:12]
+        (target / data).unlink()
     raise DamagedArtifact(folder, "files kept changing while they were read")
 
 
@@ -41,16 +48,43 @@ def _copy_file(source: Path, target: Path) -> None:
 
     ``shutil.copyfile`` leaves pieces of 64 KiB, with which a request among 10^5 items takes some 0.2 ms longer.
     """
-    if source.exists() and not source.is_file():  # a pipe would block, a device might have no end
-        raise DamagedArtifact(source.parent, f"{source.name} is not a regular file")
-    with source.open("rb") as data, target.open("wb") as copy:
+    with open_regular(source) as data, target.open("wb") as copy:
         shutil.copyfileobj(data, copy, _BLOCK)
 
 
-def _read_manifest(folder: Path) -> bytes:
-    manifest = folder / _MANIFEST
-    if not manifest.is_file():
-        raise no_artifact(folder)
-    if manifest.stat().st_size > _MANIFEST_LIMIT:
-        raise DamagedArtifact(folder, f"{_MANIFEST} is larger than {_MANIFEST_LIMIT} bytes")
-    return manifest.read_bytes()
+class OpenFiles:
+    """The files of a copy, kept open by this process after they are unlinked."""
+
+    def __init__(self, copy: Path) -> None:
+        self._manifest = (copy / _MANIFEST).read_bytes()
+        with ExitStack() as opened:
+            files = {path.name: opened.enter_context(path.open("rb")) for path in copy.glob("arrays-*.safetensors")}
+            self._descriptors = {name: file.fileno() for name, file in files.items()}
+            self._close = opened.pop_all().close
+
+    @contextmanager
+    def folder(self) -> Iterator[Path]:
+        """A folder of the same artifact, for any process of this user; it is removed when the block ends.
+
+        Its data files are links to the open ones, as Linux has them in /proc: nothing is copied, and a worker shares
+        memory with those that have mapped the files before.
+        """
+        with private_folder() as folder:
+            (folder / _MANIFEST).write_bytes(self._manifest)
+            for name, descriptor in self._descriptors.items():
+                (folder / name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
+            yield folder
+
+    def close(self) -> None:
+        """Free the space of the files, once no worker maps them."""
+        self._close()
+        self._descriptors = {}
+
+
+@contextmanager
+def private_folder() -> Iterator[Path]:
+    """A new folder that no other user can read, until the block ends."""
+    with TemporaryDirectory(prefix="setwise-") as private:
+        folder = Path(private) / "artifact"
+        folder.mkdir()
+        yield folder

@@ -5,11 +5,16 @@ the transport, and reading is paused meanwhile, so pipelined requests cost one r
 whatever the ``Upgrade`` header says. What it does not limit is limited here: connections in all and by client address,
 time for a head, idle time, and output that the client does not read. uvicorn accepts the connections and ends them
 (server.py).
+
+A client may end its sending side after a request and wait for the response. TCP shows the same if the client has closed
+the connection, until something is sent to it. So the first bytes of the response, which are the same for every one, are
+sent at once: a client that is gone answers them with a reset, and its request leaves the queue.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -27,6 +32,7 @@ from setwise.service.settings import Settings
 
 SWEEP_S = 0.25  # between two checks of all connections
 OTHER = "other"  # the metrics label of requests that match no route
+_PREFIX = b"HTTP/1.1 "  # of every response
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
@@ -82,6 +88,8 @@ class Connection(asyncio.Protocol):
         self._unread_since: float | None = None  # the write buffer is full
         self._closing_since: float | None = None
         self._discard_until: float | None = None  # an error was sent: what arrives is discarded
+        self._sending_ended = False  # the client sends no more
+        self._begun = b""  # what was sent of the next response before it was known
 
     # --- asyncio.Protocol ---
 
@@ -108,6 +116,19 @@ class Connection(asyncio.Protocol):
         self._parse()
         if self._http.their_state is not h11.IDLE:
             self._head_since = None
+
+    def eof_received(self) -> bool:
+        """The client sends no more, or is gone: True keeps the connection for the response to a complete request."""
+        self._sending_ended = True
+        if not self._awaits_response or self._discard_until is not None:
+            return False
+        self._begun = _PREFIX
+        self.transport.write(_PREFIX)
+        return True
+
+    @property
+    def _awaits_response(self) -> bool:
+        return self._request is not None and self._request.complete
 
     def pause_writing(self) -> None:
         """The client does not read its responses as fast as they are written."""
@@ -141,7 +162,7 @@ class Connection(asyncio.Protocol):
             if event is h11.NEED_DATA:
                 return
             if event is h11.PAUSED:  # more has arrived: the next request waits for the response to this one
-                self._flow.pause_reading()
+                self._pause_reading()
                 return
             if isinstance(event, h11.Request):
                 self._begin(event)
@@ -151,11 +172,15 @@ class Connection(asyncio.Protocol):
                     self._http.start_next_cycle()
             elif isinstance(event, h11.Data):
                 if self._request.add(bytes(event.data)) > HIGH_WATER_LIMIT:
-                    self._flow.pause_reading()
+                    self._pause_reading()
             elif isinstance(event, h11.EndOfMessage):
                 self._request.set_complete()
                 if not self._http.trailing_data[0]:
                     return  # reading goes on: what arrives before the response pauses it
+
+    def _pause_reading(self) -> None:
+        if not self._sending_ended:
+            self._flow.pause_reading()
 
     def _begin(self, event: h11.Request) -> None:
         """Have a request answered."""
@@ -211,7 +236,8 @@ class Connection(asyncio.Protocol):
         head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
         data = self._http.send(h11.Data(data=body)) or b""
         more = b"".join(b"%s: %s\r\n" % header for header in self._server.default_headers)  # the date
-        self.transport.write(b"".join((head[:-2], more, self._security, head[-2:], data)))
+        sent, self._begun = len(self._begun), b""
+        self.transport.write(b"".join((head[sent:-2], more, self._security, head[-2:], data)))
 
     def _complete(self, request: Request) -> None:
         """The response was handed to the transport: go on with the next request, or close."""
@@ -229,7 +255,9 @@ class Connection(asyncio.Protocol):
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
             self._parse()
-        if self._http.their_state is h11.IDLE and self._http.trailing_data[0]:
+        if self._sending_ended and not self._awaits_response:
+            self.transport.close()
+        elif self._http.their_state is h11.IDLE and self._http.trailing_data[0]:
             self._head_since = time.monotonic()
 
     def _send(self, event: h11.InformationalResponse | h11.EndOfMessage) -> None:
@@ -262,8 +290,9 @@ class Connection(asyncio.Protocol):
         elif self._unread_since is not None:
             if now - self._unread_since > self._settings.unread_ms / 1000:
                 self.transport.abort()
-        elif self._request is not None:
-            return  # the application has its own limits of time
+        elif self._request is not None:  # the application has its own limits of time
+            if self._sending_ended and self._is_reset():
+                self.transport.abort()
         elif self._http.their_state is h11.SEND_BODY:
             if now - self._idle_since > LINGER_S:  # a body after its response
                 self.transport.abort()
@@ -272,6 +301,11 @@ class Connection(asyncio.Protocol):
                 self._reject(slow_head(self._settings.head_ms))
         elif now - self._idle_since > self._settings.idle_ms / 1000:
             self.transport.close()
+
+    def _is_reset(self) -> bool:
+        """Whether the client has answered what was sent to it with a reset; the transport reads no more by then."""
+        line = self.transport.get_extra_info("socket")
+        return line is not None and line.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) != 0
 
     def _reject(self, error: HttpError) -> None:
         """Answer with an error, discard what else arrives, and close."""

@@ -34,7 +34,7 @@ class TaskQueue:
     def __init__(
         self, settings: Settings, metrics: Metrics, pool: WorkerPool, on_worker_lost: Callable[[], None]
     ) -> None:
-        """``on_worker_lost`` is called when the pool has lost a worker."""
+        """``on_worker_lost`` is called for every worker that the pool has lost."""
         self._settings, self._metrics, self._on_worker_lost = settings, metrics, on_worker_lost
         self._waiting: deque[Task] = deque()  # by deadline, earliest first
         self._old: set[Worker] = set()  # of former pools, until their processes have ended
@@ -93,10 +93,21 @@ class TaskQueue:
     def replace(self, pool: WorkerPool) -> None:
         """Use another pool; the workers of the old one finish their tasks and end."""
         idle = self._idle
+        self.pool.launcher.files.close()
         self._old = {worker for worker in (*self._old, *self.pool.workers) if worker.alive}
         self._use(pool)
         for worker in idle:
             worker.close()
+        self._dispatch()
+
+    def join(self, pool: WorkerPool, worker: Worker) -> None:
+        """Let a worker take the place of a lost one; it ends if another pool is in use by now."""
+        if pool is not self.pool:
+            worker.close()
+            return
+        pool.workers.append(worker)
+        self._idle.append(worker)
+        worker.put_to_work(self._free, self._lose)
         self._dispatch()
 
     def _use(self, pool: WorkerPool) -> None:

@@ -17,7 +17,7 @@ RETRY_S = 5.0  # after a failed attempt to replace lost workers
 
 
 class Reloader:
-    """Starts worker pools for a folder: the first, one for each reload, and one whenever workers are lost."""
+    """Starts worker pools for a folder, the first and one for each reload, and replaces lost workers."""
 
     queue: TaskQueue
 
@@ -25,11 +25,11 @@ class Reloader:
         self._folder, self._settings, self._metrics = folder, settings, metrics
         self._lock = asyncio.Lock()  # held while another pool starts
         self._asked = False  # a reload waits for the lock
-        self._repair: asyncio.Task[None] | None = None
+        self._repairs: set[asyncio.Task[None]] = set()  # one for each lost worker
 
     async def start(self) -> TaskQueue:
         """Start the first pool; the queue that it serves."""
-        self.queue = TaskQueue(self._settings, self._metrics, await self._new_pool(), self._repair_later)
+        self.queue = TaskQueue(self._settings, self._metrics, await self._new_pool(), self._replace_later)
         return self.queue
 
     async def reload(self) -> tuple[Info, Info]:
@@ -68,13 +68,25 @@ class Reloader:
 
     # --- workers that end, by a lack of memory or a fault in compiled code, or that hang ---
 
-    def _repair_later(self) -> None:
-        if self._repair is None or self._repair.done():
-            self._repair = asyncio.get_running_loop().create_task(self._repair_pool())
+    def _replace_later(self) -> None:
+        repair = asyncio.get_running_loop().create_task(self._replace_worker(self.queue.pool))
+        self._repairs.add(repair)
+        repair.add_done_callback(self._repairs.discard)
 
-    async def _repair_pool(self) -> None:
-        """Start new pools until one is complete."""
-        while len(self.queue.pool.workers) < self._settings.worker_count:
+    async def _replace_worker(self, pool: WorkerPool) -> None:
+        """Start a worker in place of a lost one, while the others of the pool go on.
+
+        It maps the files that the others have mapped. Where that fails, the folder is opened again, as in a reload;
+        where that fails too, both are tried again until the pool is complete, or another is in use.
+        """
+        while self.queue.pool is pool:
+            try:
+                self.queue.join(pool, await pool.start_worker())
+                return
+            except Exception as error:  # of the files, or of a system without memory or descriptors
+                if self.queue.pool is not pool:
+                    return
+                log().error("worker not replaced", **error_place(error))
             try:
                 await self.reload()
             except HttpError:
@@ -82,6 +94,6 @@ class Reloader:
 
     async def end(self) -> None:
         """End every worker."""
-        if self._repair is not None:
-            self._repair.cancel()
+        for repair in self._repairs:
+            repair.cancel()
         await self.queue.end()

@@ -20,10 +20,10 @@ import math
 import multiprocessing
 import socket
 import struct
-import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from multiprocessing.process import BaseProcess
@@ -33,7 +33,7 @@ from typing import cast
 import msgspec
 
 from setwise.errors import DamagedArtifact, StartTimeout
-from setwise.service.artifact_copy import copy_artifact
+from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder
 from setwise.service.degradation import FULL
 from setwise.service.handlers import Outcome, Reply, TaskMessage
 from setwise.service.http_errors import HttpError
@@ -325,6 +325,7 @@ class WorkerPool:
 
     info: Info
     workers: list[Worker]
+    launcher: Launcher
 
     @classmethod
     async def start(cls, folder: Path, settings: Settings, metrics: Metrics) -> WorkerPool:
@@ -334,33 +335,62 @@ class WorkerPool:
         process. All map one copy of the files, which is unlinked when the last worker has opened it.
         """
         workers: list[Worker] = []
-
-        async def open_worker(artifact: Path, version: str) -> Info:
-            worker = Worker(settings, metrics)
-            workers.append(worker)
-            try:
-                report = await worker.start(artifact, version)
-            except TimeoutError:
-                raise StartTimeout(folder, settings.start_ms) from None
-            if isinstance(report, NotOpened):
-                raise DamagedArtifact(folder, report.reason, report.todo)
-            return report.info
-
-        try:
-            with tempfile.TemporaryDirectory(prefix="setwise-") as private:
-                artifact = Path(private) / "artifact"
+        with ExitStack() as undo:
+            undo.callback(_kill_all, workers)
+            with private_folder() as artifact:
                 version = await asyncio.to_thread(copy_artifact, folder, artifact)
-                info = await open_worker(artifact, version)
-                await asyncio.gather(*(open_worker(artifact, version) for _ in range(1, settings.worker_count)))
+                launcher = Launcher(folder, version, OpenFiles(artifact), settings, metrics)
+                undo.callback(launcher.files.close)
+                info = await launcher.start(artifact, workers)
+                await asyncio.gather(*(launcher.start(artifact, workers) for _ in range(1, settings.worker_count)))
             if any(worker.lost for worker in workers):
                 raise DamagedArtifact(folder, _ENDED.reason, _ENDED.todo)
-        except BaseException:
-            for worker in workers:
-                worker.close()
-                worker.kill()  # it has no task
-            raise
-        return cls(info, workers)
+            undo.pop_all()
+        return cls(info, workers, launcher)
+
+    async def start_worker(self) -> Worker:
+        """One more worker of the same artifact, which is not in ``workers`` yet."""
+        started: list[Worker] = []
+        with ExitStack() as undo:
+            undo.callback(_kill_all, started)
+            with self.launcher.files.folder() as artifact:
+                await self.launcher.start(artifact, started)
+            if started[0].lost:
+                raise DamagedArtifact(self.launcher.folder, _ENDED.reason, _ENDED.todo)
+            undo.pop_all()
+        return started[0]
 
     async def end(self) -> None:
         """Close all workers and wait until they have ended."""
+        self.launcher.files.close()
         await asyncio.gather(*(worker.end() for worker in self.workers))
+
+
+@dataclass(frozen=True)
+class Launcher:
+    """Starts the workers of a pool; ``folder`` is where the artifact came from, as errors name it."""
+
+    folder: Path
+    version: str
+    files: OpenFiles
+    settings: Settings
+    metrics: Metrics
+
+    async def start(self, artifact: Path, started: list[Worker]) -> Info:
+        """Start a worker and append it to ``started``; the description of the artifact when it has opened it."""
+        worker = Worker(self.settings, self.metrics)
+        started.append(worker)
+        try:
+            report = await worker.start(artifact, self.version)
+        except TimeoutError:
+            raise StartTimeout(self.folder, self.settings.start_ms) from None
+        if isinstance(report, NotOpened):
+            raise DamagedArtifact(self.folder, report.reason, report.todo)
+        return report.info
+
+
+def _kill_all(workers: Sequence[Worker]) -> None:
+    """End workers that have no task."""
+    for worker in workers:
+        worker.close()
+        worker.kill()

@@ -20,6 +20,7 @@ data file that is mapped cannot be deleted; a later save removes it.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import math
@@ -34,7 +35,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,7 +103,7 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
     """Open the artifact in ``folder``, checked and mapped; ``otherwise`` is the advice if it is of another kind."""
     folder = Path(folder)
     for _ in range(_ATTEMPTS):
-        before = _manifest_bytes(folder)
+        before = manifest_bytes(folder)
         manifest = _checked_manifest(folder, before)
         if manifest.get("kind") not in kinds:
             reason = f"the kind is {manifest.get('kind')!r}, not {' or '.join(map(repr, kinds))}"
@@ -110,7 +111,7 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
         try:
             mapped = _mapped(folder / manifest["data"]["file"])
         except FileNotFoundError:
-            if _manifest_bytes(folder) != before:
+            if manifest_bytes(folder) != before:
                 continue  # a save replaced the object between the two reads
             raise DamagedArtifact(folder, "the data file is missing") from None
         return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
@@ -119,7 +120,12 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
 
 def digest(folder: str | os.PathLike[str]) -> str:
     """The sha256 of the manifest, which holds that of the data: equal digests are equal artifacts."""
-    return hashlib.sha256(_manifest_bytes(Path(folder))).hexdigest()
+    return hashlib.sha256(manifest_bytes(Path(folder))).hexdigest()
+
+
+def data_file(folder: Path, manifest: bytes) -> str:
+    """The name of the file with the arrays, as a manifest has it that was checked."""
+    return str(_checked_manifest(folder, manifest)["data"]["file"])
 
 
 @contextmanager
@@ -275,16 +281,30 @@ def no_artifact(folder: Path) -> DamagedArtifact:
     return DamagedArtifact(folder, f"there is no manifest.json ({there})", todo)
 
 
-def _manifest_bytes(folder: Path) -> bytes:
+def manifest_bytes(folder: Path) -> bytes:
+    """The manifest of an artifact as it is on the disk; its content is not checked."""
     try:
-        about = (folder / _MANIFEST).stat()
-        if stat.S_ISREG(about.st_mode) and about.st_size <= _MANIFEST_LIMIT:
-            return (folder / _MANIFEST).read_bytes()
+        with open_regular(folder / _MANIFEST) as file:
+            size = os.fstat(file.fileno()).st_size
+            if size <= _MANIFEST_LIMIT:
+                return file.read()
     except (FileNotFoundError, NotADirectoryError):
         raise no_artifact(folder) from None
-    if not stat.S_ISREG(about.st_mode):
-        raise DamagedArtifact(folder, "manifest.json is not a regular file")
-    raise DamagedArtifact(folder, f"manifest.json has {about.st_size} bytes, more than the limit of {_MANIFEST_LIMIT}")
+    raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than the limit of {_MANIFEST_LIMIT}")
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file for reading, or the one that it links to, unless reading might block or never end."""
+    try:  # what is opened is not known yet, and may be a pipe without a writer
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    except OSError as error:
+        if error.errno not in (errno.ELOOP, errno.ENXIO):  # a link that leads to itself, a socket
+            raise
+    else:
+        if stat.S_ISREG(os.fstat(descriptor).st_mode):
+            return os.fdopen(descriptor, "rb")
+        os.close(descriptor)
+    raise DamagedArtifact(path.parent, f"{path.name} is not a regular file")
 
 
 def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
@@ -309,12 +329,9 @@ def _checked_manifest(folder: Path, raw: bytes) -> dict[str, Any]:
 
 
 def _mapped(path: Path) -> mmap.mmap | bytes:
-    about = path.stat()
-    if not stat.S_ISREG(about.st_mode):
-        raise DamagedArtifact(path.parent, f"{path.name} is not a regular file")
-    if about.st_size == 0:
-        return b""  # an empty file cannot be mapped, and fails the size check next
-    with path.open("rb") as file:
+    with open_regular(path) as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return b""  # an empty file cannot be mapped, and fails the size check next
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
