@@ -26,6 +26,7 @@ from setwise.service.hosts import AllowedHosts
 from setwise.service.http import Application, Service
 from setwise.service.metrics import Metrics
 from setwise.service.queue import TaskQueue
+from setwise.service.served_cluster import Cluster
 from setwise.service.server import Server
 from setwise.service.settings import Settings
 
@@ -97,11 +98,14 @@ class Here:
         log: Path | None,
         limits: dict[str, int],
         read_key: str | None = None,
+        cluster: Cluster | None = None,
     ) -> None:
         patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
         self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
-        self._thread = threading.Thread(target=asyncio.run, args=(self._serve(folder, key, hosts, log, read_key),))
+        self._thread = threading.Thread(
+            target=asyncio.run, args=(self._serve(folder, key, hosts, log, read_key, cluster),)
+        )
         self._thread.start()
         while not hasattr(self, "_server") or not self._server.started:
             assert self._thread.is_alive(), "the service did not start"
@@ -112,9 +116,16 @@ class Here:
         self.client = httpx.Client(base_url=self.url, headers=headers, timeout=120)
 
     async def _serve(
-        self, folder: Path, key: str | None, hosts: AllowedHosts, log: Path | None, read_key: str | None
+        self,
+        folder: Path,
+        key: str | None,
+        hosts: AllowedHosts,
+        log: Path | None,
+        read_key: str | None,
+        cluster: Cluster | None,
     ) -> None:
-        self.service = await Service.start(folder, self.settings, self.metrics, key is not None, log)
+        started = Service.start(folder, self.settings, self.metrics, key is not None, log, cluster=cluster)
+        self.service = await started
         self.application = Application(self.service, key, hosts, read_key)
         self._server = Server(self.application)
         await self._server.serve()
@@ -141,10 +152,11 @@ def here(
     hosts: AllowedHosts = AllowedHosts(),
     log: Path | None = None,
     read_key: str | None = None,
+    cluster: Cluster | None = None,
     **limits: int,
 ) -> Iterator[Here]:
     """A service of ``folder`` with these settings, until the block ends."""
-    service = Here(folder, key, hosts, log, limits, read_key)
+    service = Here(folder, key, hosts, log, limits, read_key, cluster)
     try:
         yield service
     finally:
