@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -37,6 +38,9 @@ class Up(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    monkeypatch = pytest.MonkeyPatch()
+    monkeypatch.setenv("RAY_AUTH_MODE", "token")
+    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # of this cluster alone
     folder = tmp_path_factory.mktemp("cluster")
     world, shards = folder / "world", folder / "shards"
     world_recommender(n=300).save(world)
@@ -51,6 +55,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
     finally:
         process.kill()
         process.wait()
+        if process.stdout is not None:
+            process.stdout.close()
+        monkeypatch.undo()
 
 
 def shard_processes(cluster: Up) -> list[int]:
@@ -104,7 +111,7 @@ def batch(table: Path, model: Path, out: Path, *options: str) -> dict:
 
 def test_a_batch_on_the_cluster_has_the_bytes_of_one_here(cluster: Up, tmp_path: Path) -> None:
     rows = [{"user": number, "history": [f"song-{7 * number % 300}", "song-3"]} for number in range(USERS)]
-    rows[4]["history"] = [5]  # of another type: the row has an error
+    rows[4]["history"] = ["song-3"] * 2
     pa.parquet.write_table(pa.Table.from_pylist(rows), tmp_path / "users.parquet")
     table, names = tmp_path / "users.parquet", ("here", "there", "half")
     here, there, half = (tmp_path / f"{name}.parquet" for name in names)

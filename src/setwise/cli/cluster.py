@@ -63,14 +63,14 @@ def cluster(
         from setwise.recommend.cluster import actors
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "a cluster", "ray") from None
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     actors.open_front(files, address, replicas)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # after Ray has started, which sets handlers of its own
+        signal.signal(number, lambda *_: ended.set())
     report |= {"replicas": replicas, "address": actors.address()}
     place = report["address"]
     text = f"{report['shards']} shards of {report['items']:,} items are searched at {place}. Next:\n\n"
-    _print(report, f"{text}    setwise serve {shlex.quote(str(files))} --cluster {place}", as_json)
+    _print(report, f"{text}    RAY_AUTH_MODE=token setwise serve {shlex.quote(str(files))} --cluster {place}", as_json)
     if address is None:
         ended.wait()
 

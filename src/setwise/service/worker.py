@@ -114,6 +114,7 @@ def _not_opened(error: Exception) -> NotOpened:
         return NotOpened(error.reason, error.todo)
     if isinstance(error, ShardUnavailable):
         return NotOpened(f"shard {error.shard} did not answer ({error.reason})", "look at its host")
-    if isinstance(error, MissingDependency | InvalidInput):  # no cluster to join
-        return NotOpened(str(error).rstrip("."), "look at the cluster")
+    if isinstance(error, MissingDependency | InvalidInput):  # the log has the details
+        todo = "see whether it runs, and set RAY_AUTH_MODE=token if it asks for a token"
+        return NotOpened("the cluster of Ray could not be joined", todo)
     return NotOpened("it is not a saved recommender or index", "save it again")

@@ -40,5 +40,5 @@ def check_address(address: str) -> None:
 
 
 def _not_joined(address: str, got: str) -> InvalidInput:
-    todo = "start it with setwise cluster up or ray start, also on this machine"
+    todo = "start it with setwise cluster up or ray start, and set RAY_AUTH_MODE=token if it asks for a token"
     return InvalidInput("cluster", "the address of a running cluster of Ray", f"{address!r} ({got})", todo)
