@@ -21,7 +21,6 @@ import numpy as np
 from setwise._types import Ints
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.recommend.cluster.calls import Host, Shards
-from setwise.recommend.cluster.changes import ALL
 from setwise.recommend.cluster.files import FrontFiles, read_front
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.recommend.cluster.joining import joined
@@ -202,8 +201,7 @@ class ServedCluster:
     def info(self, settings: Settings) -> Info:
         """The description that /v1/info returns."""
         described = merged_columns(list(self._ask("describe_columns").values()))
-        nothing = ALL, np.empty((0, 0), np.float32), (), 0
-        items = sum(one.admitted for one in self._ask("search", *nothing).values())
+        items = sum(self._ask("count_items").values())
         texts = {one.name: len(one.values or ()) for one in described if one.kind == "text"}
         return info_of(
             self._files.pattern,
@@ -250,9 +248,9 @@ class ServedCluster:
     def _records(self, here: Mapping[int, Ints], rows: Sequence[int]) -> list[Item]:
         """The items of these rows; ``here`` are rows of each shard, these among them."""
         wanted = {shard: (np.intersect1d(some, rows),) for shard, some in here.items()}
-        labels = self._shards.ask("labels", {shard: one for shard, one in wanted.items() if len(one[0])})
+        answers = self._shards.ask("describe_items", {shard: one for shard, one in wanted.items() if len(one[0])})
         records: dict[int, Item] = {}
-        for shard, (ids, columns_) in labels.items():
-            for at, row in enumerate(wanted[shard][0].tolist()):
-                records[row] = Item(plain(ids[at]), {name: plain(column[at]) for name, column in columns_.items()})
+        for shard, described in answers.items():
+            for row, (id_, known) in zip(wanted[shard][0].tolist(), described, strict=True):
+                records[row] = Item(plain(id_), {name: plain(cell) for name, cell in known.items()})
         return [records[row] for row in rows]

@@ -13,6 +13,7 @@ import numpy as np
 
 from setwise._types import Ints, Mask
 from setwise.recommend.item_search import FEW, Described, ItemSearch
+from setwise.recommend.slate import items_to_dicts
 from setwise.retrieval import Index
 
 
@@ -58,13 +59,26 @@ def describe_columns(state: State) -> list[Described]:
     return _search(state).columns()
 
 
+def describe_items(state: State, rows: Ints) -> list[tuple[Any, dict[str, Any]]]:
+    """Id and attributes of the items of these rows."""
+    catalog, at = state.index.catalog, np.searchsorted(state.rows, rows)
+    return [(one["id"], one["attributes"]) for one in items_to_dicts(catalog, at)]
+
+
+def count_items(state: State) -> int:
+    """The items of this shard that were not removed."""
+    return len(state.index.catalog) - len(state.index.removed)
+
+
 def _search(state: State) -> ItemSearch:
     if state not in _SEARCHES:
         _SEARCHES[state] = ItemSearch(state.index.catalog)
     return _SEARCHES[state]
 
 
-ITEM_ANSWERS: dict[str, Callable[..., Any]] = {one.__name__: one for one in (find_items, describe_columns)}
+ITEM_ANSWERS: dict[str, Callable[..., Any]] = {
+    one.__name__: one for one in (find_items, describe_columns, describe_items, count_items)
+}
 
 
 # --- at the front ---
