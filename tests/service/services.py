@@ -26,6 +26,7 @@ from setwise.service.hosts import AllowedHosts
 from setwise.service.http import Application, Service
 from setwise.service.metrics import Metrics
 from setwise.service.queue import TaskQueue
+from setwise.service.served_cluster import Cluster
 from setwise.service.server import Server
 from setwise.service.settings import Settings
 
@@ -98,11 +99,12 @@ class Here:
         limits: dict[str, int],
         read_key: str | None = None,
         image_hosts: Sequence[str] = (),
+        cluster: Cluster | None = None,
     ) -> None:
         patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
         self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
-        serving = self._serve(folder, (key, read_key), hosts, log, image_hosts)
+        serving = self._serve(folder, (key, read_key), hosts, log, image_hosts, cluster)
         self._thread = threading.Thread(target=asyncio.run, args=(serving,))
         self._thread.start()
         while not hasattr(self, "_server") or not self._server.started:
@@ -120,9 +122,11 @@ class Here:
         hosts: AllowedHosts,
         log: Path | None,
         image_hosts: Sequence[str],
+        cluster: Cluster | None,
     ) -> None:
         key, read_key = keys
-        self.service = await Service.start(folder, self.settings, self.metrics, key is not None, log, image_hosts)
+        known = key is not None
+        self.service = await Service.start(folder, self.settings, self.metrics, known, log, image_hosts, cluster)
         self.application = Application(self.service, key, hosts, read_key)
         self._server = Server(self.application)
         await self._server.serve()
@@ -158,13 +162,14 @@ def here(
     log: Path | None = None,
     read_key: str | None = None,
     image_hosts: Sequence[str] = (),
+    cluster: Cluster | None = None,
     **limits: int,
 ) -> Iterator[Here]:
     """A service of ``folder`` with these settings, until the block ends.
 
     It starts much sooner than ``running``: workers are forked from one server for all services of the test process.
     """
-    service = Here(folder, key, hosts, log, limits, read_key, image_hosts)
+    service = Here(folder, key, hosts, log, limits, read_key, image_hosts, cluster)
     try:
         yield service
     finally:

@@ -17,9 +17,10 @@ from test_queue import Fixture, scenario
 
 import setwise as sw
 from setwise.service.degradation import FULL, GREEDY, UNCERTIFIED, Pace
-from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
+from setwise.service.handlers import Handlers, TaskMessage
 from setwise.service.http_errors import HttpError
 from setwise.service.schemas import BatchRequest, RecommendRequest
+from setwise.service.served import ServedArtifact
 from setwise.service.settings import Settings
 
 

@@ -19,10 +19,10 @@ from services import Here, Running, error_message, here, post, running, world_re
 
 import setwise as sw
 from setwise.errors import StartTimeout
-from setwise.service.handlers import ServedArtifact
 from setwise.service.http_errors import reload_failed
 from setwise.service.metrics import Metrics
 from setwise.service.reload import Reloader
+from setwise.service.served import ServedArtifact
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import Worker, WorkerPool
 

@@ -16,9 +16,10 @@ from services import Here, error_message, here, post
 import setwise as sw
 from setwise.errors import MalformedFile, ShardUnavailable, TooLarge
 from setwise.service.field_notes import NOTES
-from setwise.service.handlers import Handlers, ServedArtifact, TaskMessage
+from setwise.service.handlers import Handlers, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
 from setwise.service.schemas import BatchRequest, Range, RecommendRequest
+from setwise.service.served import ServedArtifact
 from setwise.service.settings import Settings
 from setwise.training.portfolio import PortfolioModel
 from worlds import random_catalog

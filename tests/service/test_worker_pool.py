@@ -139,7 +139,7 @@ def loaded():
 
 import setwise.service.preload
 before = loaded()
-from setwise.service.handlers import ServedArtifact
+from setwise.service.served import ServedArtifact
 ServedArtifact.open(Path(sys.argv[1]), "version")
 assert len(before) > 5, before
 assert loaded() == before, loaded().keys() - before.keys()

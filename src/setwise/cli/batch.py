@@ -20,6 +20,19 @@ from setwise.recommend.query_texts import split
 from setwise.recommend.recommender import Recommender
 
 HISTORY = "history"
+History = Annotated[
+    str | None, typer.Option(help=f"The column of the history, a list or a text a,b,c; by default {HISTORY}.")
+]
+Vector = Annotated[
+    str | None, typer.Option(help="In its place: a column of the user's numbers, all heads, then the base.")
+]
+Features = Annotated[
+    list[str] | None, typer.Option(help="In its place: columns of a model trained with them: size,depth.")
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option("--cluster", help="Compute on the cluster of Ray here: 10.0.0.1:6379, or auto; all see --model."),
+]
 Where = Annotated[list[str] | None, typer.Option(help="A condition for all users: city=Rome or price=50..200.")]
 WhereColumn = Annotated[
     list[str] | None, typer.Option(help="A condition from a column: city=home uses column home for city.")
@@ -34,15 +47,9 @@ def batch(
     model: Annotated[Path, typer.Option(help="The folder that setwise index wrote.")],
     out: Annotated[Path, typer.Option(help="The Parquet file to write: one row a user.")],
     user: Annotated[str, typer.Option(help="The column of the user's id, each once.")] = "user",
-    history: Annotated[
-        str | None, typer.Option(help=f"The column of the history, a list or a text a,b,c; by default {HISTORY}.")
-    ] = None,
-    vector: Annotated[
-        str | None, typer.Option(help="In its place: a column of the user's numbers, all heads, then the base.")
-    ] = None,
-    features: Annotated[
-        list[str] | None, typer.Option(help="In its place: columns of a model trained with them: size,depth.")
-    ] = None,
+    history: History = None,
+    vector: Vector = None,
+    features: Features = None,
     exclude: Annotated[str | None, typer.Option(help="The column of ids not to show; by default the history.")] = None,
     where_column: WhereColumn = None,
     separator: Annotated[str, typer.Option(help="Between the ids of a text.")] = ",",
@@ -56,6 +63,7 @@ def batch(
     ranker: query_options.RankerName = None,
     certify: Annotated[bool, typer.Option(help="Also compute upper bounds, about 100 ms a user.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
+    cluster: ClusterAddress = None,
     part_rows: Annotated[int, typer.Option(min=1, help="Users that are computed and saved together.")] = PART_ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -69,9 +77,8 @@ def batch(
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # each process computes on one core
     described = history if history or vector or features else HISTORY
-    named = Columns(
-        user, described, vector, tuple(split(features or ())), exclude, _pairs(where_column), separator
-    )  # fmt: skip
+    of_features, filters = tuple(split(features or ())), _pairs(where_column)
+    named = Columns(user, described, vector, of_features, exclude, filters, separator)
     options: dict[str, Any] = {
         "k": k,
         "where": _where(model, where),
@@ -81,7 +88,15 @@ def batch(
         "certify": certify,
     }
     report = recommend_table(
-        table, model, out, named, processes=processes, part_rows=part_rows, delimiter=delimiter, **options
+        table,
+        model,
+        out,
+        named,
+        processes=processes,
+        cluster=cluster,
+        part_rows=part_rows,
+        delimiter=delimiter,
+        **options,
     )
     if as_json:
         print(json.dumps(asdict(report) | {"users_per_second": report.users_per_second, "saved": str(out)}))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import threading
 from enum import StrEnum
@@ -12,9 +13,12 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from setwise.cli.index import load_source
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.recommend.cluster.files import FrontFiles, read_front, write_cluster
+from setwise.recommend.cluster.splitting import split_catalog
 from setwise.recommend.recommender import Recommender
+from setwise.storage import artifact
 
 
 class Action(StrEnum):
@@ -26,12 +30,17 @@ class Action(StrEnum):
 
 def cluster(
     action: Annotated[Action, typer.Argument(help="split: write the shards. up: also start their hosts, and wait.")],
-    folder: Annotated[Path, typer.Argument(help="A folder written by Recommender.save or setwise index.")],
+    folder: Annotated[
+        Path, typer.Argument(help="A folder written by setwise index, or of a catalogue or model that is not indexed.")
+    ],
     files: Annotated[
         Path, typer.Option(help="The folder of the shards; written unless it is there. All machines must see it.")
     ],
     shards: Annotated[int, typer.Option(min=1, help="Parts of the catalogue.")] = 2,
     replicas: Annotated[int, typer.Option(min=1, help="Hosts of each shard.")] = 1,
+    cells: Annotated[
+        int | None, typer.Option(min=1, help="Cells of a folder that is not indexed; by default as setwise index has.")
+    ] = None,
     backend: Annotated[str, typer.Option(help="The search of each shard: auto, scan, tree, gpu, faiss.")] = "auto",
     address: Annotated[
         str | None, typer.Option(help="A cluster of Ray, such as 10.0.0.1:6379; by default one on this machine.")
@@ -40,11 +49,12 @@ def cluster(
 ) -> None:
     """Split an index into shards, and search them by hosts of a Ray cluster.
 
-    Without --address the cluster is on this machine and ends with this command, on Ctrl-C or SIGTERM.
+    Without --address the cluster is on this machine and ends with this command, on Ctrl-C or SIGTERM. A catalogue that
+    is not indexed is split one shard at a time, so it may be larger than the memory.
 
     Example: [bold]setwise cluster up songs/ --files songs-shards/ --shards 4[/bold]
     """
-    written = _written(folder, files, shards, backend)
+    written = _written(folder, files, shards, cells, backend)
     report = {"files": str(files), "shards": len(written.layout.starts), "items": written.layout.rows}
     if action is Action.SPLIT:
         _print(report, f"{report['items']:,} items in {report['shards']} shards, in {files}.", as_json)
@@ -53,26 +63,33 @@ def cluster(
         from setwise.recommend.cluster import actors
     except ModuleNotFoundError as error:
         raise MissingDependency(str(error.name), "a cluster", "ray") from None
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
     actors.open_front(files, address, replicas)
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # after Ray has started, which sets handlers of its own
+        signal.signal(number, lambda *_: ended.set())
     report |= {"replicas": replicas, "address": actors.address()}
     place = report["address"]
     text = f"{report['shards']} shards of {report['items']:,} items are searched at {place}. Next:\n\n"
-    _print(report, f"{text}    actors.open_front('{files}', '{place}')", as_json)
+    _print(report, f"{text}    RAY_AUTH_MODE=token setwise serve {shlex.quote(str(files))} --cluster {place}", as_json)
     if address is None:
         ended.wait()
 
 
-def _written(folder: Path, files: Path, shards: int, backend: str) -> FrontFiles:
+def _written(folder: Path, files: Path, shards: int, cells: int | None, backend: str) -> FrontFiles:
     """The shards in ``files``, written if they are not there."""
-    if not (files / "cluster").exists():
+    if (files / "cluster").exists():
+        found = read_front(files)
+        if len(found.layout.starts) != shards:
+            raise InvalidInput("shards", f"{len(found.layout.starts)}, as --files has", shards, "choose another folder")
+        return found
+    if folder.suffix != ".npz" and artifact.kind_of(folder) in ("recommender", "index"):
+        if cells is not None:
+            raise InvalidInput(
+                "--cells", "left out, as the folder is indexed", cells, "index it again, or leave it out"
+            )
         return write_cluster(Recommender.load(folder, certify=False), files, shards, backend)
-    found = read_front(files)
-    if len(found.layout.starts) != shards:
-        raise InvalidInput("shards", f"{len(found.layout.starts)}, as --files has", shards, "choose another folder")
-    return found
+    catalog, encoder, features = load_source(folder)
+    return split_catalog(catalog, files, shards, cells, backend, encoder=encoder, features=features)
 
 
 def _print(report: dict[str, object], text: str, as_json: bool) -> None:

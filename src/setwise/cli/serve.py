@@ -5,13 +5,50 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from setwise.errors import MissingDependency
 from setwise.service.settings import PREFIX, Settings, table
+
+if TYPE_CHECKING:
+    from setwise.service.served_cluster import Cluster
+
+
+ApiKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar=PREFIX + "API_KEY",
+        help="The key that every route but probes, metrics and page requires.",
+        show_envvar=True,
+    ),
+]
+ReadKey = Annotated[
+    str | None,
+    typer.Option(
+        envvar=PREFIX + "READ_KEY",
+        help="A second key, for the routes that change nothing: no reload and no outcomes.",
+        show_envvar=True,
+    ),
+]
+ImageHosts = Annotated[
+    str,
+    typer.Option(
+        envvar=PREFIX + "IMAGE_HOSTS",
+        help="Hosts that the page may load pictures from, by https, separated by commas; by default none.",
+    ),
+]
+ClusterAddress = Annotated[
+    str | None,
+    typer.Option(envvar=PREFIX + "CLUSTER", help="Serve shards by the cluster of Ray here: 10.0.0.1:6379, or auto."),
+]
+Partial = Annotated[
+    bool,
+    typer.Option("--partial", help="With --cluster: answer without the shards that do not answer, and say so."),
+]
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -34,25 +71,16 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 @_with_settings
 def serve(
-    folder: Annotated[Path, typer.Argument(help="A folder written by Recommender.save or setwise index.")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            help="A folder written by Recommender.save or setwise index; with --cluster, that of the shards."
+        ),
+    ],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8080,
-    api_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar=PREFIX + "API_KEY",
-            help="The key that every route but probes, metrics and page requires.",
-            show_envvar=True,
-        ),
-    ] = None,
-    read_key: Annotated[
-        str | None,
-        typer.Option(
-            envvar=PREFIX + "READ_KEY",
-            help="A second key, for the routes that change nothing: no reload and no outcomes.",
-            show_envvar=True,
-        ),
-    ] = None,
+    api_key: ApiKey = None,
+    read_key: ReadKey = None,
     allow_host: Annotated[
         list[str] | None,
         typer.Option(envvar=PREFIX + "ALLOW_HOST", help="A name that clients may send in the Host header; repeatable."),
@@ -61,19 +89,17 @@ def serve(
         Path | None,
         typer.Option(envvar=PREFIX + "LOG", help="A folder to log slates and their outcomes in; by default none."),
     ] = None,
-    image_hosts: Annotated[
-        str,
-        typer.Option(
-            envvar=PREFIX + "IMAGE_HOSTS",
-            help="Hosts that the page may load pictures from, by https, separated by commas; by default none.",
-        ),
-    ] = "",
+    image_hosts: ImageHosts = "",
+    cluster: ClusterAddress = None,
+    replicas: Annotated[int, typer.Option(min=1, help="Hosts of each shard, with --cluster.")] = 1,
+    partial: Partial = False,
     **limits: Any,
 ) -> None:
     """Serve recommendations over HTTP, and a page to explore them.
 
     SIGHUP, or POST /admin/reload with a key, serves what the folder holds by then. SIGTERM answers what was accepted,
-    and ends. With --log every slate has an id, under which POST /v1/outcomes takes what became of its items.
+    and ends. With --log every slate has an id, under which POST /v1/outcomes takes what became of its items. With
+    --cluster the folder is that of setwise cluster split, and hosts in a cluster of Ray hold the items.
 
     Example: [bold]setwise serve songs/ --port 8080[/bold]
     """
@@ -87,4 +113,16 @@ def serve(
 
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
-    run(folder, host, port, api_key or None, limits_, hosts, log, pictures, read_key or None)
+    place = None if cluster is None else _cluster(folder, cluster, replicas, partial)
+    run(folder, host, port, api_key or None, limits_, hosts, log, pictures, read_key or None, place)
+
+
+def _cluster(folder: Path, address: str, replicas: int, partial: bool) -> Cluster:
+    """Where the hosts are; a mistake in it is refused here, before a worker starts."""
+    from setwise.recommend.cluster.joining import check_address
+    from setwise.service.served_cluster import Cluster
+
+    if find_spec("ray") is None:
+        raise MissingDependency("ray", "a cluster", "ray")
+    check_address(address)
+    return Cluster(folder, address, replicas, partial)

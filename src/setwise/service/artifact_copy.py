@@ -56,6 +56,7 @@ class OpenFiles:
     """The files of a copy, kept open by this process after they are unlinked."""
 
     def __init__(self, copy: Path) -> None:
+        self._name = copy.name
         self._manifest = (copy / _MANIFEST).read_bytes()
         with ExitStack() as opened:
             files = {path.name: opened.enter_context(path.open("rb")) for path in copy.glob("arrays-*.safetensors")}
@@ -69,7 +70,7 @@ class OpenFiles:
         Its data files are links to the open ones, as Linux has them in /proc: nothing is copied, and a worker shares
         memory with those that have mapped the files before.
         """
-        with private_folder() as folder:
+        with private_folder(self._name) as folder:
             (folder / _MANIFEST).write_bytes(self._manifest)
             for name, descriptor in self._descriptors.items():
                 (folder / name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
@@ -82,9 +83,9 @@ class OpenFiles:
 
 
 @contextmanager
-def private_folder() -> Iterator[Path]:
-    """A new folder that no other user can read, until the block ends."""
+def private_folder(name: str) -> Iterator[Path]:
+    """A new folder of this name that no other user can read, until the block ends."""
     with TemporaryDirectory(prefix="setwise-") as private:
-        folder = Path(private) / "artifact"
+        folder = Path(private) / name
         folder.mkdir()
         yield folder

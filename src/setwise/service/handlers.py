@@ -5,44 +5,36 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
-from setwise.errors import SetwiseError
-from setwise.model.rewards import Logistic
+from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
 from setwise.ranking import DEFAULT, RANKERS
-from setwise.recommend.compilation import warm_up
 from setwise.recommend.exploration import explore
-from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
-from setwise.service.item_search import ItemSearch
+from setwise.service.item_records import attributes, item
 from setwise.service.schemas import (
-    INTERACTIVE,
-    ITEMS_LIMIT,
     BatchRequest,
     ExplainRequest,
     ExplainResponse,
     GroupKey,
-    Info,
     ItemsRequest,
-    ItemsResponse,
     RecommendRequest,
     RivalResponse,
     SlateItem,
     SlateResponse,
 )
+from setwise.service.served import Served, ShardCall
 from setwise.service.settings import Settings
 from setwise.storage.slate_log import ShownSlate, new_id
 
 Outcome = bytes | HttpError  # the body of a response, or the error
 Part = TypeVar("Part")
-LIMITS = ("k", "slow_k", "page_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
 EXPLAINED = 4  # budgets that an explanation may take: that of the slate, those of two rivals, and all else
 LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 
@@ -67,46 +59,13 @@ class TaskMessage(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, tag=True):
-    """The outcome of a task; milliseconds by phase and gap of its slates, for the metrics; and what the log gets."""
+    """The outcome of a task; for the metrics, phases and gap of its slates, and calls of shards; what the log gets."""
 
     outcome: Outcome
     slates: list[tuple[dict[str, float], float | None]] = []
     shown: list[ShownSlate] = []
-
-
-@dataclass(frozen=True, eq=False)
-class ServedArtifact:
-    """A recommender, its version, and the search among its items. A worker has one all its life."""
-
-    recommender: Recommender
-    version: str
-    search: ItemSearch
-
-    @classmethod
-    def open(cls, artifact: Path, version: str) -> ServedArtifact:
-        """The recommender saved in ``artifact``, warmed up."""
-        recommender = Recommender.load(artifact)
-        warm_up(recommender)
-        return cls(recommender, version, ItemSearch(recommender.index.catalog))
-
-    def info(self, settings: Settings) -> Info:
-        """The description that /v1/info returns."""
-        catalog = self.recommender.index.catalog
-        return Info(
-            service="setwise",
-            version=self.version,
-            items=catalog.n_items,
-            heads=catalog.heads,
-            cells=self.recommender.index.partition.n_cells,
-            understands_history=self.recommender.encoder is not None,
-            attributes=self.search.columns(),
-            title=self.search.title,
-            group=self.search.group,
-            hits=all(isinstance(reward, Logistic) for reward in catalog.rewards),
-            rankers=list(INTERACTIVE),
-            limits={name: getattr(settings, name) for name in LIMITS},
-            attends=catalog.attends,
-        )
+    calls: list[ShardCall] = []
+    partial: int = 0  # slates that lack the items of a shard
 
 
 # The fields in which the requests of a group differ, and the arguments of recommend_many for them.
@@ -116,7 +75,7 @@ SHARED = (("user", "users"), ("history", "histories"), ("features", "features"),
 class Handlers:
     """Computes the replies to tasks, alone or in a group of equal ``group_key``."""
 
-    def __init__(self, artifact: ServedArtifact, settings: Settings) -> None:
+    def __init__(self, artifact: Served, settings: Settings) -> None:
         self._artifact, self._settings = artifact, settings
         self._made: list[SlateResponse] = []  # the slates of the reply in progress
         self._shown: list[ShownSlate] = []  # those of them that are logged
@@ -127,7 +86,8 @@ class Handlers:
         self._made, self._shown = [], []
         for outcome in self._outcomes(tasks):
             made, shown, self._made, self._shown = self._made, self._shown, [], []
-            yield Reply(outcome, [(slate.timings, slate.gap) for slate in made], shown)
+            slates, partial = [(slate.timings, slate.gap) for slate in made], sum(slate.partial for slate in made)
+            yield Reply(outcome, slates, shown, self._artifact.shard_calls(), partial)
 
     def _outcomes(self, tasks: Sequence[TaskMessage]) -> Iterator[Outcome]:
         if len(tasks) == 1:
@@ -181,7 +141,7 @@ class Handlers:
         explanation = self._artifact.recommender.explain(slate)
         rivals = [
             RivalResponse(
-                one.ranker, [self._artifact.search.item(row) for row in one.indices], one.value, one.milliseconds
+                one.ranker, [item(explanation.slate.catalog, row) for row in one.indices], one.value, one.milliseconds
             )
             for one in explanation.rivals
         ]
@@ -201,13 +161,7 @@ class Handlers:
 
     def items(self, request: ItemsRequest, _: TaskMessage) -> Outcome:
         """Items by words or by ids."""
-        search = self._artifact.search
-        if request.ids is None:
-            rows, total = search.find(request.q, request.limit)
-        else:
-            known = search.rows_of(request.ids.split(",")[:ITEMS_LIMIT])
-            rows, total = known[: request.limit], len(known)
-        return msgspec.json.encode(ItemsResponse([search.item(row) for row in rows.tolist()], total))
+        return msgspec.json.encode(self._artifact.items(request))
 
     # --- slates ---
 
@@ -219,8 +173,11 @@ class Handlers:
         recommend, items = self._artifact.recommender.recommend, request.items or []
         arguments = request.arguments() | {"budget_ms": LEAST_MS}
         slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
-        query = replace(recommend(**arguments).query, budget_ms=self._limits(request, left_ms, FULL)["budget_ms"])
-        return replace(slate, query=query)
+        query = recommend(**arguments).query
+        if query.catalog is not slate.catalog:
+            must = "left out, as a cluster explains the slate that it finds"
+            raise InvalidInput("items", must, f"{len(items)}", "send the request without them")
+        return replace(slate, query=replace(query, budget_ms=self._limits(request, left_ms, FULL)["budget_ms"]))
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
@@ -232,6 +189,8 @@ class Handlers:
                 if arguments.pop(one, None) is not None:
                     arguments[many] = [given[one] for given in each]
             return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
+        except ShardUnavailable as error:  # each alone would wait for it again
+            return [from_error(error)] * len(requests)
         except SetwiseError:
             return [self._slate_or_error(request, share, level) for request in requests]
 
@@ -264,7 +223,7 @@ class Handlers:
     def _left_out(self, request: RecommendRequest, level: int) -> list[str]:
         """What a request loses at this level, of what it would have; nothing where the answer takes no search."""
         recommender = self._artifact.recommender
-        if level == FULL or not recommender.index.catalog.attends:
+        if level == FULL or not self._artifact.attends:
             return []
         ranker = RANKERS[recommender.ranker if request.ranker is None else request.ranker]
         certified = recommender.certifies if request.certify is None else request.certify
@@ -289,10 +248,12 @@ class Handlers:
             id_ = shown.id
         timings = {"queue": queue_ms, **slate.timings, "total": task.elapsed_ms()}
         certified = math.isfinite(slate.upper_bound)
-        search, rows = self._artifact.search, slate.indices.tolist()
-        chosen = zip(slate.items.tolist(), slate.rewards.tolist(), rows, strict=True)
+        catalog, chosen = (
+            slate.catalog,
+            zip(slate.items.tolist(), slate.rewards.tolist(), slate.indices.tolist(), strict=True),
+        )
         response = SlateResponse(
-            items=[SlateItem(id_, reward, search.attributes(row)) for id_, reward, row in chosen],
+            items=[SlateItem(id_, reward, attributes(catalog, row)) for id_, reward, row in chosen],
             value=slate.value,
             upper_bound=slate.upper_bound if certified else None,
             gap=slate.gap if certified else None,
@@ -302,6 +263,7 @@ class Handlers:
             version=self._artifact.version,
             slate=id_,
             left_out=self._left_out(request, task.level),
+            partial=slate.partial,
         )
         self._made.append(response)
         return response

@@ -29,6 +29,7 @@ from setwise.service.metrics import CONTENT_TYPE, Metrics
 from setwise.service.outcome_log import OutcomeLog
 from setwise.service.queue import TaskQueue
 from setwise.service.reload import Reloader
+from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 from setwise.service.static_files import StaticFile, read_static_files
 from setwise.storage.slate_log import ItemOutcome
@@ -60,10 +61,11 @@ class Service:
         has_key: bool,
         log_folder: Path | None = None,
         image_hosts: Sequence[str] = (),
+        cluster: Cluster | None = None,
     ) -> Service:
-        """A service for the artifact in ``folder``, with its workers running; slates are logged in ``log_folder``."""
+        """A service for the artifact, or the shards, in ``folder``, with its workers running; slates are logged."""
         log = None if log_folder is None else OutcomeLog(log_folder, settings, metrics)
-        reloader = Reloader(folder, settings, metrics)
+        reloader = Reloader(folder, settings, metrics, cluster)
         try:
             queue = await reloader.start()
         except BaseException:

@@ -88,7 +88,7 @@ def from_error(error: SetwiseError) -> HttpError:
     """The HTTP error for an error of the library."""
     for kind, (status, code) in _CODES.items():
         if isinstance(error, kind):
-            return HttpError(status, code, str(error))
+            return HttpError(status, code, str(error), {"Retry-After": "1"} if status == 503 else {})
     return HttpError(500, "internal", "The service could not compute this; the operator's log has the details.")
 
 

@@ -1,9 +1,9 @@
-"""Prometheus metrics: requests, seconds by phase, certified gaps, shed requests, reloads, workers, and outcomes."""
+"""Prometheus metrics: requests, seconds by phase and shard, gaps, shed requests, reloads, workers, and outcomes."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -32,6 +32,9 @@ class Metrics:
         self._groups = Histogram("setwise_micro_batch", "Requests computed together.", buckets=_SIZES, **to)
         self._reloads = Counter("setwise_reloads", "Reloads by outcome.", ["outcome"], **to)
         self._lost = Counter("setwise_workers_lost", "Workers that ended or were replaced, by reason.", ["why"], **to)
+        shards = Histogram("setwise_shard_seconds", "Seconds of calls, by shard.", ["shard"], buckets=_SECONDS, **to)
+        self._shard_failures = Counter("setwise_shard_failures", "Calls of a shard that failed.", ["shard"], **to)
+        self._partial = Counter("setwise_partial_slates", "Slates that lack the items of a shard.", **to)
         self._queue = Gauge("setwise_queue_length", "Requests in the queue.", **to)
         self._workers = Gauge("setwise_workers", "Workers that are ready.", **to)
         self._items = Gauge("setwise_items", "Items of the catalogue that is served.", **to)
@@ -44,6 +47,7 @@ class Metrics:
         self._drift_errors = Gauge("setwise_drift_standard_errors", "The same difference in standard errors.", **to)
         self._of_route = cache(self._requests.labels)  # a label lookup is half of the cost of a count
         self._of_phase = cache(phases.labels)
+        self._of_shard = cache(shards.labels)
 
     def watch(self, queued: Callable[[], float], workers: Callable[[], float], items: Callable[[], float]) -> None:
         """Read the gauges from these functions whenever the metrics are scraped."""
@@ -61,6 +65,16 @@ class Metrics:
             self._of_phase(phase).observe(milliseconds / 1000)
         if gap is not None:
             self._gaps.observe(gap)
+
+    def observe_shards(self, calls: Sequence[tuple[int, float | None]], partial: int) -> None:
+        """Observe calls of shards, with their seconds or None where one failed; and slates without some shard."""
+        for shard, seconds in calls:
+            if seconds is None:
+                self._shard_failures.labels(str(shard)).inc()
+            else:
+                self._of_shard(str(shard)).observe(seconds)
+        if partial:
+            self._partial.inc(partial)
 
     def count_shed(self, why: str) -> None:
         """Count a request that was shed."""

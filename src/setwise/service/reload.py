@@ -10,6 +10,7 @@ from setwise.service.logs import error_place, log
 from setwise.service.metrics import Metrics
 from setwise.service.queue import TaskQueue
 from setwise.service.schemas import Info
+from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import WorkerPool
 
@@ -21,8 +22,8 @@ class Reloader:
 
     queue: TaskQueue
 
-    def __init__(self, folder: Path, settings: Settings, metrics: Metrics) -> None:
-        self._folder, self._settings, self._metrics = folder, settings, metrics
+    def __init__(self, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | None = None) -> None:
+        self._folder, self._settings, self._metrics, self._cluster = folder, settings, metrics, cluster
         self._lock = asyncio.Lock()  # held while another pool starts
         self._asked = False  # a reload waits for the lock
         self._repairs: set[asyncio.Task[None]] = set()  # one for each lost worker
@@ -64,7 +65,7 @@ class Reloader:
             raise reload_failed(error) from None
 
     async def _new_pool(self) -> WorkerPool:
-        return await WorkerPool.start(self._folder, self._settings, self._metrics)
+        return await WorkerPool.start(self._folder, self._settings, self._metrics, self._cluster)
 
     # --- workers that end, by a lack of memory or a fault in compiled code, or that hang ---
 

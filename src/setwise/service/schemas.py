@@ -157,6 +157,7 @@ class SlateResponse(msgspec.Struct):
 
     slate is the id under which outcomes are sent. left_out lists what the answer lacks because the service is busy:
     "certificate" (no upper bound was computed) and "search" (the set was grown greedily in a tenth of the budget).
+    partial says that a shard of the cluster did not answer, so its items were not searched.
     """
 
     items: list[SlateItem]
@@ -169,6 +170,7 @@ class SlateResponse(msgspec.Struct):
     version: str
     slate: str | None = None
     left_out: list[str] = []
+    partial: bool = False
 
 
 class ErrorDetail(msgspec.Struct):
@@ -267,6 +269,7 @@ class Info(msgspec.Struct):
     limits: dict[str, int]
     image_hosts: list[str] = []  # where the page may load pictures from
     attends: bool = True  # whether items can contribute to each other; otherwise rewards are those of items alone
+    shards: int = 0  # of the cluster that is served; 0 for an index in the service itself
 
 
 class Status(msgspec.Struct):

@@ -23,6 +23,7 @@ from setwise.service.keys import check_keys
 from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
 from setwise.service.security_headers import security_headers
+from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 
 ABORT_S = 1.0  # after the last response of a drain, until the remaining connections are aborted
@@ -38,8 +39,9 @@ def serve(
     log_folder: Path | None = None,
     image_hosts: Sequence[str] = (),
     read_key: str | None = None,
+    cluster: Cluster | None = None,
 ) -> None:
-    """Serve the artifact in ``folder`` until a signal ends the process.
+    """Serve the artifact in ``folder``, or its shards in a cluster, until a signal ends the process.
 
     ``read_key`` opens the routes that change nothing. Slates are logged in ``log_folder``. The page shows pictures of
     ``image_hosts`` only.
@@ -50,7 +52,7 @@ def serve(
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(folder, host, port, (key, read_key), settings, hosts, log_folder, image_hosts))
+        runner.run(_serve(folder, host, port, (key, read_key), settings, hosts, log_folder, image_hosts, cluster))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -71,9 +73,10 @@ async def _serve(
     hosts: AllowedHosts,
     log_folder: Path | None,
     image_hosts: Sequence[str],
+    cluster: Cluster | None,
 ) -> None:
     metrics, (key, read_key) = Metrics(), keys
-    service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts)
+    service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts, cluster)
     try:
         with _frozen_garbage():
             await Server(Application(service, key, hosts, read_key), host, port).serve()

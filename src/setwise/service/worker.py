@@ -17,12 +17,14 @@ from pathlib import Path
 
 import msgspec
 
-from setwise.errors import DamagedArtifact
+from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, ShardUnavailable
 from setwise.recommend.memory import keep_much
-from setwise.service.handlers import Handlers, Reply, ServedArtifact, TaskMessage
+from setwise.service.handlers import Handlers, Reply, TaskMessage
 from setwise.service.http_errors import internal_error
 from setwise.service.logs import configure_logs, error_place, log
 from setwise.service.schemas import Info
+from setwise.service.served import Served, ServedArtifact
+from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 
 NICE = 5  # workers yield to the event loop where cores are scarce, so that shedding stays quick under load
@@ -46,28 +48,43 @@ TASKS: msgspec.json.Decoder[list[TaskMessage]] = msgspec.json.Decoder(list[TaskM
 encode_reply = msgspec.msgpack.Encoder().encode
 
 
-def run_worker(line: socket.socket, artifact: Path, version: str, settings: Settings) -> None:
+def run_worker(
+    line: socket.socket, artifact: Path, version: str, settings: Settings, cluster: Cluster | None = None
+) -> None:
     """The target of the process."""
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # a supervisor may send them to all processes: the parent handles them
+    ignore_signals()
     os.nice(NICE)
     configure_logs()
     keep_much()
     try:
-        serve_tasks(Connection(line.detach()), artifact, version, settings)
+        serve_tasks(Connection(line.detach()), artifact, version, settings, cluster)
     except (EOFError, OSError):  # the parent has closed the connection, or has ended
         return
 
 
-def serve_tasks(line: Connection, artifact: Path, version: str, settings: Settings) -> None:
-    """Open the artifact, report its description or what is wrong with it, and compute tasks."""
+def ignore_signals() -> None:
+    """A supervisor may send them to all processes: the parent handles them."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_IGN)
+
+
+def serve_tasks(
+    line: Connection, artifact: Path, version: str, settings: Settings, cluster: Cluster | None = None
+) -> None:
+    """Open the artifact, or the front of a cluster, report its description or what is wrong, and compute tasks."""
+    served: Served
     try:
-        served = ServedArtifact.open(artifact, version)
+        if cluster is None:
+            served = ServedArtifact.open(artifact, version)
+        else:
+            served = cluster.open(artifact, version, settings)
+            ignore_signals()  # Ray may have set its own handlers
+        info = served.info(settings)
     except Exception as error:  # whatever is wrong with the files, only this process ends
         log().error("artifact refused", **error_place(error))
         line.send_bytes(encode_reply(_not_opened(error)))
         return
-    line.send_bytes(encode_reply(Opened(served.info(settings))))
+    line.send_bytes(encode_reply(Opened(info)))
     handlers = Handlers(served, settings)
     # Keep what is loaded out of garbage collection: a full collection would walk through it for 80 ms.
     gc.collect()
@@ -95,4 +112,9 @@ def replies_to(handlers: Handlers, tasks: Sequence[TaskMessage]) -> Iterator[Rep
 def _not_opened(error: Exception) -> NotOpened:
     if isinstance(error, DamagedArtifact):
         return NotOpened(error.reason, error.todo)
+    if isinstance(error, ShardUnavailable):
+        return NotOpened(f"shard {error.shard} did not answer ({error.reason})", "look at its host")
+    if isinstance(error, MissingDependency | InvalidInput):  # the log has the details
+        todo = "see whether it runs, and set RAY_AUTH_MODE=token if it asks for a token"
+        return NotOpened("the cluster of Ray could not be joined", todo)
     return NotOpened("it is not a saved recommender or index", "save it again")

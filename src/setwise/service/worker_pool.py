@@ -33,6 +33,7 @@ from typing import cast
 import msgspec
 
 from setwise.errors import DamagedArtifact, StartTimeout
+from setwise.recommend.cluster.files import FRONT
 from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder
 from setwise.service.degradation import FULL
 from setwise.service.handlers import Outcome, Reply, TaskMessage
@@ -40,6 +41,7 @@ from setwise.service.http_errors import HttpError
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
 from setwise.service.schemas import GroupKey, HttpRequest, Info, RecommendRequest
+from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 from setwise.service.worker import NotOpened, Opened, run_worker
 from setwise.storage.slate_log import ShownSlate
@@ -127,7 +129,7 @@ class Worker(asyncio.Protocol):
         self._ping_at = _NEVER
         self._next_check: asyncio.TimerHandle | None = None
 
-    async def start(self, artifact: Path, version: str) -> Opened | NotOpened:
+    async def start(self, artifact: Path, version: str, cluster: Cluster | None = None) -> Opened | NotOpened:
         """Start the process and wait until it has opened the artifact, or has failed to.
 
         Raises TimeoutError if that takes longer than ``start_ms``.
@@ -136,7 +138,7 @@ class Worker(asyncio.Protocol):
         with theirs:
             context = multiprocessing.get_context("forkserver")
             context.set_forkserver_preload([PRELOAD])
-            arguments = (theirs, artifact, version, self._settings)
+            arguments = (theirs, artifact, version, self._settings, cluster)
             process = context.Process(target=run_worker, args=arguments, daemon=True)
             self._process = process
             await asyncio.to_thread(process.start)
@@ -313,6 +315,7 @@ class Worker(asyncio.Protocol):
         task.finish(message.outcome)
         for timings, gap in message.slates:
             self._metrics.observe_slate(timings, gap)
+        self._metrics.observe_shards(message.calls, message.partial)
         if not self._tasks:
             self._overdue_at = self._look_at = _NEVER
             self._ping_later()
@@ -328,8 +331,10 @@ class WorkerPool:
     launcher: Launcher
 
     @classmethod
-    async def start(cls, folder: Path, settings: Settings, metrics: Metrics) -> WorkerPool:
-        """A pool for the artifact that ``folder`` holds now.
+    async def start(
+        cls, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | None = None
+    ) -> WorkerPool:
+        """A pool for the artifact that ``folder`` holds now; with a ``cluster``, for the front of its shards.
 
         The first worker starts alone: the others find in the cache what it compiles, and a bad artifact costs one
         process. All map one copy of the files, which is unlinked when the last worker has opened it.
@@ -337,9 +342,10 @@ class WorkerPool:
         workers: list[Worker] = []
         with ExitStack() as undo:
             undo.callback(_kill_all, workers)
-            with private_folder() as artifact:
-                version = await asyncio.to_thread(copy_artifact, folder, artifact)
-                launcher = Launcher(folder, version, OpenFiles(artifact), settings, metrics)
+            with private_folder(FRONT) as artifact:
+                source = folder if cluster is None else folder / FRONT
+                version = await asyncio.to_thread(copy_artifact, source, artifact)
+                launcher = Launcher(folder, version, OpenFiles(artifact), settings, metrics, cluster)
                 undo.callback(launcher.files.close)
                 info = await launcher.start(artifact, workers)
                 await asyncio.gather(*(launcher.start(artifact, workers) for _ in range(1, settings.worker_count)))
@@ -375,13 +381,14 @@ class Launcher:
     files: OpenFiles
     settings: Settings
     metrics: Metrics
+    cluster: Cluster | None
 
     async def start(self, artifact: Path, started: list[Worker]) -> Info:
         """Start a worker and append it to ``started``; the description of the artifact when it has opened it."""
         worker = Worker(self.settings, self.metrics)
         started.append(worker)
         try:
-            report = await worker.start(artifact, self.version)
+            report = await worker.start(artifact, self.version, self.cluster)
         except TimeoutError:
             raise StartTimeout(self.folder, self.settings.start_ms) from None
         if isinstance(report, NotOpened):

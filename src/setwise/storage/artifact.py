@@ -128,6 +128,11 @@ def data_file(folder: Path, manifest: bytes) -> str:
     return str(_checked_manifest(folder, manifest)["data"]["file"])
 
 
+def kind_of(folder: str | os.PathLike[str]) -> str:
+    """The kind of the artifact in ``folder``, by its manifest alone."""
+    return str(_checked_manifest(Path(folder), _manifest_bytes(Path(folder)))["kind"])
+
+
 @contextmanager
 def restoring(folder: str | os.PathLike[str]) -> Iterator[None]:
     """While objects are made of content that was read: whatever is wrong with it becomes ``DamagedArtifact``."""

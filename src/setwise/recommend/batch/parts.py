@@ -106,12 +106,15 @@ class Parts:
         except (arrow.ArrowException, OSError, ValueError):
             return False
 
-    def write(self, number: int, users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> None:
-        """Save the answers of these users as one part."""
-        arrow = _arrow()
-        table = arrow.table(_cells(users, answers), schema=self._schema())
+    def table(self, users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> Any:
+        """The answers of these users as the table of a part."""
+        return _arrow().table(_cells(users, answers), schema=self._schema())
+
+    def write(self, number: int, table: Any) -> int:
+        """Save the table of a part; the number of its rows."""
         with self._committed(self._path(number)) as draft:
-            arrow.parquet.write_table(table, draft)
+            _arrow().parquet.write_table(table, draft)
+        return len(table)
 
     def join(self, count: int) -> None:
         """Write the finished file from parts 0 … count − 1."""

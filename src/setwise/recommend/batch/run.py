@@ -11,13 +11,9 @@ file.
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ProcessPoolExecutor, wait
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
@@ -30,16 +26,18 @@ from setwise._progress import Progress
 from setwise._validation import available_cores, whole_number
 from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import column_positions, existing_file
-from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
+from setwise.errors import InvalidInput
 from setwise.model.attributes import Strings
+from setwise.recommend.batch.cluster_tasks import ClusterTasks
+from setwise.recommend.batch.jobs import Job, opened
 from setwise.recommend.batch.parts import INTEGER, TEXT, Parts
-from setwise.recommend.batch.users import Columns, answers
+from setwise.recommend.batch.users import Columns
+from setwise.recommend.batch.workers import LocalProcesses, ThisProcess, Workers
 from setwise.recommend.query import Query
 from setwise.recommend.recommender import Recommender, zero_user
 from setwise.storage import artifact
 
 PART_ROWS = 1024  # users of a part: some seconds of work
-AHEAD = 2  # parts that wait for a process, for each process
 
 
 @dataclass(frozen=True)
@@ -60,18 +58,6 @@ class Report:
         return self.computed / self.seconds if self.seconds else 0.0
 
 
-@dataclass(frozen=True)
-class Job:
-    """What workers need; it travels to each of them once."""
-
-    table: Path
-    model: Path
-    digest: str  # of the model
-    columns: Columns
-    options: Mapping[str, Any]
-    parts: Parts
-
-
 def recommend_table(
     table: str | os.PathLike[str],
     model: str | os.PathLike[str],
@@ -79,6 +65,7 @@ def recommend_table(
     columns: Columns,
     *,
     processes: int | None = None,
+    cluster: str | None = None,
     part_rows: int = PART_ROWS,
     delimiter: str | None = None,
     progress: bool | None = None,
@@ -87,13 +74,14 @@ def recommend_table(
     """Recommend for every user of ``table`` with the recommender saved in ``model``; write the slates to ``out``.
 
     ``options`` are those of ``recommend`` that all users share: k, where, limits, ranker, budget_ms, certify (False
-    unless given). The same call after an interruption continues; after the end it does nothing.
+    unless given). The same call after an interruption continues; after the end it does nothing. With ``cluster``, the
+    address of a cluster of Ray, parts are computed there (cluster_tasks.py); a run may begin here and continue there.
     """
     began, file, target = time.perf_counter(), _existing(table), Path(out)
     options = {"certify": False, **options}
-    cores = available_cores() if processes is None else whole_number("processes", processes)
+    cores = None if processes is None else whole_number("processes", processes)
     size = whole_number("part_rows", part_rows)
-    recommender = _opened(Path(model), options)
+    recommender = opened(Path(model), options)
     column_positions(file, table_columns(file, delimiter), columns.names)
     _check_options(recommender, columns, options)
     users, kind = _checked_users(file, columns.user, delimiter)
@@ -110,15 +98,16 @@ def recommend_table(
         "item_type": TEXT if texts else INTEGER,
     }
     job = Job(file, Path(model), digest, columns, options, Parts(target, described))
-    resumed = users
+    resumed, used = users, cores or available_cores()
     if not job.parts.is_complete():
         with job.parts.opened():
-            resumed = _compute(job, recommender, users, size, cores, delimiter, progress)
+            with _workers(job, recommender, cores, cluster) as workers:
+                resumed, used = _compute(job, workers, users, size, delimiter, progress), workers.processes
             job.parts.join(-(-users // size))
     job.parts.remove()
     found = job.parts.outcome()
     seconds = time.perf_counter() - began
-    return Report(users, users - resumed, resumed, found.errors, found.first_error, cores, seconds)
+    return Report(users, users - resumed, resumed, found.errors, found.first_error, used, seconds)
 
 
 def _existing(table: str | os.PathLike[str]) -> Path:
@@ -131,10 +120,6 @@ def _existing(table: str | os.PathLike[str]) -> Path:
 def _sha256(file: Path) -> str:
     with file.open("rb") as raw:
         return hashlib.file_digest(raw, "sha256").hexdigest()
-
-
-def _opened(model: Path, options: Mapping[str, Any]) -> Recommender:
-    return Recommender.load(model, certify=bool(options["certify"]))
 
 
 def _check_options(recommender: Recommender, columns: Columns, options: Mapping[str, Any]) -> None:
@@ -180,12 +165,11 @@ def _is_id(cell: Any) -> bool:
 
 
 def _compute(
-    job: Job, recommender: Recommender, users: int, size: int, processes: int, delimiter: str | None,
-    progress: bool | None,
+    job: Job, workers: Workers, users: int, size: int, delimiter: str | None, progress: bool | None
 ) -> int:  # fmt: skip
     """Compute the parts that are not there; the number of users whose parts were."""
     resumed, began, done = 0, time.perf_counter(), 0
-    with Progress("recommending", users, progress) as bar, _Workers(job, recommender, processes) as workers:
+    with Progress("recommending", users, progress) as bar:
         for number, rows in _chunks(job, size, delimiter):
             if job.parts.has(number, len(rows)):
                 resumed += len(rows)
@@ -209,80 +193,9 @@ def _chunks(job: Job, size: int, delimiter: str | None) -> Iterator[tuple[int, l
         number += 1
 
 
-class _Workers:
-    """Processes that compute parts; with one process, this one does it."""
-
-    def __init__(self, job: Job, recommender: Recommender, processes: int) -> None:
-        self._job, self._recommender, self._most = job, recommender, AHEAD * processes
-        self._waiting: set[Future[int]] = set()
-        self._pool: Executor | None = None
-        if processes > 1:  # spawned: a fork would copy locks of the threads that numerical libraries run
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(processes, context, _start_worker, (job,))
-
-    def __enter__(self) -> _Workers:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if self._pool is not None:
-            self._pool.shutdown(cancel_futures=kind is not None)
-
-    def submit(self, number: int, rows: list[tuple[Any, ...]]) -> Iterator[int]:
-        """Compute a part; the rows of parts that are finished by then."""
-        if self._pool is None:
-            yield _write_part(self._job, self._recommender, number, rows)
-            return
-        try:
-            self._waiting.add(self._pool.submit(_work, number, rows))
-        except BrokenProcessPool:
-            raise _ended() from None
-        if len(self._waiting) >= self._most:
-            yield from self._finished(FIRST_COMPLETED)
-
-    def rest(self) -> Iterator[int]:
-        """The rows of all other parts, as they are finished."""
-        while self._waiting:
-            yield from self._finished(FIRST_COMPLETED)
-
-    def _finished(self, when: str) -> Iterator[int]:
-        done, self._waiting = wait(self._waiting, return_when=when)
-        for one in done:
-            try:
-                yield one.result()
-            except BrokenProcessPool:
-                raise _ended() from None
-
-
-def _ended() -> SetwiseError:
-    todo = "Free memory or use fewer --processes, and run the same command again: it continues."
-    return SetwiseError(f"A worker process ended before its part was finished (was it killed for memory?). {todo}")
-
-
-def _write_part(job: Job, recommender: Recommender, number: int, rows: list[tuple[Any, ...]]) -> int:
-    job.parts.write(number, [cells[0] for cells in rows], answers(recommender, job.columns, rows, job.options))
-    return len(rows)
-
-
-# --- in a worker process ---
-
-_OPEN: list[tuple[Job, Recommender]] = []  # the job of this process
-
-
-def _start_worker(job: Job) -> None:
-    """Open the model; end when the process that started this one ends, however it does."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    recommender = _opened(job.model, job.options)
-    if artifact.digest(job.model) != job.digest:
-        raise DamagedArtifact(job.model, "it was replaced during the run", "run the same command again")
-    _OPEN.append((job, recommender))
-
-
-def _end_with(parent: Any) -> None:
-    parent.join()
-    os._exit(1)
-
-
-def _work(number: int, rows: list[tuple[Any, ...]]) -> int:
-    return _write_part(*_OPEN[0], number, rows)
+def _workers(job: Job, recommender: Recommender, processes: int | None, cluster: str | None) -> Workers:
+    """What computes the parts: this process, processes of this machine, or a cluster."""
+    if cluster is not None:
+        return ClusterTasks(job, cluster, processes)
+    cores = processes or available_cores()
+    return LocalProcesses(job, cores) if cores > 1 else ThisProcess(job, recommender)

@@ -21,6 +21,7 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.recommend.cluster.files import VECTORS, read_change
+from setwise.recommend.cluster.shard_items import ITEM_ANSWERS
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
@@ -196,7 +197,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.seen,
         ShardState.located,
     )
-}
+} | ITEM_ANSWERS
 
 
 class ShardReader:

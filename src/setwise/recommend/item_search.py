@@ -6,8 +6,8 @@ searched in the whole block at once; the line ends give the values that contain 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+from collections.abc import Iterable, Mapping
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,6 @@ from setwise._types import Rows
 from setwise.errors import UnknownId
 from setwise.model.attributes import Categorical, Column, Strings
 from setwise.model.catalog import Catalog
-from setwise.service.schemas import Attribute, Item
 
 TITLES = ("title", "name")  # attributes that name an item, in order of preference and in any case
 ADDRESSES = ("http://", "https://")  # beginnings of web addresses
@@ -24,6 +23,19 @@ SAMPLED = 100  # values by which a column of addresses is recognised
 FEW = 50  # an attribute with more distinct values is not listed in /v1/info
 MOST_WORDS = 8  # of a query; further words are ignored
 _END = 10  # the byte of a line end
+
+
+Kind = Literal["text", "number", "boolean", "url"]
+
+
+class Described(NamedTuple):
+    """A column: the values of texts where they are few, the least and the largest of numbers."""
+
+    name: str
+    kind: Kind
+    values: list[str] | None = None
+    low: float | None = None
+    high: float | None = None
 
 
 class TextBlock:
@@ -51,14 +63,14 @@ class TextBlock:
 
 
 class ItemSearch:
-    """Search among the items of a catalogue, and their JSON form."""
+    """Search among the items of a catalogue, and what its columns hold."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         columns = catalog.attributes.items()
         texts = {name: one for name, one in columns if isinstance(one, Categorical) and _kind(one) == "text"}
-        self.title = next((name for wanted in TITLES for name in texts if name.lower() == wanted), None)
-        self.group = _group(texts, self.title)
+        self.title = title_of(texts)
+        self.group = group_of({name: len(column.values) for name, column in texts.items()}, len(catalog))
         searched = {name: (column.codes, TextBlock(column.values)) for name, column in texts.items()}
         self._columns = list(searched.values())
         self._titles = None if self.title is None else searched[self.title]
@@ -73,10 +85,8 @@ class ItemSearch:
         for word in words:
             found &= self._rows_with(word)
         rows = np.flatnonzero(found)
-        if self._titles is not None:
-            codes, lines = self._titles
-            begins = _of_items(codes[rows], lines.contains(" ".join(words), at_start=True))
-            rows = np.concatenate([rows[begins], rows[~begins]])
+        begins = self.begins(query, rows)
+        rows = np.concatenate([rows[begins], rows[~begins]])
         return rows[:limit], int(found.sum())
 
     def _rows_with(self, word: str) -> NDArray[np.bool_]:
@@ -105,16 +115,16 @@ class ItemSearch:
             return self._known(ids)
         return self._known(int(one) for one in ids if one.removeprefix("-").isdecimal() and len(one) < 20)
 
-    def item(self, row: int) -> Item:
-        """An item with its attributes."""
-        return Item(_plain(self._catalog.ids[row]), self.attributes(row))
+    def begins(self, query: str, rows: Rows) -> NDArray[np.bool_]:
+        """Whether the titles of these rows begin with the words of ``query``."""
+        words = query.split()[:MOST_WORDS]
+        if self._titles is None or not words:
+            return np.zeros(len(rows), bool)
+        codes, lines = self._titles
+        return _of_items(codes[rows], lines.contains(" ".join(words), at_start=True))
 
-    def attributes(self, row: int) -> dict[str, Any]:
-        """The attributes of an item; None where the value is missing."""
-        return {name: _plain(column[row]) for name, column in self._catalog.attributes.items()}
-
-    def columns(self) -> list[Attribute]:
-        """The attributes of the catalogue."""
+    def columns(self) -> list[Described]:
+        """The attributes of the catalogue, described."""
         return [_describe(name, column) for name, column in self._catalog.attributes.items()]
 
 
@@ -123,13 +133,7 @@ def _of_items(codes: NDArray[np.int32], values: NDArray[np.bool_]) -> NDArray[np
     return np.append(values, False)[codes]
 
 
-def _plain(cell: Any) -> Any:
-    """A cell as a JSON value; NaN is None."""
-    plain = cell.item() if isinstance(cell, np.generic) else cell
-    return None if plain != plain else plain
-
-
-def _kind(column: Column) -> Literal["text", "number", "boolean", "url"]:
+def _kind(column: Column) -> Kind:
     if not isinstance(column, Categorical):
         return "boolean" if column.dtype.kind == "b" else "number"
     sampled = [column.values[code] for code in range(min(SAMPLED, len(column.values)))]
@@ -137,22 +141,31 @@ def _kind(column: Column) -> Literal["text", "number", "boolean", "url"]:
     return "url" if 2 * addresses > len(sampled) else "text"
 
 
-def _describe(name: str, column: Column) -> Attribute:
+def _describe(name: str, column: Column) -> Described:
     kind = _kind(column)
     if isinstance(column, Categorical):
         few = kind == "text" and len(column.values) <= FEW
-        return Attribute(name, kind, sorted(column.values) if few else None)
+        return Described(name, kind, sorted(column.values) if few else None)
     finite = column[np.isfinite(column)]
     if kind == "boolean" or not len(finite):
-        return Attribute(name, kind)
-    return Attribute(name, kind, None, float(finite.min()), float(finite.max()))
+        return Described(name, kind)
+    return Described(name, kind, None, float(finite.min()), float(finite.max()))
 
 
-def _group(texts: dict[str, Categorical], title: str | None) -> str | None:
-    """The attribute to limit by: the artist, or else the text attribute with the fewest values, at least two."""
-    artist = next((name for name in texts if name.lower() == "artist"), None)
+def title_of(texts: Iterable[str]) -> str | None:
+    """The attribute that names an item, among those of texts."""
+    names = list(texts)
+    return next((name for wanted in TITLES for name in names if name.lower() == wanted), None)
+
+
+def group_of(sizes: Mapping[str, int], items: int) -> str | None:
+    """The attribute to limit by: the artist, or else the text attribute with the fewest values, at least two.
+
+    ``sizes`` are the numbers of values of the text attributes.
+    """
+    artist = next((name for name in sizes if name.lower() == "artist"), None)
     if artist is not None:
         return artist
-    sizes = {name: len(column.values) for name, column in texts.items() if name != title}
-    useful = {name: size for name, size in sizes.items() if 2 <= size <= max(2, len(texts[name]) // 2)}
+    title = title_of(sizes)
+    useful = {name: size for name, size in sizes.items() if name != title and 2 <= size <= max(2, items // 2)}
     return min(useful, key=lambda name: useful[name]) if useful else None

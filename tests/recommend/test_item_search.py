@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from counts import examples
 from setwise.model.attributes import Strings
-from setwise.service.item_search import ItemSearch, TextBlock
+from setwise.recommend.item_search import ItemSearch, TextBlock
 from worlds import random_catalog
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
@@ -47,8 +47,6 @@ def test_words_in_any_order_and_matching_titles_first() -> None:
     assert found.find("ada", 5)[0].tolist() == [0]
     assert found.find("   ", 2)[0].tolist() == [0, 1]
     assert found.find("green", 5)[1] == 0
-    assert found.attributes(4) == {"title": None, "artist": "River", "year": 4.0}
-    assert found.attributes(2)["year"] is None
     assert found.title == "title"
     assert found.group == "artist"
 
