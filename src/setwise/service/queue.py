@@ -21,7 +21,8 @@ from setwise.service.http_errors import busy, client_gone, deadline_exceeded, sh
 from setwise.service.metrics import Metrics
 from setwise.service.schemas import HttpRequest
 from setwise.service.settings import Settings
-from setwise.service.worker_pool import Task, Worker, WorkerPool
+from setwise.service.task import Task
+from setwise.service.worker_pool import Worker, WorkerPool
 
 SLATE_HANDLERS = ("recommend", "batch", "explain")
 _ATTEMPTS = 2

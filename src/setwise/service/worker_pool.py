@@ -25,7 +25,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import cached_property
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
@@ -35,16 +34,14 @@ import msgspec
 from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.recommend.cluster.files import FRONT
 from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder
-from setwise.service.degradation import FULL
-from setwise.service.handlers import Outcome, Reply, TaskMessage
-from setwise.service.http_errors import HttpError
+from setwise.service.handlers import Reply
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
-from setwise.service.schemas import GroupKey, HttpRequest, Info, RecommendRequest
+from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
+from setwise.service.task import Task
 from setwise.service.worker import NotOpened, Opened, run_worker
-from setwise.storage.slate_log import ShownSlate
 
 PRELOAD = "setwise.service.preload"
 END_S = 3.0  # a worker whose connection was closed must end within this time
@@ -57,50 +54,6 @@ _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack
 _NEVER = math.inf
 _ENDED = NotOpened("the process that opened it ended", "look into the log, and try again")
 _LENGTH = struct.Struct("!i")  # before every message, as multiprocessing's connections have it
-
-
-class Task:
-    """A request in the queue or at a worker, and its outcome when there is one."""
-
-    def __init__(
-        self, handler: str, request: HttpRequest, arrived: float, deadline: float, logged: bool = False
-    ) -> None:
-        self.handler, self.request, self._logged = handler, request, logged
-        self.arrived, self.deadline, self.attempts = arrived, deadline, 0
-        self.level = FULL  # what it loses under load
-        self.shown: list[ShownSlate] = []  # its slates, if they are logged
-        self._outcome: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-
-    def finish(self, outcome: Outcome) -> None:
-        """Set the outcome; the first one counts."""
-        if not self._outcome.done():
-            self._outcome.set_result(outcome)
-
-    @property
-    def finished(self) -> bool:
-        """Whether there is an outcome, or it is not awaited any more."""
-        return self._outcome.done()
-
-    async def body(self) -> bytes:
-        """The body of the response, or the error."""
-        outcome = await self._outcome
-        if isinstance(outcome, HttpError):
-            raise outcome
-        return outcome
-
-    @cached_property
-    def _group_key(self) -> GroupKey:
-        return cast(RecommendRequest, self.request).group_key()
-
-    @property
-    def group_key(self) -> GroupKey | None:
-        """Tasks of equal keys may be computed together; None: alone, as is a task whose first worker failed."""
-        return self._group_key if self.handler == "recommend" and self.attempts == 0 else None
-
-    def message(self) -> TaskMessage:
-        """What the worker receives."""
-        request = msgspec.Raw(msgspec.json.encode(self.request))
-        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged, self.level)
 
 
 class Worker(asyncio.Protocol):

@@ -130,7 +130,7 @@ def data_file(folder: Path, manifest: bytes) -> str:
 
 def kind_of(folder: str | os.PathLike[str]) -> str:
     """The kind of the artifact in ``folder``, by its manifest alone."""
-    return str(_checked_manifest(Path(folder), _manifest_bytes(Path(folder)))["kind"])
+    return str(_checked_manifest(Path(folder), manifest_bytes(Path(folder)))["kind"])
 
 
 @contextmanager
