@@ -90,7 +90,7 @@ class Fixture:
             await workers[-1].connect(ours)
             ends.append(WorkerEnd(theirs))
         files = SimpleNamespace(close=lambda: None)
-        return WorkerPool(INFO, workers, Launcher(Path(), "", files, self.settings, self.metrics)), ends
+        return WorkerPool(INFO, workers, Launcher(Path(), "", files, self.settings, self.metrics, None)), ends
 
     def recommend(self, name: str) -> asyncio.Future[bytes]:
         """A request for a slate; those with one first letter differ only in the user."""
