@@ -95,13 +95,13 @@ def test_bursts_after_any_rest(rate: int) -> None:
 
 def test_a_burst_of_clients(folder: Path) -> None:
     """Many connections at once have one bucket."""
-    with here(folder, key=FULL, key_rate=5) as service, ThreadPoolExecutor(8) as pool:
+    with here(folder, key=FULL, key_rate=1) as service, ThreadPoolExecutor(8) as pool:
         began = time.monotonic()
         answers = [*pool.map(lambda _: service.client.get("/v1/info"), range(60))]
         took = time.monotonic() - began
         passed = sum(one.status_code == 200 for one in answers)
-        assert {one.status_code for one in answers} == {200, 429}
-        assert 3 <= passed <= 5 * took + 3 + 1e-6
+        assert {one.status_code for one in answers} <= {200, 429}
+        assert 3 <= passed <= took + 3 + 1e-6
 
 
 def test_a_bucket_says_when_to_come_back() -> None:

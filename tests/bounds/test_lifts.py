@@ -170,7 +170,7 @@ def test_several_heads_of_a_trained_catalogue(shared_data, count) -> None:
     catalog = sw.Catalog(arrays["query"], arrays["key"], arrays["value"], reward, base=arrays["base"])
     cells, index, gaps = CellBounds.build(catalog), sw.Index.build(catalog, cells=64, progress=False), []
     compile_search(cells, sw.User(0 * arrays["user_heads"][0], 0 * arrays["user_base"][0]))
-    for number in range(count(20, 5)):
+    for number in range(count(20, 10)):
         user, history = sw.User(arrays["user_heads"][number], arrays["user_base"][number]), arrays["history"][number]
         candidates = index.candidates(user, per_cell=5, exclude=np.unique(history), per_head=2)
         known = sw.rank(sw.Instance.from_catalog(catalog, user, candidates), 5, "swap").value

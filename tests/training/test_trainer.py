@@ -267,24 +267,29 @@ def epochs_done(checkpoint: Path) -> int:
     return sum(len(content["meta"]["report"]["training"]) for content in contents if content["kind"] == "checkpoint")
 
 
-def kill_in_training(kind: str, folder: Path) -> None:
-    """Leave the checkpoints of a process that was killed during training in ``folder``."""
-    code = CHILD.format(tests=str(Path(__file__).parent), kind=kind, folder=str(folder))
-    child = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE)
-    while epochs_done(folder) < KILLED_AFTER[kind]:
-        if child.poll() is not None:
-            pytest.fail(f"the process must not end by itself: {child.communicate()[1].decode()}")
+@pytest.fixture(scope="module")
+def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Checkpoints of processes that were killed during training."""
+    folders = {kind: tmp_path_factory.mktemp("killed") / kind for kind in DATA}
+    code = {kind: CHILD.format(tests=str(Path(__file__).parent), kind=kind, folder=str(folders[kind])) for kind in DATA}
+    alive = {kind: subprocess.Popen([sys.executable, "-c", code[kind]], stderr=subprocess.PIPE) for kind in DATA}
+    while alive:
+        for kind, child in list(alive.items()):
+            if child.poll() is not None:
+                pytest.fail(f"the process must not end by itself: {child.communicate()[1].decode()}")
+            if epochs_done(folders[kind]) >= KILLED_AFTER[kind]:
+                child.kill()
+                child.communicate()
+                assert child.returncode == (1 if sys.platform == "win32" else -signal.SIGKILL)
+                del alive[kind]
         time.sleep(0.02)
-    child.kill()
-    child.communicate()
-    assert child.returncode == (1 if sys.platform == "win32" else -signal.SIGKILL)
+    return folders
 
 
 @pytest.mark.parametrize("kind", DATA)
-def test_a_killed_and_resumed_process_gives_the_same_model(tmp_path: Path, kind: str) -> None:
-    kill_in_training(kind, tmp_path / kind)
-    assert KILLED_AFTER[kind] <= epochs_done(tmp_path / kind) < ALL_EPOCHS[kind]
-    resumed, unbroken = fitted(kind, checkpoint=tmp_path / kind), fitted(kind)
+def test_a_killed_and_resumed_process_gives_the_same_model(killed: dict[str, Path], kind: str) -> None:
+    assert KILLED_AFTER[kind] <= epochs_done(killed[kind]) < ALL_EPOCHS[kind]
+    resumed, unbroken = fitted(kind, checkpoint=killed[kind]), fitted(kind)
     assert resumed.summary == unbroken.summary
     assert resumed.catalog().digest == unbroken.catalog().digest
     for name, array in unbroken.encoder.packed().items():
