@@ -130,7 +130,7 @@ def main() -> None:
     users = [sw.User(rng.normal(size=(1, DIMENSION))) for _ in range(options.requests)]
     with tempfile.TemporaryDirectory() as folder:
         single = single_index(options.shards * options.items)
-        write_cluster(single, Path(folder), options.shards)
+        write_cluster(single, Path(folder), options.shards, bounds=False)
         timed(single.recommend, users[:10])
         alone, expected = timed(single.recommend, users)
         del single

@@ -34,10 +34,12 @@ _CHUNK = 16_384  # rows
 
 @dataclass(frozen=True, eq=False)
 class Required:
-    """A set has ``least`` of the eligible ``rows`` or more."""
+    """A set has ``least`` of the eligible ``rows`` or more: of those whose ``attribute`` has the ``value``."""
 
     rows: Rows
     least: int
+    attribute: str
+    value: Any
 
 
 def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits) -> tuple[Required, ...]:
@@ -62,14 +64,15 @@ def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits
 
 def _of_every_value(catalog: Catalog, rows: Rows, attribute: str, n: int) -> list[Required]:
     """So many items of each value that the rows have."""
-    labels = catalog.attributes.labels(attribute, rows)
-    return [Required(rows[labels == value], n) for value in np.unique(labels[labels >= 0])]
+    labels, column = catalog.attributes.labels(attribute, rows), catalog.attributes[attribute]
+    groups = [rows[labels == value] for value in np.unique(labels[labels >= 0])]
+    return [Required(group, n, attribute, column[group[:1]][0]) for group in groups]
 
 
 def _named(catalog: Catalog, rows: Rows, attribute: str, numbers: Mapping[Any, int]) -> list[Required]:
     """So many items of each value that is named."""
     matching = catalog.attributes.matching
-    return [Required(rows[matching({attribute: value})[rows]], n) for value, n in numbers.items()]
+    return [Required(rows[matching({attribute: value})[rows]], n, attribute, value) for value, n in numbers.items()]
 
 
 def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Catalog, user: User, most: int) -> Rows:

@@ -313,19 +313,20 @@ class Recommender:
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
         trees, named = ({}, None) if self.features is None else self.features.packed()
         parts |= {f"features.{name}": array for name, array in trees.items()}
-        cells = self._cells_of(index)
+        cells = self.cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
         options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self.most_candidates}
         artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
 
-    def _cells_of(self, index: Index) -> CellBounds | None:
+    def cells_of(self, index: Index) -> CellBounds | None:
         """The cells that bounds over this index need, where bounds are wanted."""
         from setwise.bounds.catalog.cells import CellBounds
 
         if not self.certifies:
             return None
         snapshot = self._current(True)
-        return snapshot.cell_bounds if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
+        known = snapshot.cell_bounds if snapshot.index.is_like(index) else None
+        return known if isinstance(known, CellBounds) else CellBounds.build(index.catalog)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:

@@ -27,6 +27,7 @@ from setwise.retrieval.partners import best_partners
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
+    from setwise.bounds.catalog.reader import CatalogReader
     from setwise.recommend.device_pipeline import DeviceRequests
 
 
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 class Snapshot:
     """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
 
-    The cells of ``cell_bounds`` are finer than those of the index.
+    The cells of ``cell_bounds`` are finer than those of the index. A front of a cluster has a reader in their place.
     """
 
     index: Index
-    cell_bounds: CellBounds | None
+    cell_bounds: CellBounds | CatalogReader | None
     most_candidates: int
     device: DeviceRequests | None = None  # answers the queries that need no processor, for an index on a GPU
 

@@ -3,68 +3,17 @@
 from __future__ import annotations
 
 import math
-import pickle
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import setwise as sw
+from in_process import LONG, Here, cluster_of, same, shapes, world
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
 from setwise.model.encoder import Encoder
-from setwise.recommend.cluster.files import write_cluster
 from setwise.recommend.cluster.front import ClusterRecommender
-from setwise.recommend.cluster.shard_reader import ShardReader
-from setwise.retrieval.shards import Patience
 from worlds import REWARDS, random_catalog
-
-LONG = Patience(deadline_ms=3.6e6, hedge_ms=3.6e6)
-
-
-class Here:
-    """A host in this process; what crosses to it is pickled, as it is between processes. ``lost``: it fails."""
-
-    def __init__(self) -> None:
-        self.reader, self.lost, self.calls = ShardReader(), False, 0
-
-    def submit(self, *arguments) -> Future:
-        self.calls += 1
-        future: Future = Future()
-        if self.lost:
-            future.set_exception(ConnectionError("the host ended"))
-            return future
-        try:
-            future.set_result(pickle.loads(pickle.dumps(self.reader.answer(*pickle.loads(pickle.dumps(arguments))))))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def world(seed: int, n: int, first_id: int = 0, **others) -> tuple[sw.Catalog, sw.User]:
-    rng = np.random.default_rng(seed)
-    colours = rng.choice(["red", "green", "blue"], n).tolist()
-    colours[3::7] = [None] * len(colours[3::7])
-    ids = [f"item {first_id + row}" for row in range(n)]
-    return random_catalog(
-        seed, n=n, ids=ids, attributes={"colour": colours, "price": rng.integers(9, size=n)}, **others
-    )
-
-
-def shapes(seed: int) -> dict:
-    return {"heads": 1 + seed % 2, "base": bool(seed % 3), "sink": seed % 4 == 0, "rewards": REWARDS[: 1 + seed % 2]}
-
-
-def cluster_of(recommender: sw.Recommender, folder: Path, shards: int, partial: bool = False):
-    files = write_cluster(recommender, folder, shards)
-    hosts = [Here() for _ in files.layout.starts]
-    return ClusterRecommender.open(folder, [[host] for host in hosts], LONG, partial), hosts
-
-
-def same(one: sw.Slate, other: sw.Slate) -> None:
-    assert one.items.tolist() == other.items.tolist()
-    assert (one.value, one.rewards.tolist()) == (other.value, other.rewards.tolist())
-    assert not other.partial
 
 
 def test_slates_equal_those_of_one_index_while_items_come_and_go(tmp_path: Path, count) -> None:
@@ -110,7 +59,6 @@ def test_bounds_of_few_items_and_of_items_that_do_not_interact_are_those_of_one_
         one, other = whole.recommend(**request), cluster.recommend(**request)
         same(one, other)
         assert other.proven
-    assert cluster.recommend(user, k=3).upper_bound == math.inf
 
 
 def test_histories(tmp_path: Path) -> None:

@@ -10,8 +10,11 @@ the ids.
 **Equality.** Scores are merged by (score descending, row ascending), and all later steps see the rows of a single index
 in the same order, so the slates are those of a single index, to the last bit.
 
-**Bounds.** Where all eligible items are candidates, or items do not interact, the bound is that of a single index.
-Otherwise there is none: the search for one reads all items (``bounds/catalog``), and the front has few.
+**Bounds.** The search for a bound over all items takes the steps that it takes in a single index (remote_reader.py); it
+has the same time, of which calls to the shards use some. Where items were added since the cluster was written, its
+cells are others than those of a single index, and the bound is too; it holds all the same (front_cells.py). In a
+cluster that was written without bounds, only requests whose eligible items are all candidates, or whose items do not
+interact, have one.
 
 **Faults.** A shard without an answer within the deadline raises ``ShardUnavailable``. With ``partial=True`` the request
 is answered by the others; the slate says so (``slate.partial``) and has no bound.
@@ -39,6 +42,7 @@ from setwise.ranking import ranker_named
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
+from setwise.recommend.cluster.front_cells import warm_up_bounds
 from setwise.recommend.cluster.rounds import Rounds
 from setwise.recommend.cluster.seen_items import encoded
 from setwise.recommend.cluster.shard_reader import Filter
@@ -65,6 +69,8 @@ class ClusterRecommender:
         self._shards = Shards(folder, files.layout, hosts, patience)
         self._change = threading.Lock()
         self.ranker, self.most_candidates = ranker_named(files.options["ranker"]).name, files.options["candidates"]
+        if files.cells is not None:
+            warm_up_bounds(files.pattern)
 
     @classmethod
     def open(

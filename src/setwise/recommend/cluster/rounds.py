@@ -7,12 +7,15 @@
 
 Where all eligible items can be ranked, one round fetches all of these items (**records**) in place of the last two.
 Where items do not interact, each shard first returns its best k.
+
+A bound over all items takes more rounds (``remote_reader.py``): one for the scores of all items, then some for the
+vectors of cells that the search opens. A shard that does not answer leaves no bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple, cast
 
 import numpy as np
@@ -26,7 +29,10 @@ from setwise.model.users import User
 from setwise.recommend import pipeline
 from setwise.recommend.cluster.calls import Shards, merged_catalog, merged_hits
 from setwise.recommend.cluster.files import FrontFiles
+from setwise.recommend.cluster.held import Held
+from setwise.recommend.cluster.remote_reader import RemoteReader
 from setwise.recommend.cluster.shard_reader import Filter, Found
+from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
 from setwise.recommend.independent import is_independent
 from setwise.recommend.query import Query
@@ -36,24 +42,6 @@ from setwise.retrieval import Index
 from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.protocol import item_vectors
 from setwise.retrieval.index_state import IndexState, Retrieved, merged_passes, search_vectors
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of the whole catalogue, for what is estimated from them; the arrays take no memory."""
-
-    pattern: Catalog
-    n: int
-    attends: bool
-
-    def __getattr__(self, name: str) -> Any:
-        part = getattr(self.pattern, name)
-        if name in ("value", "base") and part is not None:
-            return np.broadcast_to(part, (self.n, *part.shape[1:]))
-        return part
-
-    def __len__(self) -> int:
-        return self.n
 
 
 class _Fetched(NamedTuple):
@@ -91,10 +79,20 @@ class Rounds:
                 items = self._records(found, np.union1d(best, _pins(found)))
             return pipeline.run(self._query(items.items, general.user), self._snapshot(items.items), self._began)
         with clock.phase("retrieve"):
-            snapshot, complete = self._candidates(general)
-            query = self._query(snapshot.index, general.user)
-        everything = Candidates(np.arange(len(snapshot.index.catalog)), complete)
-        return pipeline.answer(query, snapshot, everything, clock)
+            fetched, complete = self._candidates(general)
+            held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
+        snapshot, query = self._snapshot(fetched.items, self._reader(general, held)), held.asking()
+        everything = Candidates(np.arange(len(fetched.rows)), complete)
+        bounded = pipeline.ranked_and_bounded(query, snapshot, everything, clock)
+        return pipeline.valued(*held.settled(bounded.best), bounded.upper_bound, clock)
+
+    def _reader(self, general: Query, held: Held) -> RemoteReader | None:
+        """What bounds over all items read; None if a shard is lost, or the cluster has no cells."""
+        files = self._files
+        if files.cells is None or not general.certify or len(self._alive) < len(self._shards):
+            return None
+        sizes = Sizes(files.pattern, files.layout.rows, files.attends)
+        return RemoteReader(files.cells, files.bound_groups, sizes, self._shards, self._asked, general.user, held.value)
 
     def _general(self, user: ArrayLike | User) -> Query:
         """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
@@ -111,15 +109,15 @@ class Rounds:
 
     # --- rounds ---
 
-    def _candidates(self, general: Query) -> tuple[Snapshot, bool]:
-        """The candidates as an index of their own, and whether they are all eligible items."""
+    def _candidates(self, general: Query) -> tuple[_Fetched, bool]:
+        """The candidates, and whether they are all eligible items."""
         cells = self._files.partition.n_cells
         pinned = replace(general, include=np.zeros(len(self._asked.include), np.intp))
         effort = Effort.of(pinned, self._files.options["candidates"], cells)
         found, best = self._search(general, effort)
         if sum(one.admitted for one in found.values()) <= effort.candidates:
             rows = np.concatenate([one.few for one in found.values() if one.few is not None])
-            return self._snapshot(self._records(found, np.sort(rows)).items), True
+            return self._records(found, np.sort(rows)), True
         if len(best.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
             found, best = self._search(general, replace(effort, per_cell=general.k))
         rough = self._arrays(found, np.union1d(np.union1d(best.best, best.reserve), _pins(found)))
@@ -130,7 +128,8 @@ class Rounds:
         retrieved = Retrieved(np.searchsorted(rough.rows, best.best), np.searchsorted(rough.rows, best.reserve))
         candidates = chosen(query, retrieved, snapshot)
         labelled = self._labelled(found, rough, candidates.rows)
-        return self._snapshot(self._index(labelled, rough.items.cell_of[candidates.rows])), False
+        items = self._index(labelled, rough.items.cell_of[candidates.rows])
+        return _Fetched(rough.rows[candidates.rows], items), False
 
     def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Retrieved]:
         """The first round, merged: the best rows of every cell and the reserve."""
@@ -174,10 +173,13 @@ class Rounds:
 
     def _records(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
         """The third round: these rows with ids and attributes."""
-        wanted = _by_shard(found, rows)
-        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
-        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, packed in answers.items()])
+        fetched, catalog = self._fetch_records(_by_shard(found, rows))
         return _Fetched(fetched, self._index(catalog, np.zeros(len(fetched), np.int32)))
+
+    def _fetch_records(self, wanted: Mapping[int, Ints]) -> tuple[Ints, Catalog]:
+        """These rows of each shard as one catalogue in the order of rows; the rows come first."""
+        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
+        return merged_catalog([(wanted[shard], packed) for shard, packed in answers.items()])
 
     def _labelled(self, found: Mapping[int, Found], rough: _Fetched, places: Rows) -> Catalog:
         """The third round where vectors are known: these of the fetched items with ids and attributes."""
@@ -209,8 +211,12 @@ class Rounds:
         partition = replace(files.partition, cell_of=np.asarray(cell_of, np.int32))
         return Index(IndexState(catalog, partition, backend, len(catalog), None, None), "numpy", {})
 
-    def _snapshot(self, index: Index) -> Snapshot:
-        return Snapshot(index, None, self._files.options["candidates"])
+    def _snapshot(self, index: Index, reader: RemoteReader | None = None) -> Snapshot:
+        return Snapshot(index, reader, self._files.options["candidates"])
+
+    def _parser(self, user: User) -> Callable[[Catalog, Ints], Query]:
+        """What makes the query about a catalogue at the front."""
+        return lambda catalog, _: self._query(self._index(catalog, np.zeros(len(catalog), np.int32)), user)
 
     def _query(self, index: Index, user: User) -> Query:
         """The request about the items at the front."""

@@ -16,11 +16,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Array, Floats32, Ints, Mask, Rows
+from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
-from setwise.recommend.cluster.files import VECTORS, read_change
+from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
+from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
@@ -79,6 +80,7 @@ class ShardState:
     index: Index
     rows: Ints
     vectors: Floats32 | None  # of the first items, for histories; items that were added have none
+    cells: ShardCells | None = None  # of bounds
 
     @classmethod
     def opened(cls, folder: Path, first: int) -> ShardState:
@@ -87,22 +89,26 @@ class ShardState:
         vectors = None
         if (folder / "encoder").exists():
             vectors = artifact.read(folder / "encoder", VECTORS).arrays["items"]
-        return cls(index, first + np.arange(len(index.catalog)), vectors)
+        return cls(index, first + np.arange(len(index.catalog)), vectors, read_bounds(folder))
 
-    def changed(self, items: Catalog | None, rows: Ints) -> ShardState:
+    def changed(self, change: Change) -> ShardState:
         """The shard after one change."""
+        items, rows, cells = change.items, change.rows, self.cells
         index, before = self.index.snapshot(), len(self.index.catalog)
         if items is None:
             index.remove(index.catalog.ids[np.searchsorted(self.rows, rows)])
-            return ShardState(index, self.rows, self.vectors)
+            return ShardState(index, self.rows, self.vectors, cells)
         kept = np.ones(before, bool)
         kept[index.removed] = False
         index.add(items)
-        if len(index.catalog) == before + len(items):
-            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors)
+        whole = len(index.catalog) == before + len(items)
+        if cells is not None and change.cells is not None:
+            cells = (cells if whole else cells.kept(kept)).joined(change.cells.cell_of, change.cells.reach)
+        if whole:
+            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors, cells)
         # A removed id has come back, for which the index has dropped its removed rows.
         vectors = None if self.vectors is None else self.vectors[kept[: len(self.vectors)]]
-        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors)
+        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors, cells)
 
     def mask(self, asked: Filter) -> Mask:
         """(n,) whether each item is eligible."""
@@ -160,6 +166,19 @@ class ShardState:
         query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
         return found._replace(few=self.rows[best_independent(query)])
 
+    def bound_scores(self, asked: Filter, user: User, pad: Floats, padding: float) -> ShardScores:
+        """The scores of all items, for a bound over all shards."""
+        assert self.cells is not None
+        catalog = self.index.catalog
+        pins = catalog.ids.known_rows(list(asked.include))[0]
+        mask = self.mask(asked)
+        return self.cells.scored(catalog, user, pad, padding, mask, pins[mask[pins]])
+
+    def bound_items(self, wanted: Wanted) -> ShardItems:
+        """The vectors of items that the search for a bound opens."""
+        assert self.cells is not None
+        return self.cells.items(self.index.catalog, self.rows, wanted)
+
     def seen(self, history: Sequence[Any]) -> SeenItems:
         """The items of a history that are here."""
         ids = self.index.catalog.ids
@@ -193,6 +212,8 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.labels,
         ShardState.records,
         ShardState.independent,
+        ShardState.bound_scores,
+        ShardState.bound_items,
         ShardState.seen,
         ShardState.located,
     )
@@ -229,5 +250,5 @@ class ShardReader:
         known = max((at for where, at in self._open if where == folder and at < version), default=None)
         state = ShardState.opened(Path(folder), first) if known is None else self._open[folder, known]
         for number in range(known or 0, version):
-            state = state.changed(*read_change(Path(folder), number + 1))
+            state = state.changed(read_change(Path(folder), number + 1))
         return state
