@@ -12,6 +12,7 @@ import setwise as sw
 from in_process import LONG, Here, cluster_of, same, shapes, world
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
 from setwise.model.encoder import Encoder
+from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.cluster.front import ClusterRecommender
 from worlds import REWARDS, random_catalog
 
@@ -181,3 +182,79 @@ def test_small_budgets(tmp_path: Path) -> None:
         slate = cluster.recommend(user, k=5, budget_ms=budget)
         assert len(slate) <= 5
         assert slate.value == pytest.approx(sw.set_value(catalog, user, catalog.rows_of(slate.items)), rel=1e-12)
+
+
+def test_lower_limits_and_rankers_by_reward_alone_are_those_of_one_index(tmp_path: Path, count) -> None:
+    for seed in range(count(200)):
+        rng = np.random.default_rng(seed)
+        catalog, user = world(seed, 300, **shapes(seed))
+        whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=int(rng.choice([40, 80])))
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5, bounds=False)
+        limits = [
+            {"at_least": {"colour": {"red": 2}, "price": {3: 1}}},
+            {"exactly": {"colour": 1}},
+            {"at_least": {"price": {"8": 2}}, "at_most": {"colour": 2}},
+            {"ranker": str(rng.choice(["top-k", "mmr", "dpp"]))},
+        ][seed % 4]
+        request = {"k": int(rng.integers(3, 7)), "certify": False, **limits}
+        same(whole.recommend(user, **request), cluster.recommend(user, **request))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"at_least": {"colour": {"red": 9}}},
+        {"at_least": {"colour": {"black": 1}}},
+        {"exactly": {"price": 1}},
+        {"at_least": {"colour": 3}},
+        {"exactly": {"size": 1}},
+    ],
+)
+def test_lower_limits_are_refused_as_by_one_index(tmp_path_factory, request_) -> None:
+    catalog, user = world(8, 200)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=3), certify=False, candidates=30)
+    cluster, _ = cluster_of(whole, tmp_path_factory.mktemp("cluster"), 3, bounds=False)
+    messages = []
+    for one in (whole, cluster):
+        with pytest.raises(InvalidInput) as raised:
+            one.recommend(user, k=3, **request_)
+        messages.append((type(raised.value), str(raised.value)))
+    assert messages[0] == messages[1]
+
+
+def test_many_requests_are_answered_as_one_by_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    catalog, _ = world(13, 200)
+    users = [sw.User(rng.normal(size=(1, 3))) for _ in range(5)]
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), certify=False), tmp_path, 2, bounds=False)
+    slates = cluster.recommend_many(users, k=3, where={"colour": "red"}, certify=False)
+    for user, slate in zip(users, slates, strict=True):
+        same(cluster.recommend(user, k=3, where={"colour": "red"}, certify=False), slate)
+    assert cluster.recommend_many([]) == []
+    with pytest.raises(InvalidInput, match="users or histories or features must be given, and not both, got neither"):
+        cluster.recommend_many()
+
+
+def test_slates_can_be_improved(tmp_path: Path) -> None:
+    catalog, user = world(14, 300, heads=2, base=True)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), candidates=40), tmp_path, 2)
+    first = cluster.recommend(user, k=4, budget_ms=20.0)
+    later = cluster.certify(first, seconds=1.0)
+    assert later.value >= first.value
+    assert later.upper_bound <= first.upper_bound
+    assert later.improve(0.2).upper_bound <= later.upper_bound
+
+
+def test_features(tmp_path: Path) -> None:
+    catalog, _ = world(15, 60)
+    leaf = np.arange(3.0)
+    encoder = FeatureEncoder(
+        ("size",), np.zeros(1), np.zeros(0, np.int64), np.zeros(1, np.int64), np.array([-1]), np.zeros(1),
+        np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([0, 3]), np.arange(3), leaf, np.ones((1, 3)),
+    )  # fmt: skip
+    whole = sw.Recommender(sw.Index.build(catalog, cells=3), certify=False, features=encoder)
+    cluster, _ = cluster_of(whole, tmp_path, 2, bounds=False)
+    same(*(one.recommend(features={"size": 1.0}, k=3, certify=False) for one in (whole, cluster)))
+    bare, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path / "b", 2)
+    with pytest.raises(InvalidInput, match="features must be left out"):
+        bare.recommend(features={"size": 1.0})

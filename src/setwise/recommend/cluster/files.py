@@ -30,6 +30,7 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
+from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.cluster.front_cells import FrontCells, reward_arrays
 from setwise.recommend.cluster.shard_cells import ShardCells
 from setwise.recommend.recommender import Recommender
@@ -74,6 +75,7 @@ class FrontFiles:
     encoder    without the vectors of the items; None: histories are not understood
     attends    whether some item of the catalogue, or the sink, has a value that is not zero
     options    of the recommender: ranker, candidates
+    features   turns features into users
     cells      of bounds over all items; None where the cluster was written without them
     """
 
@@ -84,6 +86,7 @@ class FrontFiles:
     attends: bool
     options: dict[str, Any]
     cells: FrontCells | None = None
+    features: FeatureEncoder | None = None
 
     @cached_property
     def bound_groups(self) -> tuple[Groups, RewardArrays]:
@@ -135,6 +138,7 @@ def write_cluster(
         catalog.attends,
         {"ranker": recommender.ranker, "candidates": recommender.most_candidates},
         None if cells is None else FrontCells.of(cells),
+        recommender.features,
     )
     write_front(folder, files)
     return files
@@ -148,7 +152,10 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     parts |= {f"encoder.{name}": array for name, array in (files.encoder.packed() if files.encoder else {}).items()}
     parts |= {f"bounds.{name}": array for name, array in (files.cells.to_arrays() if files.cells else {}).items()}
     layout = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(files.layout).items()}
+    trees, named = ({}, None) if files.features is None else files.features.packed()
+    parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
+    content["features"] = named
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -158,7 +165,8 @@ def read_front(folder: Path) -> FrontFiles:
     with artifact.restoring(folder):
         pattern = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
         parts, layout = artifact.under("encoder.", saved.arrays), saved.meta["layout"]
-        cells = artifact.under("bounds.", saved.arrays)
+        cells, named = artifact.under("bounds.", saved.arrays), saved.meta.get("features")
+        trees = artifact.under("features.", saved.arrays)
         starts, versions, sizes = (tuple(map(int, layout[name])) for name in ("starts", "versions", "sizes"))
         return FrontFiles(
             Layout(starts, versions, sizes, int(layout["rows"])),
@@ -168,6 +176,7 @@ def read_front(folder: Path) -> FrontFiles:
             bool(saved.meta["attends"]),
             dict(saved.meta["options"]),
             FrontCells.from_arrays(cells, pattern) if cells else None,
+            FeatureEncoder.unpacked(trees, named) if named else None,
         )
 
 

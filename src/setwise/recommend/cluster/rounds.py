@@ -25,12 +25,14 @@ from setwise._types import Ints, Rows
 from setwise._validation import frozen
 from setwise.errors import Infeasible, InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
+from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
 from setwise.recommend import pipeline
 from setwise.recommend.cluster.calls import Shards, merged_catalog, merged_hits
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.held import Held
 from setwise.recommend.cluster.remote_reader import RemoteReader
+from setwise.recommend.cluster.required import Needs, needed_rows
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
@@ -98,9 +100,10 @@ class Rounds:
         """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
         files = self._files
         pattern = self._index(files.pattern, files.partition.cell_of)
-        query = Query.parse(pattern, user, where=None, **self._options)
-        if query.ranker.by_reward_alone:
-            raise InvalidInput("ranker", "one that ranks retrieved candidates", repr(query.ranker.name), "use 'swap'")
+        options = {name: one for name, one in self._options.items() if name not in LIMITS}
+        query = Query.parse(pattern, user, where=None, **options)
+        stated = {name: one for name, one in self._options.items() if name in LIMITS}
+        query = replace(query, limits=catalog_limits(stated, files.pattern.attributes))
         if self._asked.where is not None and not isinstance(self._asked.where, Mapping):
             raise InvalidInput("where", "a mapping of attributes, or left out", repr(self._asked.where), "write a dict")
         sizes = Sizes(files.pattern, files.layout.rows, files.attends)
@@ -120,16 +123,29 @@ class Rounds:
             return self._records(found, np.sort(rows)), True
         if len(best.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
             found, best = self._search(general, replace(effort, per_cell=general.k))
-        rough = self._arrays(found, np.union1d(np.union1d(best.best, best.reserve), _pins(found)))
+        needs, more = self._needs(general, effort), np.empty(0, np.int64)
+        if needs is not None:
+            more = needed_rows({shard: one.needed for shard, one in found.items() if one.needed is not None}, needs)
+        rough = self._arrays(found, np.unique(np.concatenate([best.best, best.reserve, _pins(found), more])))
         snapshot = self._snapshot(rough.items)
         pins = np.searchsorted(rough.rows, np.sort(_pins(found)))
-        query = Query.parse(rough.items, general.user, **{**self._options, "at_most": None})
+        options = {name: one for name, one in self._options.items() if name not in LIMITS}
+        query = Query.parse(rough.items, general.user, **options)
         query = replace(query, include=pins, limits=general.limits)
+        if query.ranker.by_reward_alone:  # those are among the rows that are needed
+            query = replace(query, ranker=replace(query.ranker, by_reward_alone=False))
         retrieved = Retrieved(np.searchsorted(rough.rows, best.best), np.searchsorted(rough.rows, best.reserve))
         candidates = chosen(query, retrieved, snapshot)
-        labelled = self._labelled(found, rough, candidates.rows)
-        items = self._index(labelled, rough.items.cell_of[candidates.rows])
-        return _Fetched(rough.rows[candidates.rows], items), False
+        rows = np.union1d(candidates.rows, np.searchsorted(rough.rows, more)).astype(np.intp)
+        items = self._index(self._labelled(found, rough, rows), rough.items.cell_of[rows])
+        return _Fetched(rough.rows[rows], items), False
+
+    def _needs(self, general: Query, effort: Effort) -> Needs | None:
+        """What the request needs beside the best items of every cell."""
+        alone = max(effort.candidates // 2, general.k) if general.ranker.by_reward_alone else 0
+        if not alone and not any(LIMITS[name].lower for name in general.limits):
+            return None
+        return Needs(general.user, general.k, general.limits, effort.candidates, alone)
 
     def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Retrieved]:
         """The first round, merged: the best rows of every cell and the reserve."""
@@ -138,7 +154,7 @@ class Rounds:
         more = reserve(general, self._files.partition.n_cells, effort)
         (search,), passes = search_vectors(pattern.state, [general.user], depth, heads, more)
         counts = [one.best + one.reserve for one in passes]
-        found = self._found("search", search.vectors, counts, effort.candidates)
+        found = self._found("search", search.vectors, counts, effort.candidates, self._needs(general, effort))
         answers = [one.passes for one in found.values() if one.admitted]
         merged = [merged_hits(some, count).rows for *some, count in zip(*answers, counts, strict=True)]
         best = [rows[:, :, : one.best] for rows, one in zip(merged, passes, strict=True)]
@@ -240,7 +256,8 @@ def _by_shard(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
     wanted: dict[int, Ints] = {}
     for shard, one in found.items():
         few = [] if one.few is None else [one.few]
-        known = np.concatenate([one.pins, *few, *(hits.rows.reshape(-1) for hits in one.passes)])
+        needed = [] if one.needed is None else [one.needed.rows]
+        known = np.concatenate([one.pins, *few, *needed, *(hits.rows.reshape(-1) for hits in one.passes)])
         mine = rows[np.isin(rows, known)]
         if len(mine):
             wanted[shard] = mine

@@ -21,6 +21,7 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
+from setwise.recommend.cluster.required import Needed, Needs, needed_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
@@ -53,6 +54,7 @@ class Found(NamedTuple):
     passes    the best rows of every cell with their scores, for each pass
     pins      rows of the filter's ``include`` that are here and eligible
     unknown   ids of ``exclude``, and of ``include``, that are not here
+    needed    the best items of required groups, and the best alone, where the request needs some
     """
 
     admitted: int
@@ -60,6 +62,7 @@ class Found(NamedTuple):
     passes: list[Hits]
     pins: Ints
     unknown: tuple[list[Any], list[Any]]
+    needed: Needed | None = None
 
 
 class SeenItems(NamedTuple):
@@ -121,7 +124,9 @@ class ShardState:
 
     # --- answers ---
 
-    def search(self, asked: Filter, vectors: Floats32, counts: Sequence[int], most: int) -> Found:
+    def search(
+        self, asked: Filter, vectors: Floats32, counts: Sequence[int], most: int, needs: Needs | None = None
+    ) -> Found:
         """The best rows of every cell: by the first of ``vectors`` so many as ``counts[0]``, by the others the rest."""
         ids, mask = self.index.catalog.ids, self.mask(asked)
         count = int(np.count_nonzero(mask))
@@ -134,7 +139,10 @@ class ShardState:
             for part, depth in zip(parts, counts, strict=True)
             if count
         ]
-        return Found(count, few, passes, self.rows[pins[mask[pins]]], unknown)
+        needed = None
+        if needs is not None:
+            needed = needed_here(self.index.catalog, self.rows, np.flatnonzero(mask), needs)
+        return Found(count, few, passes, self.rows[pins[mask[pins]]], unknown, needed)
 
     def _numbered(self, hits: Hits) -> Hits:
         return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
