@@ -88,8 +88,7 @@ class Changes:
 
     def _counts(self) -> dict[int, int]:
         """The current items of each shard."""
-        nothing = ALL, np.empty((0, 0), np.float32), (), 0
-        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), nothing))
+        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), (ALL,)))
         return {shard: one.admitted for shard, one in found.items()}
 
     def _committed(self, files: FrontFiles) -> FrontFiles:

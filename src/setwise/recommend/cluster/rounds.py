@@ -1,12 +1,12 @@
 """The rounds of calls that answer one request.
 
 1. **search**: every shard returns the best rows of every cell with their scores; the front keeps the best of all.
-2. **arrays**: the vectors of those rows, of which the front chooses candidates as a single index does
-   (``recommend/retrieve.py``), the best partners of the anchor among them.
-3. **labels**: ids and attributes of the candidates, now a small catalogue, on which the pipeline ranks.
+2. **pairs**: the shards value the pairs of these rows with the anchor, and the front chooses the candidates as a single
+   index does (``measures.py``). Where items have base vectors, a round before it fetches those (**bases**).
+3. **records**: the candidates with vectors, ids and attributes, now a small catalogue, on which the pipeline ranks.
 
-Where all eligible items can be ranked, one round fetches all of these items (**records**) in place of the last two.
-Where items do not interact, each shard first returns its best k.
+Where all eligible items can be ranked, the second round is left out. Where items do not interact, each shard first
+returns its best k.
 
 A bound over all items takes more rounds (``remote_reader.py``): one for the scores of all items, then some for the
 vectors of cells that the search opens. A shard that does not answer leaves no bound.
@@ -16,21 +16,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Ints, Rows
-from setwise._validation import frozen
+from setwise._types import Ints
 from setwise.errors import Infeasible, InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
 from setwise.recommend import pipeline
-from setwise.recommend.cluster.calls import Shards, merged_catalog, merged_hits
+from setwise.recommend.cluster.calls import Shards, merged_hits
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.held import Held
+from setwise.recommend.cluster.measures import RemoteMeasures
+from setwise.recommend.cluster.packed import merged_records
 from setwise.recommend.cluster.remote_reader import RemoteReader
 from setwise.recommend.cluster.required import Needs, needed_rows
 from setwise.recommend.cluster.shard_reader import Filter, Found
@@ -126,19 +128,19 @@ class Rounds:
         needs, more = self._needs(general, effort), np.empty(0, np.int64)
         if needs is not None:
             more = needed_rows({shard: one.needed for shard, one in found.items() if one.needed is not None}, needs)
-        rough = self._arrays(found, np.unique(np.concatenate([best.best, best.reserve, _pins(found), more])))
-        snapshot = self._snapshot(rough.items)
-        pins = np.searchsorted(rough.rows, np.sort(_pins(found)))
-        options = {name: one for name, one in self._options.items() if name not in LIMITS}
-        query = Query.parse(rough.items, general.user, **options)
-        query = replace(query, include=pins, limits=general.limits)
+        pins = np.sort(_pins(found))
+        query = replace(general, include=pins)
         if query.ranker.by_reward_alone:  # those are among the rows that are needed
             query = replace(query, ranker=replace(query.ranker, by_reward_alone=False))
-        retrieved = Retrieved(np.searchsorted(rough.rows, best.best), np.searchsorted(rough.rows, best.reserve))
-        candidates = chosen(query, retrieved, snapshot)
-        rows = np.union1d(candidates.rows, np.searchsorted(rough.rows, more)).astype(np.intp)
-        items = self._index(self._labelled(found, rough, rows), rough.items.cell_of[rows])
-        return _Fetched(rough.rows[rows], items), False
+        pattern = self._snapshot(self._index(self._files.pattern, self._files.partition.cell_of))
+        candidates = chosen(query, best, pattern, self._measures(general, found, best))
+        return self._records(found, np.union1d(candidates.rows, more)), False
+
+    def _measures(self, general: Query, found: Mapping[int, Found], best: Retrieved) -> RemoteMeasures:
+        """What the candidates are chosen by."""
+        measured = {shard: one.measured for shard, one in found.items() if one.measured is not None}
+        with_base = None if self._files.pattern.base is None else np.union1d(best.best, best.reserve)
+        return RemoteMeasures(self._shards, general.user, measured, partial(_by_shard, found), with_base)
 
     def _needs(self, general: Query, effort: Effort) -> Needs | None:
         """What the request needs beside the best items of every cell."""
@@ -153,10 +155,10 @@ class Rounds:
         depth, heads = effort.per_cell, per_head(general, effort)
         more = reserve(general, self._files.partition.n_cells, effort)
         (search,), passes = search_vectors(pattern.state, [general.user], depth, heads, more)
-        counts = [one.best + one.reserve for one in passes]
-        found = self._found("search", search.vectors, counts, effort.candidates, self._needs(general, effort))
+        counts, needs = [(one.best, one.reserve) for one in passes], self._needs(general, effort)
+        found = self._found("search", general.user, search.vectors, counts, effort.candidates, needs)
         answers = [one.passes for one in found.values() if one.admitted]
-        merged = [merged_hits(some, count).rows for *some, count in zip(*answers, counts, strict=True)]
+        merged = [merged_hits(some, sum(count)).rows for *some, count in zip(*answers, counts, strict=True)]
         best = [rows[:, :, : one.best] for rows, one in zip(merged, passes, strict=True)]
         rest = [rows[:, :, one.best :] for rows, one in zip(merged, passes, strict=True)]
         return found, merged_passes(best, rest)
@@ -178,45 +180,15 @@ class Rounds:
             raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
         return found
 
-    def _arrays(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
-        """The second round: the vectors of these rows."""
-        wanted = _by_shard(found, rows)
-        answers = self._shards.ask("arrays", {shard: (mine,) for shard, mine in wanted.items()})
-        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, (packed, _) in answers.items()])
-        cells = np.concatenate([cells for _, cells in answers.values()])
-        order = np.argsort(np.concatenate([wanted[shard] for shard in answers]))
-        return _Fetched(fetched, self._index(catalog, cells[order]))
-
     def _records(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
-        """The third round: these rows with ids and attributes."""
+        """The last round: these rows with vectors, ids and attributes."""
         fetched, catalog = self._fetch_records(_by_shard(found, rows))
         return _Fetched(fetched, self._index(catalog, np.zeros(len(fetched), np.int32)))
 
     def _fetch_records(self, wanted: Mapping[int, Ints]) -> tuple[Ints, Catalog]:
         """These rows of each shard as one catalogue in the order of rows; the rows come first."""
         answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
-        return merged_catalog([(wanted[shard], packed) for shard, packed in answers.items()])
-
-    def _labelled(self, found: Mapping[int, Found], rough: _Fetched, places: Rows) -> Catalog:
-        """The third round where vectors are known: these of the fetched items with ids and attributes."""
-        wanted = _by_shard(found, rough.rows[places])
-        answers = self._shards.ask("labels", {shard: (mine,) for shard, mine in wanted.items()})
-        order, known = np.argsort(np.concatenate([wanted[shard] for shard in answers])), rough.items.catalog
-        columns = {
-            name: _joined([columns[name] for _, columns in answers.values()], order)
-            for name in self._files.pattern.attributes
-        }
-        return Catalog(
-            frozen(known.query[places]),
-            frozen(known.key[places]),
-            frozen(known.value[places]),
-            (known.rewards, known.reward_class[places]),
-            None if known.base is None else frozen(known.base[places]),
-            known.sink,
-            np.concatenate([ids for ids, _ in answers.values()])[order],
-            columns,
-            dtype=known.query.dtype.type,
-        )
+        return merged_records(list(answers.values()))
 
     # --- the items at the front ---
 
@@ -237,14 +209,6 @@ class Rounds:
     def _query(self, index: Index, user: User) -> Query:
         """The request about the items at the front."""
         return Query.parse(index, user, include=self._asked.include, ignored=self._ignored, **self._options)
-
-
-def _joined(parts: Sequence[Any], order: Rows) -> Any:
-    """A column from the parts of several shards: numbers, or lists of texts in which None is a missing value."""
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)[order]
-    every = [value for part in parts for value in part]
-    return [every[at] for at in order.tolist()]
 
 
 def _pins(found: Mapping[int, Found]) -> Ints:

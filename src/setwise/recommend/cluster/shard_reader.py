@@ -14,15 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
 from setwise.errors import InvalidInput
-from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
+from setwise.recommend.cluster.packed import Packed, Records
 from setwise.recommend.cluster.required import Needed, Needs, needed_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
+from setwise.recommend.cluster.shard_measures import Anchor, Measured, measured_here, pairs_here
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
@@ -55,6 +55,7 @@ class Found(NamedTuple):
     pins      rows of the filter's ``include`` that are here and eligible
     unknown   ids of ``exclude``, and of ``include``, that are not here
     needed    the best items of required groups, and the best alone, where the request needs some
+    measured  scores of the best rows; None if there are none
     """
 
     admitted: int
@@ -63,6 +64,7 @@ class Found(NamedTuple):
     pins: Ints
     unknown: tuple[list[Any], list[Any]]
     needed: Needed | None = None
+    measured: Measured | None = None
 
 
 class SeenItems(NamedTuple):
@@ -71,9 +73,6 @@ class SeenItems(NamedTuple):
     places: Ints
     vectors: Floats32
     current: Mask
-
-
-Packed = tuple[dict[str, Array], dict[str, Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,9 +124,18 @@ class ShardState:
     # --- answers ---
 
     def search(
-        self, asked: Filter, vectors: Floats32, counts: Sequence[int], most: int, needs: Needs | None = None
+        self,
+        asked: Filter,
+        user: User | None = None,
+        vectors: Floats32 | None = None,
+        counts: Sequence[tuple[int, int]] = (),
+        most: int = 0,
+        needs: Needs | None = None,
     ) -> Found:
-        """The best rows of every cell: by the first of ``vectors`` so many as ``counts[0]``, by the others the rest."""
+        """The best rows of every cell, and the reserve: (best, reserve) by the first of ``vectors``, and by the others.
+
+        Without vectors, only what the filter leaves.
+        """
         ids, mask = self.index.catalog.ids, self.mask(asked)
         count = int(np.count_nonzero(mask))
         unknown = ids.known_rows(list(asked.exclude))[1], ids.known_rows(list(asked.include))[1]
@@ -135,38 +143,47 @@ class ShardState:
         few = self.rows[mask] if count <= most else None
         parts = [slice(0, 1), slice(1, None)][: len(counts)]
         passes = [
-            self._numbered(self.index.best_of_cells(vectors[part], depth, mask))
+            self.index.best_of_cells(vectors[part], sum(depth), mask)
             for part, depth in zip(parts, counts, strict=True)
-            if count
+            if count and vectors is not None
         ]
         needed = None
         if needs is not None:
             needed = needed_here(self.index.catalog, self.rows, np.flatnonzero(mask), needs)
-        return Found(count, few, passes, self.rows[pins[mask[pins]]], unknown, needed)
+        measured = None
+        if user is not None and count:
+            best = [one.rows[:, :, : depth[0]].reshape(-1) for one, depth in zip(passes, counts, strict=True)]
+            at = np.unique(np.concatenate(best))
+            measured = measured_here(self.index.catalog, self.rows, self.index.cell_of, user, at[at >= 0])
+        numbered = [self._numbered(one) for one in passes]
+        return Found(count, few, numbered, self.rows[pins[mask[pins]]], unknown, needed, measured)
 
     def _numbered(self, hits: Hits) -> Hits:
         return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
 
-    def arrays(self, rows: Ints) -> tuple[Packed, NDArray[np.int32]]:
-        """The vectors of these rows, packed as a catalogue without ids and attributes, and their cells."""
-        at, catalog = self._at(rows), self.index.catalog
-        base = None if catalog.base is None else catalog.base[at]
-        rewards = (catalog.rewards, catalog.reward_class[at])
-        parts = (catalog.query[at], catalog.key[at], catalog.value[at], rewards, base, catalog.sink)
-        return Catalog(*parts, dtype=catalog.query.dtype.type).packed(), self.index.cell_of[at]
+    def vectors_of(self, rows: Ints) -> Packed:
+        """The vectors of these rows."""
+        return self.index.catalog.bare(self._at(rows)).packed()
 
-    def labels(self, rows: Ints) -> tuple[Array, dict[str, Array]]:
-        """Ids and attributes of these rows."""
-        at, catalog = self._at(rows), self.index.catalog
-        return catalog.ids[at], {name: column[at] for name, column in catalog.attributes.items()}
+    def bases(self, rows: Ints) -> Array:
+        """The base vectors of these rows."""
+        base = self.index.catalog.base
+        assert base is not None
+        return base[self._at(rows)]
 
-    def records(self, rows: Ints) -> Packed:
-        """These rows as a packed catalogue, with ids and attributes."""
-        return self.index.catalog.taken(self._at(rows)).packed()
+    def pairs(self, rows: Ints, base: Floats, anchor: Anchor, user: User) -> Floats:
+        """The values of the pairs of these rows with an anchor."""
+        return pairs_here(self.index.catalog, user, self._at(rows), base, anchor)
+
+    def records(self, rows: Ints) -> Records:
+        """These rows with vectors, ids and attributes."""
+        at, catalog = self._at(rows), self.index.catalog
+        columns = {name: column[at] for name, column in catalog.attributes.items()}
+        return Records(rows, catalog.bare(at).packed(), catalog.ids[at], columns)
 
     def independent(self, asked: Filter, user: User, k: int, limits: Mapping[str, Any]) -> Found:
         """The best k items where items do not interact: the best of all shards are among them."""
-        found = self.search(asked, np.empty((0, 0), np.float32), (), 0)
+        found = self.search(asked)
         if not found.admitted:
             return found
         here = self.index.catalog.ids.known_rows(list(asked.exclude))[0]
@@ -216,8 +233,9 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         ShardState.search,
-        ShardState.arrays,
-        ShardState.labels,
+        ShardState.vectors_of,
+        ShardState.bases,
+        ShardState.pairs,
         ShardState.records,
         ShardState.independent,
         ShardState.bound_scores,
