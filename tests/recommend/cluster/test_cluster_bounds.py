@@ -16,6 +16,7 @@ from setwise.bounds.catalog import cells as fine_cells
 from setwise.bounds.catalog.frontier import MISSING
 from setwise.bounds.catalog.search import search_prefixes
 from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+from setwise.model.added_scores import AddedScores
 from setwise.recommend import pipeline
 from setwise.recommend.cluster.front import ClusterRecommender
 
@@ -103,6 +104,10 @@ def test_slates_and_bounds_of_finished_searches_are_those_of_one_index(tmp_path:
 def best_value(catalog: sw.Catalog, user: sw.User, request: dict[str, Any], gone: list[str]) -> float:
     """The value of the best feasible set, by brute force."""
     ids = catalog.ids[np.arange(len(catalog))].tolist()
+    scores, floor = request.get("scores"), request.get("scores_floor")
+    if scores is not None:
+        user = user.with_scores(AddedScores.dense([scores.get(one, floor or 0.0) for one in ids]))
+        gone = [one for one in ids if one in gone or (floor is None and one not in scores)]
     price = catalog.attributes["price"]
     rows = [row for row, one in enumerate(ids) if one not in gone and one not in request["exclude"]]
     rows = [row for row in rows if "where" not in request or price[row] >= 1]
@@ -142,6 +147,11 @@ def test_bounds_hold_while_items_come_and_go(tmp_path: Path, count, monkeypatch:
             cluster = ClusterRecommender.open(tmp_path / str(seed), [[Here()] for _ in hosts], LONG)
         ids = [one for one in catalog.ids[np.arange(len(catalog))].tolist() if one not in gone]
         request = draw_request(rng, ids, 4)
+        if seed % 3 == 1:
+            some = ids if "include" in request else rng.choice(ids, 9, replace=False).tolist()
+            request["scores"] = {one: float(rng.normal(scale=3)) for one in some}
+            if rng.random() < 0.5:
+                request["scores_floor"] = -1.0
         budget = {} if seed % 4 else {"budget_ms": float(rng.choice([0.01, 5.0, 1e5]))}
         slate = cluster.recommend(user, **request, **budget)
         best = best_value(catalog, user, request, gone)

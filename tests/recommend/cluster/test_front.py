@@ -258,3 +258,31 @@ def test_features(tmp_path: Path) -> None:
     bare, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path / "b", 2)
     with pytest.raises(InvalidInput, match="features must be left out"):
         bare.recommend(features={"size": 1.0})
+
+
+def test_slates_with_scores_are_those_of_one_index(tmp_path: Path, count) -> None:
+    for seed in range(count(200)):
+        rng = np.random.default_rng(seed)
+        catalog, user = world(seed, 300, **shapes(seed))
+        whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=40)
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5, bounds=False)
+        ids = rng.choice([f"item {row}" for row in range(300)], int(rng.choice([10, 200])), replace=False).tolist()
+        request = {
+            "k": int(rng.integers(2, 6)),
+            "scores": {one: float(rng.normal(scale=2)) for one in ids},
+            "scores_floor": None if rng.random() < 0.5 else -0.5,
+            "at_least": {"colour": {"red": 1}} if rng.random() < 0.3 else None,
+            "certify": False,
+        }
+        person = None if rng.random() < 0.3 else user
+        same(whole.recommend(person, **request), cluster.recommend(person, **request))
+
+
+def test_wrong_scores_are_refused(tmp_path: Path) -> None:
+    catalog, user = world(16, 40)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2, bounds=False)
+    with pytest.raises(UnknownId, match="an id of scores must be one of the catalogue, got 'nothing'"):
+        cluster.recommend(user, scores={"nothing": 1.0, "item 3": 1.0})
+    for wrong in ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0}):
+        with pytest.raises(InvalidInput, match="scores"):
+            cluster.recommend(user, **wrong)

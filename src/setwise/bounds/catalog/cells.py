@@ -22,8 +22,10 @@ from setwise._types import Array, Floats, Floats32
 from setwise._validation import whole_number
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.errors import InvalidInput
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
+from setwise.model.users import User
 from setwise.retrieval.backends.protocol import by_cell
 from setwise.retrieval.clusters import clusters
 from setwise.retrieval.partition import Partition
@@ -111,6 +113,10 @@ class CellBounds:
     def n_cells(self) -> int:
         """The number of cells, C."""
         return self.partition.n_cells
+
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of this user."""
+        return user.scores
 
     def to_arrays(self) -> dict[str, Array]:
         """The arrays to save beside the catalogue; ``from_arrays`` reads them."""

@@ -27,8 +27,9 @@ def norm_bound(cells: Measured, user: User, k: int) -> float:
     if user.base is not None:
         x += float(base[0] * np.linalg.norm(user.base))
     x += MARGIN * x
-    if user.scores is not None:
-        added = user.scores.whole()
+    scores = cells.added(user)
+    if scores is not None:
+        added = scores.whole()
         x += float(added.max()) + MARGIN * float(np.abs(added).max())
     with np.errstate(over="ignore"):
         largest = max(float(reward.value(np.array([x]))[0]) for reward in catalog.rewards)

@@ -21,6 +21,7 @@ from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.bounds.catalog.score_order import Scored
 from setwise.bounds.catalog.user_scores import scores
 from setwise.model import objective
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
@@ -80,6 +81,10 @@ class CatalogReader(Protocol):
         """(C + 1,) the places of the items of each cell; known once the items are scored."""
         ...
 
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of a request for this user: of all items, in any order."""
+        ...
+
     def scored(self, user: User, eligible: Eligibility | None) -> Scored:
         """The scores of all items by place, raised as ``user_scores`` does."""
         ...
@@ -124,6 +129,10 @@ class LocalReader:
         self.catalog, self.norms, self.table = cells.catalog, cells.norms, cells.table
         self.cell_groups, self.n_cells, self.start = cells.cell_groups, cells.n_cells, cells.start
         self._label: Array = np.empty(0, np.int64)
+
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of this user."""
+        return user.scores
 
     def scored(self, user: User, eligible: Eligibility | None) -> Scored:
         """One pass over the values."""

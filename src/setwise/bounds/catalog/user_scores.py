@@ -10,6 +10,7 @@ import numpy as np
 from setwise._types import Floats, Ints, Mask
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.score_order import Scored, add_base, lead_scores, score_items
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.users import User
@@ -29,6 +30,10 @@ class Measured(Protocol):
     @property
     def norms(self) -> Floats:
         """(4, H), as ``CellBounds.norms``."""
+        ...
+
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of a request for this user."""
         ...
 
 

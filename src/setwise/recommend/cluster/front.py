@@ -19,7 +19,10 @@ interact, have one.
 **Faults.** A shard without an answer within the deadline raises ``ShardUnavailable``. With ``partial=True`` the request
 is answered by the others; the slate says so (``slate.partial``) and has no bound.
 
-**Not supported:** ``scores``, ``explain``, and histories of models with base terms.
+**Scores** of the caller are a mapping by id. Retrieval by them rounds otherwise than that of a single index, so of
+items whose totals differ by rounding alone others may be candidates.
+
+**Not supported:** ``explain``, and histories of models with base terms.
 """
 
 from __future__ import annotations
@@ -37,12 +40,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._validation import listed, whole_number
+from setwise._validation import listed, real_number, whole_number
 from setwise.errors import InvalidInput, ShardUnavailable
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import ranker_named
+from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
@@ -53,6 +57,7 @@ from setwise.recommend.cluster.shard_reader import Filter
 from setwise.recommend.given import featured, one_of
 from setwise.recommend.histories import IGNORE
 from setwise.recommend.proofs import positive_seconds
+from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import PROVEN_WITHIN, Slate
 from setwise.retrieval.shards import Patience
 
@@ -131,6 +136,8 @@ class ClusterRecommender:
         history: IdChoice | None = None,
         unknown: str = IGNORE,
         features: Mapping[str, Any] | Sequence[Any] | None = None,
+        scores: Mapping[Any, float] | None = None,
+        scores_floor: float | None = None,
         exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
@@ -146,7 +153,9 @@ class ClusterRecommender:
         if features is not None:
             one_of(user=user, history=history, features=features)
             user = featured(self._files.features, features)
-        one_of(user=user, history=history)
+        one_of(user=user, history=history, unless=scores)
+        if user is None and history is None:
+            user = zero_user(self._files.pattern)
         limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
         request = Request(
             user,
@@ -163,6 +172,8 @@ class ClusterRecommender:
                 **{name: one for name, one in limits.items() if one is not None},
             },
             self._files.layout,
+            _scores(self._files.pattern, scores, scores_floor),
+            scores_floor,
         )
         return replace(self._answer(request, began), improver=partial(self._improved, request))
 
@@ -237,6 +248,8 @@ class Request:
     where: Mapping[str, Any] | None
     options: Mapping[str, Any]
     layout: Layout
+    scores: dict[Any, float] | None
+    scores_floor: float | None
 
 
 def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequence[int], began: float) -> Slate:
@@ -247,8 +260,24 @@ def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequen
     hidden = request.exclude
     if hidden is None:
         hidden = [one for one in seen if one not in request.include]
-    asked = Filter(request.where, hidden, request.include)
+    asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor)
     return Rounds(files, shards, alive, asked, request.options, ignored, began).slate(person)
+
+
+def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, float] | None:
+    """The caller's scores by id, checked; None without any."""
+    if scores is None:
+        caller_scores(pattern, None, floor)
+        return None
+    if not isinstance(scores, Mapping):
+        todo = "pass {id: score}, with scores_floor for all other items"
+        raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
+    if floor is not None:
+        real_number("scores_floor", floor)
+    if not scores and floor is None:
+        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+    values = [real_number(f"scores[{one!r}]", score) for one, score in scores.items()]
+    return dict(zip(_ids(ids_of(pattern, scores)), values, strict=True))
 
 
 def _ids(given: IdChoice) -> list[Any]:

@@ -18,6 +18,7 @@ from setwise._types import Array, Floats, Ints, Rows
 from setwise.model.users import User
 from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.shard_measures import Anchor, Measured
+from setwise.recommend.cluster.shard_reader import Filter
 from setwise.retrieval.partners import best_pairs
 
 
@@ -30,7 +31,9 @@ class RemoteMeasures:
         user: User,
         measured: Mapping[int, Measured],
         by_shard: Callable[[Ints], dict[int, Ints]],
-        with_base: Ints | None,
+        rows_found: Ints,
+        asked: Filter,
+        base: bool,
     ) -> None:
         self._shards, self._user, self._by_shard = shards, user, by_shard
         rows = np.concatenate([one.rows for one in measured.values()])
@@ -39,9 +42,11 @@ class RemoteMeasures:
         self._score = np.concatenate([one.score for one in measured.values()], axis=1)[:, order]
         self._cells = np.concatenate([one.cells for one in measured.values()])[order]
         self._firsts = dict(one.first for one in measured.values())
-        self._base: Array | None = None
-        if with_base is not None:
-            self._base_rows, self._base = with_base, self._asked("bases", with_base)
+        self._found = rows_found
+        self._base: Array | None = self._asked("bases", rows_found) if base else None
+        self._added: Array | None = None
+        if asked.scores is not None:
+            self._added = self._asked("added", rows_found, None, asked, user)
 
     def _asked(self, what: str, rows: Ints, parts: Array | None = None, *others: Any) -> Array:
         """An answer of the shards for each of these rows, in their order, which may be any."""
@@ -63,10 +68,11 @@ class RemoteMeasures:
         return score.sum(axis=0) + self._self_terms(rows), score
 
     def _self_terms(self, rows: Rows) -> Floats:
+        at = np.searchsorted(self._found, rows)
+        added = np.zeros(len(rows)) if self._added is None else self._added[at]
         if self._base is None or self._user.base is None:
-            return np.zeros(len(rows))
-        own = self._base[np.searchsorted(self._base_rows, rows)]
-        return np.asarray(own.astype(np.float64) @ self._user.base + np.zeros(len(rows)))
+            return added
+        return np.asarray(self._base[at].astype(np.float64) @ self._user.base + added)
 
     def cells(self, rows: Rows) -> NDArray[np.int32]:
         """The cells of rows that are among the best."""

@@ -20,6 +20,7 @@ from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.bounds.catalog.reader import GroupLimit, Vectors
 from setwise.bounds.catalog.score_order import Scored, lead_scores
 from setwise.bounds.catalog.user_scores import rounding_pads
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
@@ -66,6 +67,13 @@ class RemoteReader:
         self._single: dict[int, int] = {}  # columns of single items by place
 
     # --- scores ---
+
+    def added(self, user: User) -> AddedScores | None:
+        """All scores that the request names, and that of the others if they are eligible."""
+        scores, floor = self._asked.scores, self._asked.floor
+        if scores is None:
+            return None
+        return AddedScores.dense([*scores.values(), *([] if floor is None else [floor])])
 
     def scored(self, user: User, eligible: Eligibility | None) -> Scored:
         """The scores of all items, made at the shards."""

@@ -139,8 +139,9 @@ class Rounds:
     def _measures(self, general: Query, found: Mapping[int, Found], best: Retrieved) -> RemoteMeasures:
         """What the candidates are chosen by."""
         measured = {shard: one.measured for shard, one in found.items() if one.measured is not None}
-        with_base = None if self._files.pattern.base is None else np.union1d(best.best, best.reserve)
-        return RemoteMeasures(self._shards, general.user, measured, partial(_by_shard, found), with_base)
+        rows, base = np.union1d(best.best, best.reserve), self._files.pattern.base is not None
+        by_shard = partial(_by_shard, found)
+        return RemoteMeasures(self._shards, general.user, measured, by_shard, rows, self._asked, base)
 
     def _needs(self, general: Query, effort: Effort) -> Needs | None:
         """What the request needs beside the best items of every cell."""
@@ -167,7 +168,9 @@ class Rounds:
         """The answers of all shards about eligible items; what no shard can satisfy is refused."""
         found = self._shards.ask(what, dict.fromkeys(self._alive, (self._asked, *arguments)))
         whole = len(self._alive) == len(self._shards)
-        for at, (name, ids) in enumerate((("exclude", self._asked.exclude), ("include", self._asked.include))):
+        asked = self._asked
+        stated = {"exclude": asked.exclude, "include": asked.include, "scores": list(asked.scores or ())}
+        for at, (name, ids) in enumerate(stated.items()):
             unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
             if unknown and (whole or name == "include"):
                 one = next(one for one in ids if one in unknown)
@@ -208,7 +211,12 @@ class Rounds:
 
     def _query(self, index: Index, user: User) -> Query:
         """The request about the items at the front."""
-        return Query.parse(index, user, include=self._asked.include, ignored=self._ignored, **self._options)
+        asked, options = self._asked, self._options
+        if asked.scores is not None:
+            ids = set(index.catalog.ids[np.arange(len(index.catalog))].tolist())
+            mine = {one: score for one, score in asked.scores.items() if one in ids}
+            options = {**options, "scores": mine, "scores_floor": asked.floor}
+        return Query.parse(index, user, include=asked.include, ignored=self._ignored, **options)
 
 
 def _pins(found: Mapping[int, Found]) -> Ints:

@@ -11,12 +11,13 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
 from setwise.errors import InvalidInput
+from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
 from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
 from setwise.recommend.cluster.packed import Packed, Records
@@ -27,6 +28,7 @@ from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
 from setwise.retrieval.backends.protocol import Hits
+from setwise.retrieval.scored_search import best_by_total
 from setwise.storage import artifact
 
 OPEN = 8  # versions of shards that a host keeps; the one that was read longest ago is closed first
@@ -39,11 +41,16 @@ class Refused(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What a request says about single items: conditions, ids not to show, ids that must be shown."""
+    """What a request says about single items: conditions, ids not to show, ids that must be shown, and added scores.
+
+    Items that ``scores`` does not name have the score ``floor``; they are not eligible if that is None.
+    """
 
     where: Mapping[str, Any] | None
     exclude: Sequence[Any]
     include: Sequence[Any]
+    scores: Mapping[Any, float] | None = None
+    floor: float | None = None
 
 
 class Found(NamedTuple):
@@ -53,7 +60,7 @@ class Found(NamedTuple):
     few       their rows where they are at most as many as can be ranked; else None
     passes    the best rows of every cell with their scores, for each pass
     pins      rows of the filter's ``include`` that are here and eligible
-    unknown   ids of ``exclude``, and of ``include``, that are not here
+    unknown   ids of ``exclude``, of ``include`` and of ``scores`` that are not here
     needed    the best items of required groups, and the best alone, where the request needs some
     measured  scores of the best rows; None if there are none
     """
@@ -62,7 +69,7 @@ class Found(NamedTuple):
     few: Ints | None
     passes: list[Hits]
     pins: Ints
-    unknown: tuple[list[Any], list[Any]]
+    unknown: tuple[list[Any], list[Any], list[Any]]
     needed: Needed | None = None
     measured: Measured | None = None
 
@@ -119,7 +126,21 @@ class ShardState:
         mask = mask.copy()
         mask[self.index.removed] = False
         mask[catalog.ids.known_rows(list(asked.exclude))[0]] = False
+        if asked.scores is not None and asked.floor is None:
+            named = np.zeros(len(mask), bool)
+            named[catalog.ids.known_rows(list(asked.scores))[0]] = True
+            mask &= named
         return mask
+
+    def scored(self, asked: Filter, user: User) -> User:
+        """The user with the added scores of the request, of the items that are here."""
+        if asked.scores is None:
+            return user
+        catalog = self.index.catalog
+        places = catalog.ids.places_of(list(asked.scores))
+        values, known = np.array(list(asked.scores.values()), np.float64), places >= 0
+        rest = 0.0 if asked.floor is None else asked.floor
+        return user.with_scores(AddedScores.sparse(len(catalog), places[known], values[known], rest))
 
     # --- answers ---
 
@@ -138,25 +159,38 @@ class ShardState:
         """
         ids, mask = self.index.catalog.ids, self.mask(asked)
         count = int(np.count_nonzero(mask))
-        unknown = ids.known_rows(list(asked.exclude))[1], ids.known_rows(list(asked.include))[1]
+        named = asked.exclude, asked.include, () if asked.scores is None else tuple(asked.scores)
+        without, within, unscored = (ids.known_rows(list(some))[1] for some in named)
+        own = None if user is None else self.scored(asked, user)
         pins = ids.known_rows(list(asked.include))[0]
         few = self.rows[mask] if count <= most else None
         parts = [slice(0, 1), slice(1, None)][: len(counts)]
         passes = [
-            self.index.best_of_cells(vectors[part], sum(depth), mask)
+            self._best(vectors[part], sum(depth), mask, own if part.start == 0 else None)
             for part, depth in zip(parts, counts, strict=True)
             if count and vectors is not None
         ]
         needed = None
         if needs is not None:
+            needs = needs._replace(user=self.scored(asked, needs.user))
             needed = needed_here(self.index.catalog, self.rows, np.flatnonzero(mask), needs)
         measured = None
-        if user is not None and count:
+        if own is not None and count:
             best = [one.rows[:, :, : depth[0]].reshape(-1) for one, depth in zip(passes, counts, strict=True)]
             at = np.unique(np.concatenate(best))
-            measured = measured_here(self.index.catalog, self.rows, self.index.cell_of, user, at[at >= 0])
+            measured = measured_here(self.index.catalog, self.rows, self.index.cell_of, own, at[at >= 0])
         numbered = [self._numbered(one) for one in passes]
+        unknown = without, within, unscored
         return Found(count, few, numbered, self.rows[pins[mask[pins]]], unknown, needed, measured)
+
+    def _best(self, vectors: Floats32, count: int, mask: Mask, user: User | None) -> Hits:
+        """The best rows of every cell, by total score where the user has added scores."""
+        if user is None or user.scores is None:
+            return self.index.best_of_cells(vectors, count, mask)
+        state = self.index.state
+        depth = min(count, state.largest_cell)
+        rows, totals = best_by_total(state.catalog, state.cells, user, user.scores, depth, mask)
+        return Hits(rows[None], cast(Any, totals[None]))  # in double precision, as they are merged
 
     def _numbered(self, hits: Hits) -> Hits:
         return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
@@ -170,6 +204,12 @@ class ShardState:
         base = self.index.catalog.base
         assert base is not None
         return base[self._at(rows)]
+
+    def added(self, rows: Ints, asked: Filter, user: User) -> Floats:
+        """The added scores of these rows."""
+        scores = self.scored(asked, user).scores
+        assert scores is not None
+        return scores.of(self._at(rows))
 
     def pairs(self, rows: Ints, base: Floats, anchor: Anchor, user: User) -> Floats:
         """The values of the pairs of these rows with an anchor."""
@@ -188,6 +228,10 @@ class ShardState:
             return found
         here = self.index.catalog.ids.known_rows(list(asked.exclude))[0]
         exclude = self.index.catalog.ids[here]
+        if asked.scores is not None:
+            known = set(self.index.catalog.ids.known_rows(list(asked.scores))[1])
+            mine = {one: score for one, score in asked.scores.items() if one not in known}
+            limits = {**limits, "scores": mine, "scores_floor": asked.floor}
         query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
         return found._replace(few=self.rows[best_independent(query)])
 
@@ -197,7 +241,7 @@ class ShardState:
         catalog = self.index.catalog
         pins = catalog.ids.known_rows(list(asked.include))[0]
         mask = self.mask(asked)
-        return self.cells.scored(catalog, user, pad, padding, mask, pins[mask[pins]])
+        return self.cells.scored(catalog, self.scored(asked, user), pad, padding, mask, pins[mask[pins]])
 
     def bound_items(self, wanted: Wanted) -> ShardItems:
         """The vectors of items that the search for a bound opens."""
@@ -235,6 +279,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.search,
         ShardState.vectors_of,
         ShardState.bases,
+        ShardState.added,
         ShardState.pairs,
         ShardState.records,
         ShardState.independent,
