@@ -11,8 +11,11 @@ import pytest
 import setwise as sw
 from in_process import LONG, Here, cluster_of, same, shapes, world
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
+from setwise.model.base_terms import BaseTerms
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
+from setwise.model.fold_in import FoldIn
+from setwise.model.two_tower import TwoTower
 from setwise.recommend.cluster.front import ClusterRecommender
 from worlds import REWARDS, random_catalog
 
@@ -74,6 +77,30 @@ def test_histories(tmp_path: Path) -> None:
         assert one.ignored == other.ignored
     with pytest.raises(UnknownId, match="an id of history"):
         cluster.recommend(history=["unheard"], unknown="error")
+
+
+def test_histories_of_models_with_base_terms(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    catalog, _ = world(17, 200)
+    catalog = sw.Catalog(
+        catalog.query, catalog.key, catalog.value, base=rng.normal(size=(200, 6)), ids=catalog.ids[np.arange(200)]
+    )
+    draw = [rng.normal(size=(200, width)).astype(np.float32) for width in (2, 4, 3, 3)]
+    terms = BaseTerms(
+        FoldIn.of(draw[0], 10.0, 0.1, 0.9), (), TwoTower(draw[1], draw[2], draw[3], np.zeros(3, np.float32), 0.8)
+    )
+    parts = rng.normal(size=(200, 4)), rng.normal(size=(1, 3, 4)), rng.normal(size=(1, 3))
+    whole = sw.Recommender(
+        sw.Index.build(catalog, cells=5), certify=False, candidates=40, encoder=Encoder(*parts, base_terms=terms)
+    )
+    cluster, _ = cluster_of(whole, tmp_path / "split", 3, bounds=False)
+    for history in (["item 3", "item 150", "unheard", "item 77"], []):
+        same(*(one.recommend(history=history, k=4, certify=False) for one in (whole, cluster)))
+    popular = Encoder(*parts, base_terms=BaseTerms(terms.fold_in, (), terms.two_tower, np.zeros(200)))
+    whole = sw.Recommender(sw.Index.build(catalog, cells=5), certify=False, encoder=popular)
+    cluster, _ = cluster_of(whole, tmp_path / "whole", 3, bounds=False)
+    with pytest.raises(InvalidInput, match="history must be left out"):
+        cluster.recommend(history=["item 3"])
 
 
 def test_an_id_that_was_removed_may_come_back(tmp_path: Path) -> None:

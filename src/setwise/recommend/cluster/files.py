@@ -32,6 +32,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.cluster.front_cells import FrontCells, reward_arrays
+from setwise.recommend.cluster.history_columns import can_be_split, history_columns
 from setwise.recommend.cluster.shard_cells import ShardCells
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
@@ -110,8 +111,8 @@ def write_cluster(
     index = recommender.index.snapshot()
     index.compact()
     catalog, encoder = index.catalog, recommender.encoder
-    if encoder is not None and encoder.base_terms.packed():
-        encoder = None  # neighbours and networks of a base model read all items
+    if encoder is not None and not can_be_split(encoder):
+        encoder = None
     ranges, cells = row_ranges(len(catalog), shards), None
     if bounds:
         cells = recommender.cells_of(index) or CellBounds.build(catalog)
@@ -120,7 +121,7 @@ def write_cluster(
         part = Index.build(catalog.taken(rows), backend=backend, partition=index.partition.taken(rows), progress=False)
         part.save(shard_folder(folder, shard) / "index")
         if encoder is not None:
-            vectors = {"items": np.asarray(encoder.items[first:last], np.float32)}
+            vectors = {"items": history_columns(encoder.taken(rows))}
             artifact.write(shard_folder(folder, shard) / "encoder", VECTORS, vectors, {})
         if cells is not None:
             mine = {"cell_of": cells.partition.cell_of[rows], "reach": cells.reach[rows]}

@@ -22,7 +22,7 @@ is answered by the others; the slate says so (``slate.partial``) and has no boun
 **Scores** of the caller are a mapping by id. Retrieval by them rounds otherwise than that of a single index, so of
 items whose totals differ by rounding alone others may be candidates.
 
-**Not supported:** ``explain``, and histories of models with base terms.
+**Not supported:** ``explain``, and histories of models with neighbours.
 """
 
 from __future__ import annotations
