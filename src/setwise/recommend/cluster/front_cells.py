@@ -28,8 +28,8 @@ from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.bounds.catalog.whole_catalog import compile_search
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
-from setwise.model.users import User
 from setwise.recommend.cluster.shard_cells import ShardCells
+from setwise.recommend.recommender import zero_user
 from setwise.storage import saved_arrays
 
 ALONE = 64  # added items have one cell each up to this many; beyond, a cell for PER_CELL of them
@@ -140,13 +140,8 @@ class FrontCells:
 
 def warm_up_bounds(pattern: Catalog) -> None:
     """Compile the search for bounds over items like this one, so that no request waits for the compiler."""
-    twice = np.zeros(2, np.intp)
-    parts = pattern.query[twice], pattern.key[twice], pattern.value[twice]
-    rewards = pattern.rewards, pattern.reward_class[twice]
-    base = None if pattern.base is None else pattern.base[twice]
-    catalog = Catalog(*parts, rewards, base, pattern.sink, dtype=pattern.query.dtype.type)
-    user = User(np.zeros((catalog.heads, catalog.value.shape[2])), None if base is None else np.zeros(base.shape[1]))
-    compile_search(CellBounds.build(catalog), user)
+    catalog = pattern.bare(np.zeros(2, np.intp))
+    compile_search(CellBounds.build(catalog), zero_user(catalog))
 
 
 def reward_arrays(catalog: Catalog) -> RewardArrays:
