@@ -3,8 +3,10 @@
     python benchmarks/cluster.py --shards 4 --items 1000000 --requests 10000 --kills 50     the full measurement
     python benchmarks/cluster.py --shards 4 --items 20000 --requests 200 --kills 5          a small one
 
-``--items`` is the number of items of each shard, with d = 64 numbers a vector. Slates have no bounds. Every answer of
-the cluster is compared with that of the single index. ``added`` is the difference of the percentiles. With ``--kills``,
+``--items`` is the number of items of each shard, with d = 64 numbers a vector. Slates have no bounds, unless
+``--certify`` asks for some. Every answer of the cluster is compared with that of the single index. ``added`` is the
+difference of the percentiles. ``rounds`` are medians of each kind of call in a request: milliseconds until all shards
+have answered, and kilobytes of the answers of all shards, counted for some further requests. With ``--kills``,
 threads send requests all the time while actors are killed one after the other (SIGKILL); ``whole_s`` are the seconds
 from a kill until that actor answers again. Print the machine's load beside it.
 """
@@ -14,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import pickle
 
 for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[name] = "1"
@@ -32,6 +35,7 @@ import ray
 import setwise as sw
 from setwise.errors import ShardUnavailable
 from setwise.recommend.cluster import actors
+from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import write_cluster
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.shards import Patience
@@ -56,15 +60,42 @@ def percentiles(seconds: list[float]) -> dict[str, float]:
     return {f"p{q}": round(1000 * float(np.percentile(seconds, q)), 2) for q in (50, 95, 99)}
 
 
-def timed(recommend: Any, users: list[sw.User]) -> tuple[list[float], list[list[Any]]]:
+def timed(recommend: Any, users: list[sw.User], certify: bool) -> tuple[list[float], list[list[Any]]]:
     """Seconds and items of the slate of each user, one after the other."""
     seconds, items = [], []
     for user in users:
         start = time.perf_counter()
-        slate = recommend(user, k=K, certify=False)
+        slate = recommend(user, k=K, certify=certify)
         seconds.append(time.perf_counter() - start)
         items.append(slate.items.tolist())
     return seconds, items
+
+
+def rounds(front: Any, users: list[sw.User], certify: bool) -> dict[str, dict[str, float]]:
+    """What the calls of a request take and return, by kind of call; ``all`` is the whole request."""
+    taken: list[dict[str, tuple[float, int]]] = []
+    original = Shards.ask
+
+    def timed_ask(shards: Shards, what: str, arguments: Any) -> dict[int, Any]:
+        start = time.perf_counter()
+        answers = original(shards, what, arguments)
+        ms, before = 1000 * (time.perf_counter() - start), taken[-1].get(what, (0.0, 0))
+        taken[-1][what] = (before[0] + ms, before[1] + sum(len(pickle.dumps(one, 5)) for one in answers.values()))
+        return answers
+
+    Shards.ask = timed_ask  # type: ignore[method-assign]
+    try:
+        for user in users:
+            taken.append({})
+            start = time.perf_counter()
+            front.recommend(user, k=K, certify=certify)
+            ms = 1000 * (time.perf_counter() - start)
+            taken[-1]["all"] = (ms, sum(size for _, size in taken[-1].values()))
+    finally:
+        Shards.ask = original  # type: ignore[method-assign]
+    names = dict.fromkeys(name for one in taken for name in one)
+    parts = {name: np.median([one.get(name, (0.0, 0)) for one in taken], axis=0) for name in names}
+    return {name: {"ms": round(ms, 2), "kB": round(size / 1000, 1)} for name, (ms, size) in parts.items()}
 
 
 class Load:
@@ -121,6 +152,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=20_000, help="of each shard")
     parser.add_argument("--requests", type=int, default=200)
     parser.add_argument("--kills", type=int, default=0)
+    parser.add_argument("--certify", action="store_true", help="with upper bounds; the threads of --kills ask for none")
     parser.add_argument("--threads", type=int, default=2, help="that send requests while actors are killed")
     parser.add_argument("--deadline-ms", type=float, default=15_000.0)
     parser.add_argument("--out", type=Path, help="a JSON file for the figures")
@@ -130,17 +162,18 @@ def main() -> None:
     users = [sw.User(rng.normal(size=(1, DIMENSION))) for _ in range(options.requests)]
     with tempfile.TemporaryDirectory() as folder:
         single = single_index(options.shards * options.items)
-        write_cluster(single, Path(folder), options.shards)
-        timed(single.recommend, users[:10])
-        alone, expected = timed(single.recommend, users)
+        write_cluster(single, Path(folder), options.shards, bounds=options.certify)
+        timed(single.recommend, users[:10], options.certify)
+        alone, expected = timed(single.recommend, users, options.certify)
         del single
         actors.connect(object_store_memory=400_000_000)
         front = actors.open_front(folder, patience=Patience(options.deadline_ms, options.deadline_ms))
-        timed(front.recommend, users[:10])
-        seconds, items = timed(front.recommend, users)
+        timed(front.recommend, users[:10], options.certify)
+        seconds, items = timed(front.recommend, users, options.certify)
         one, many = percentiles(alone), percentiles(seconds)
         figures |= {"single": one, "cluster": many, "added": {q: round(many[q] - one[q], 2) for q in one}}
         figures["different"] = sum(mine != theirs for mine, theirs in zip(items, expected, strict=True))
+        figures["rounds"] = rounds(front, users[: max(1, len(users) // 4)], options.certify)
         if options.kills:
             figures["chaos"] = killed(front, users, expected, options.kills, options.threads)
         ray.shutdown()

@@ -53,6 +53,7 @@ HEAVY = {
         "bounds/catalog/frontier.py",
         "bounds/catalog/group_bounds.py",
         "bounds/catalog/score_order.py",
+        "bounds/catalog/prefix_members.py",
         "bounds/catalog/search.py",
         "bounds/lifts/levels.py",
         "bounds/lifts/node_bounds.py",

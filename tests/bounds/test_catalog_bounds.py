@@ -10,7 +10,7 @@ from numba import njit
 
 import setwise as sw
 from setwise._validation import read_only
-from setwise.bounds.catalog import whole_catalog
+from setwise.bounds.catalog import search_arrays
 from setwise.bounds.catalog.cells import CellBounds, default_cells
 from setwise.bounds.catalog.score_order import select_first
 from setwise.bounds.catalog.user_scores import scores
@@ -129,8 +129,8 @@ def test_rewards_that_overflow_are_bounded_by_infinity() -> None:
 
 @pytest.mark.parametrize(("heap", "nodes"), [(3, 100), (100, 3), (1, 1)])
 def test_a_full_heap_keeps_the_bound_valid(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int) -> None:
-    monkeypatch.setattr(whole_catalog, "_HEAP", heap)
-    monkeypatch.setattr(whole_catalog, "_NODES", nodes)
+    monkeypatch.setattr(search_arrays, "_HEAP", heap)
+    monkeypatch.setattr(search_arrays, "_NODES", nodes)
     for seed in range(50):
         catalog, user = random_catalog(seed, n=9, heads=2, sharpness=3.0, rewards=REWARDS[:2])
         found = whole_catalog_bound(CellBounds.build(catalog, cells=4), user, 4, budget_ms=FOREVER)

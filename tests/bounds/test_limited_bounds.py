@@ -84,15 +84,15 @@ def test_never_below_the_best_feasible_set_and_equal_to_it_when_proven(part: int
 def test_the_search_by_lifts_alone_keeps_the_limit_of_groups(count) -> None:
     for seed in range(count(4_000, 100)):
         catalog, user, k, _, limit = draw(seed)
-        search = WholeCatalogSearch(CellBounds.build(catalog, cells=3), user, k, limit=limit)
-        lifts = search._lifts
+        cells = CellBounds.build(catalog, cells=3)
+        lifts = WholeCatalogSearch(cells, user, k, limit=limit)._lifts
         if not isinstance(lifts, LiftSearch):
             continue
         lifts.run_stages()
         best = max(sw.set_value(catalog, user, rows) for rows in feasible(k, np.empty(0, int), limit))
         assert lifts.bound >= best - 1e-8 * (1 + abs(best)), seed
         value, items = lifts.best
-        assert value == -np.inf or keeps(search._cells.rows[items], limit), seed
+        assert value == -np.inf or keeps(cells.rows[items], limit), seed
 
 
 @pytest.mark.parametrize("heads", [1, 3])

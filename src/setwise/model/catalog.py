@@ -13,6 +13,7 @@ Writeable arrays are copied; read-only ones, such as those mapped from a file by
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import os
@@ -189,18 +190,31 @@ class Catalog:
     def taken(self, rows: ArrayLike) -> Catalog:
         """The catalogue of these rows only, in their order."""
         chosen = self.items(rows)
+        columns = {name: column[chosen] for name, column in self.attributes.items()}
+        return self.bare(chosen).named(self.ids[chosen], columns)
+
+    def bare(self, rows: Rows) -> Catalog:
+        """The catalogue of these rows only, in their order, without ids and attributes; a row may come twice."""
         return Catalog(
-            frozen(self.query[chosen]),
-            frozen(self.key[chosen]),
-            frozen(self.value[chosen]),
-            (self.rewards, self.reward_class[chosen]),
-            None if self.base is None else frozen(self.base[chosen]),
+            frozen(self.query[rows]),
+            frozen(self.key[rows]),
+            frozen(self.value[rows]),
+            (self.rewards, self.reward_class[rows]),
+            None if self.base is None else frozen(self.base[rows]),
             self.sink,
-            self.ids[chosen],
-            {name: column[chosen] for name, column in self.attributes.items()},
+            None,
+            None,
             self.positions,
             self.query.dtype.type,
         )
+
+    def named(self, ids: IdChoice | Ids, attributes: Any) -> Catalog:
+        """The same items with these ids and attributes."""
+        other = copy.copy(self)
+        other.__dict__.pop("digest", None)  # of what it was computed from
+        other.ids = Ids.of(ids, self.n_items)
+        other.attributes = Attributes.of(attributes, self.n_items)
+        return other
 
     def joined(self, others: Catalog) -> Catalog:
         """The items of both, those of ``others`` last; it must come from the same model and have the same columns."""

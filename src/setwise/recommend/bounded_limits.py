@@ -15,7 +15,7 @@ import numpy as np
 from setwise.recommend.query import Query
 
 if TYPE_CHECKING:
-    from setwise.bounds.catalog.whole_catalog import GroupLimit
+    from setwise.bounds.catalog.reader import GroupLimit
 
 
 def tightest_limit(query: Query) -> GroupLimit | None:
@@ -25,12 +25,12 @@ def tightest_limit(query: Query) -> GroupLimit | None:
 
 
 def _limits(query: Query) -> Iterator[GroupLimit]:
-    from setwise.bounds.catalog.whole_catalog import GroupLimit
+    from setwise.bounds.catalog.reader import GroupLimit
 
     n = len(query.catalog)
     for attribute, most in query.upper_limits.items():
-        yield GroupLimit(query.catalog.attributes.labels(attribute, np.arange(n)), most)
+        yield GroupLimit(query.catalog.attributes.labels(attribute, np.arange(n)), most, attribute)
     for required in query.required:
         outside = np.zeros(n, np.int64)
         outside[required.rows] = -1
-        yield GroupLimit(outside, query.k - required.least)
+        yield GroupLimit(outside, query.k - required.least, required.attribute, (required.value,))

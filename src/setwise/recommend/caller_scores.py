@@ -59,15 +59,17 @@ def caller_scores(catalog: Catalog, scores: Given | None, floor: float | None) -
 def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> CallerScores:
     if not scores and floor is None:
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
-    ids = list(scores)
-    rows = rows_named(
-        catalog, "scores", ids if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in ids]
-    )
+    rows = rows_named(catalog, "scores", ids_of(catalog, scores))
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
     sparse = AddedScores.sparse(len(catalog), rows, values, 0.0 if floor is None else floor)
     return CallerScores(sparse, sparse.rows if floor is None else None)
+
+
+def ids_of(catalog: Catalog, scores: Mapping[Any, float]) -> list[Any]:
+    """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
+    return list(scores) if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in scores]
 
 
 def _whole(one: Any) -> Any:

@@ -13,7 +13,7 @@ upper limit on the items outside of its group it tightens them (``bounded_limits
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
-from setwise.model.limits import LIMITS, Limits
+from setwise.model.limits import LIMITS, Limit, Limits
 from setwise.model.users import User
 
 SPARE = 4  # candidates of a required group for every item of it that a set needs
@@ -34,10 +34,12 @@ _CHUNK = 16_384  # rows
 
 @dataclass(frozen=True, eq=False)
 class Required:
-    """A set has ``least`` of the eligible ``rows`` or more."""
+    """A set has ``least`` of the eligible ``rows`` or more: of those whose ``attribute`` has the ``value``."""
 
     rows: Rows
     least: int
+    attribute: str
+    value: Any
 
 
 def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits) -> tuple[Required, ...]:
@@ -47,29 +49,36 @@ def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits
     for limit, stated in lower:
         for attribute, numbers in stated.items():
             groups = (_named if limit.by_value else _of_every_value)(catalog, eligible.rows, attribute, numbers)
-            parameter, needed = f"{limit.name}['{attribute}']", sum(one.least for one in groups)
-            if needed > k:
-                got = f"{needed} of {len(groups)} values"
-                raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
-            for at, one in enumerate(groups):
-                if len(one.rows) < one.least:
-                    value = f" with {list(numbers)[at]!r}" if limit.by_value else " with one of the values"
-                    must = f"at most the number of eligible items{value}, {len(one.rows)}"
-                    raise Infeasible(parameter, must, one.least, "check the value, lower the number, or loosen where")
+            check_sizes(limit, attribute, numbers, [len(one.rows) for one in groups], k)
             found += groups
     return tuple(found)
 
 
+def check_sizes(limit: Limit, attribute: str, numbers: Any, sizes: Sequence[int], k: int) -> None:
+    """Refuse a lower limit whose groups have so many eligible items, if k or one of them is too small."""
+    least = list(numbers.values()) if limit.by_value else [numbers] * len(sizes)
+    parameter = f"{limit.name}['{attribute}']"
+    if sum(least) > k:
+        got = f"{sum(least)} of {len(sizes)} values"
+        raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
+    for at, (size, wanted) in enumerate(zip(sizes, least, strict=True)):
+        if size < wanted:
+            value = f" with {list(numbers)[at]!r}" if limit.by_value else " with one of the values"
+            must = f"at most the number of eligible items{value}, {size}"
+            raise Infeasible(parameter, must, wanted, "check the value, lower the number, or loosen where")
+
+
 def _of_every_value(catalog: Catalog, rows: Rows, attribute: str, n: int) -> list[Required]:
     """So many items of each value that the rows have."""
-    labels = catalog.attributes.labels(attribute, rows)
-    return [Required(rows[labels == value], n) for value in np.unique(labels[labels >= 0])]
+    labels, column = catalog.attributes.labels(attribute, rows), catalog.attributes[attribute]
+    groups = [rows[labels == value] for value in np.unique(labels[labels >= 0])]
+    return [Required(group, n, attribute, column[group[:1]][0]) for group in groups]
 
 
 def _named(catalog: Catalog, rows: Rows, attribute: str, numbers: Mapping[Any, int]) -> list[Required]:
     """So many items of each value that is named."""
     matching = catalog.attributes.matching
-    return [Required(rows[matching({attribute: value})[rows]], n) for value, n in numbers.items()]
+    return [Required(rows[matching({attribute: value})[rows]], n, attribute, value) for value, n in numbers.items()]
 
 
 def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Catalog, user: User, most: int) -> Rows:
@@ -85,8 +94,13 @@ def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:
     """The ``count`` rows of the largest score."""
     if len(rows) <= count:
         return rows
-    scores = np.concatenate([_scores(catalog, user, some) for some in np.array_split(rows, -(-len(rows) // _CHUNK))])
-    return np.asarray(rows[np.argsort(-scores, kind="stable")[:count]])
+    return np.asarray(rows[np.argsort(-item_scores(catalog, user, rows), kind="stable")[:count]])
+
+
+def item_scores(catalog: Catalog, user: User, rows: Rows) -> Floats:
+    """The total scores of these rows."""
+    parts = np.array_split(rows, max(1, -(-len(rows) // _CHUNK)))
+    return np.concatenate([_scores(catalog, user, some) for some in parts])
 
 
 def _scores(catalog: Catalog, user: User, rows: Rows) -> Floats:

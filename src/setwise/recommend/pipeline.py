@@ -43,6 +43,7 @@ from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
+    from setwise.bounds.catalog.reader import CatalogReader
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
@@ -173,9 +174,11 @@ def _answer_some(every: Sequence[tuple[Query, Candidates | Retrieved, Clock]], s
 def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Scored | None]:
     """The scores of all items that bounds read, in one pass; None where the bound needs none."""
     needed = [query.certify and not candidates.complete for query, candidates, _ in part]
-    if snapshot.cell_bounds is None or not any(needed):
-        return [None] * len(part)
+    from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.user_scores import scores
+
+    if not isinstance(snapshot.cell_bounds, CellBounds) or not any(needed):
+        return [None] * len(part)
 
     start = time.perf_counter()
     asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]
@@ -190,6 +193,14 @@ def answer(
     query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
 ) -> Slate:
     """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
+    bounded = ranked_and_bounded(query, snapshot, candidates, clock, scored)
+    return valued(query, bounded.best, bounded.upper_bound, clock)
+
+
+def ranked_and_bounded(
+    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
+) -> Bounded:
+    """The best set found among the candidates or by the bound, and the bound where one is wanted."""
     if not snapshot.effort(query).candidates:
         return _unranked(query, snapshot, candidates, clock)
     with clock.phase("rank"):
@@ -198,13 +209,12 @@ def answer(
         with clock.phase("rank"):
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
-        return valued(query, best, math.inf, clock)
-    bounded = _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
-    return valued(query, bounded.best, bounded.upper_bound, clock)
+        return Bounded(best, math.inf, True)
+    return _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
 
 
-def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock) -> Slate:
-    """The slate of candidates that there is no time to rank, with the bound that takes no time."""
+def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock) -> Bounded:
+    """The set of candidates that there is no time to rank, with the bound that takes no time."""
     clock.timings.setdefault("rank", 0.0)
     clock.timings.setdefault("certify", 0.0)
     bound = math.inf
@@ -212,7 +222,7 @@ def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: C
         from setwise.bounds.catalog.norm_bound import norm_bound
 
         bound = norm_bound(snapshot.cell_bounds, query.user, query.k)
-    return valued(query, Best(candidates.rows, math.nan), bound, clock)
+    return Bounded(Best(candidates.rows, math.nan), bound, True)
 
 
 # --- Phase Two and the bound ---
@@ -257,7 +267,7 @@ def _rank_and_bound(
     in_turns = query.ranker.takes_evaluations and not candidates.complete and snapshot.effort(query).in_turns
     before = 2 * value_ms(query.catalog.heads, query.k)
     if cells is not None and not candidates.complete:
-        before += bound_ms(query.catalog, query.k, cells.partition.n_cells)
+        before += bound_ms(cells.catalog, query.k, cells.n_cells)
     with clock.phase("rank"):
         best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, before)
     with clock.phase("certify"):
@@ -313,7 +323,9 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
     return Bounded(best, exact.upper_bound, True)
 
 
-def catalog_search(query: Query, cells: CellBounds, value: float, scored: Scored | None = None) -> WholeCatalogSearch:
+def catalog_search(
+    query: Query, cells: CellBounds | CatalogReader, value: float, scored: Scored | None = None
+) -> WholeCatalogSearch:
     """The search for a bound over the whole catalogue, where a set of this value is known."""
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 

@@ -37,6 +37,7 @@ from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.encoder_items import EncoderItems
 from setwise.recommend.explanation import Explanation, explained
+from setwise.recommend.given import featured, one_of, requests_of
 from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.proofs import Proofs, positive_seconds
@@ -183,9 +184,9 @@ class Recommender:
         began = time.perf_counter()
         snapshot = self._snapshot_for(certify)
         if features is not None:
-            _one_of(user=user, history=history, features=features)
+            one_of(user=user, history=history, features=features)
             user = self._featured(features)
-        _one_of(user=user, history=history, unless=scores)
+        one_of(user=user, history=history, unless=scores)
         pair = Seen(user) if history is None else self._encoded(snapshot.index.catalog, [history], unknown)[0]
         query = self._query(
             snapshot,
@@ -226,9 +227,9 @@ class Recommender:
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
         if features is not None:
-            _one_of(users=users, histories=histories, features=features)
+            one_of(users=users, histories=histories, features=features)
             users = [self._featured(one) for one in listed("features", features, "features")]
-        every, added = _requests(users, histories, scores)
+        every, added = requests_of(users, histories, scores)
         where, slates = options.get("where"), list[Slate]()
         filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
         for start in range(0, len(every), RETRIEVED_TOGETHER):
@@ -260,10 +261,7 @@ class Recommender:
 
     def _featured(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
         """The user of these features."""
-        if self.features is None:
-            todo = "train with user columns, or pass a user or a history"
-            raise InvalidInput("features", "left out, as this recommender has no encoder for them", "some", todo)
-        return self.features.user(features)
+        return featured(self.features, features)
 
     def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
         """The users of these histories, each with the rows of the seen items and the ids that are unknown."""
@@ -313,19 +311,20 @@ class Recommender:
         parts |= {f"encoder.{name}": array for name, array in (encoder.packed() if encoder else {}).items()}
         trees, named = ({}, None) if self.features is None else self.features.packed()
         parts |= {f"features.{name}": array for name, array in trees.items()}
-        cells = self._cells_of(index)
+        cells = self.cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
         options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self.most_candidates}
         artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
 
-    def _cells_of(self, index: Index) -> CellBounds | None:
+    def cells_of(self, index: Index) -> CellBounds | None:
         """The cells that bounds over this index need, where bounds are wanted."""
         from setwise.bounds.catalog.cells import CellBounds
 
         if not self.certifies:
             return None
         snapshot = self._current(True)
-        return snapshot.cell_bounds if snapshot.index.is_like(index) else CellBounds.build(index.catalog)
+        known = snapshot.cell_bounds if snapshot.index.is_like(index) else None
+        return known if isinstance(known, CellBounds) else CellBounds.build(index.catalog)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], **options: Any) -> Recommender:
@@ -350,30 +349,6 @@ class Recommender:
         with nullcontext() if options else artifact.restoring(path):  # what is wrong may be one of the options
             recommender._fill(index, **{**wanted, **options}, cells=bounds)
         return recommender
-
-
-_COUNTS = {2: "two", 3: "three"}
-
-
-def _one_of(unless: Any = None, **either: Any) -> Any:
-    """The one of the two arguments that was given; None is fine where ``unless`` was."""
-    given = [one for one in either.values() if one is not None]
-    if len(given) > 1 or (not given and unless is None):
-        got = "both" if given else "neither"
-        raise InvalidInput(" or ".join(either), "given, and not both", got, f"pass one of the {_COUNTS[len(either)]}")
-    return given[0] if given else None
-
-
-def _requests(users: Any, histories: Any, scores: Any) -> tuple[list[Any], list[Any]]:
-    """The users or histories of ``recommend_many``, and the scores of each: two lists of one length."""
-    given = _one_of(users=users, histories=histories, unless=scores)
-    name = "users" if histories is None else "histories"
-    added = None if scores is None else listed("scores", scores, "scores")
-    every = [None] * len(added or ()) if given is None else listed(name, given, name)
-    if added is not None and len(added) != len(every):
-        must = f"one entry for each of the {len(every)} {name}"
-        raise InvalidInput("scores", must, f"{len(added)}", "pass an array or a mapping for each")
-    return every, added or [None] * len(every)
 
 
 def zero_user(catalog: Catalog) -> User:

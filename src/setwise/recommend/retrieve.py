@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,7 @@ from setwise.retrieval.partners import best_partners
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.cells import CellBounds
+    from setwise.bounds.catalog.reader import CatalogReader
     from setwise.recommend.device_pipeline import DeviceRequests
 
 
@@ -34,11 +35,11 @@ if TYPE_CHECKING:
 class Snapshot:
     """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
 
-    The cells of ``cell_bounds`` are finer than those of the index.
+    The cells of ``cell_bounds`` are finer than those of the index. A front of a cluster has a reader in their place.
     """
 
     index: Index
-    cell_bounds: CellBounds | None
+    cell_bounds: CellBounds | CatalogReader | None
     most_candidates: int
     device: DeviceRequests | None = None  # answers the queries that need no processor, for an index on a GPU
 
@@ -113,14 +114,51 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidat
     ]
 
 
-def chosen(query: Query, found: Candidates | Retrieved, snapshot: Snapshot) -> Candidates:
-    """The candidates among what a search found."""
+class Measures(Protocol):
+    """What candidates are chosen by."""
+
+    def scores(self, rows: Rows) -> tuple[Floats, Floats]:
+        """Total scores (m,) and scores by head (H, m) of these rows."""
+        ...
+
+    def cells(self, rows: Rows) -> NDArray[np.int32]:
+        """The cells of these rows."""
+        ...
+
+    def partners(self, anchor: int, rows: Rows, most: int) -> Rows:
+        """At most ``most`` of ``rows``: those that make the best pairs with the ``anchor``, best first."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class _LocalMeasures:
+    """Measures of rows of an index."""
+
+    query: Query
+    index: Index
+
+    def scores(self, rows: Rows) -> tuple[Floats, Floats]:
+        score, _ = objective.scores(self.query.catalog, self.query.user, rows, None)
+        return score.sum(axis=0) + objective.base_scores(self.query.catalog, self.query.user, rows), score
+
+    def cells(self, rows: Rows) -> NDArray[np.int32]:
+        return self.index.cell_of[rows]
+
+    def partners(self, anchor: int, rows: Rows, most: int) -> Rows:
+        return best_partners(self.query.catalog, self.query.user, anchor, rows, most)
+
+
+def chosen(
+    query: Query, found: Candidates | Retrieved, snapshot: Snapshot, measures: Measures | None = None
+) -> Candidates:
+    """The candidates among what a search found; ``measures`` are those of the snapshot's index unless given."""
     if isinstance(found, Candidates):
         return found
     effort = snapshot.effort(query)
+    known = _LocalMeasures(query, snapshot.index) if measures is None else measures
     if effort.candidates == 0:
-        return Candidates(_highest(found.best, query), False)
-    return Candidates(_chosen(found, query, snapshot.index, effort), False)
+        return Candidates(_highest(found.best, query.k, known), False)
+    return Candidates(_chosen(found, query, known, effort), False)
 
 
 def per_head(query: Query, effort: Effort) -> int:
@@ -135,45 +173,40 @@ def reserve(query: Query, cells: int, effort: Effort) -> int:
     return reserve_per_cell(query.k, query.catalog.heads, cells)
 
 
-def _highest(rows: Rows, query: Query) -> Rows:
+def _highest(rows: Rows, k: int, measures: Measures) -> Rows:
     """The k rows of highest total score."""
-    total, _ = _scores(query, rows)
-    return np.sort(rows[np.lexsort((rows, -total))[: query.k]])
+    total, _ = measures.scores(rows)
+    return np.sort(rows[np.lexsort((rows, -total))[:k]])
 
 
-def _chosen(found: Retrieved, query: Query, index: Index, effort: Effort) -> Rows:
+def _chosen(found: Retrieved, query: Query, measures: Measures, effort: Effort) -> Rows:
     """The most promising of the rows found, best partners from the reserve, and the pinned items."""
     most = effort.candidates
     partners = int(PARTNERS * most) if len(found.reserve) else 0
     rows = found.best
     if len(rows) > most - partners:
-        rows = _promising(rows, max(most - partners, query.k), query, index.cell_of)
+        rows = _promising(rows, max(most - partners, query.k), measures)
     if partners:
         others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
-        total, _ = _scores(query, rows)
+        total, _ = measures.scores(rows)
         anchor = int(rows[np.argmax(total)])
-        rows = np.concatenate([rows, best_partners(query.catalog, query.user, anchor, others, partners)])
+        rows = np.concatenate([rows, measures.partners(anchor, others, partners)])
     if query.ranker.by_reward_alone:
         rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
     rows = np.union1d(rows, query.include).astype(np.intp)
     return with_required(rows, query.required, query.catalog, query.user, most)
 
 
-def _scores(query: Query, rows: Rows) -> tuple[Floats, Floats]:
-    """Total scores (m,) and scores by head (H, m) of these rows."""
-    score, _ = objective.scores(query.catalog, query.user, rows, None)
-    return score.sum(axis=0) + objective.base_scores(query.catalog, query.user, rows), score
-
-
-def _promising(rows: Rows, most: int, query: Query, cell_of: NDArray[np.int32]) -> Rows:
+def _promising(rows: Rows, most: int, measures: Measures) -> Rows:
     """The best item of each cell, then the items of best rank by total score or in some head."""
-    total, score = _scores(query, rows)
-    measures = [total, *(one for one in score if not np.array_equal(one, total))]  # one head alone is the total
-    ranks = np.empty((len(measures), len(rows)), np.intp)
-    for rank_of, measure in zip(ranks, measures, strict=True):
+    total, score = measures.scores(rows)
+    orders = [total, *(one for one in score if not np.array_equal(one, total))]  # one head alone is the total
+    ranks = np.empty((len(orders), len(rows)), np.intp)
+    for rank_of, measure in zip(ranks, orders, strict=True):
         rank_of[np.argsort(-measure, kind="stable")] = np.arange(len(rows))
     rank_ = ranks.min(axis=0)
-    by_cell = np.lexsort((-total, cell_of[rows]))
-    cell = cell_of[rows][by_cell]
+    cells = measures.cells(rows)
+    by_cell = np.lexsort((-total, cells))
+    cell = cells[by_cell]
     rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
     return np.sort(rows[np.lexsort((-total, rank_))[:most]])

@@ -23,15 +23,22 @@ from setwise.model.users import User
 
 def best_partners(catalog: Catalog, user: User, anchor: int, rows: Rows, most: int) -> Rows:
     """At most ``most`` of ``rows``: those that make the best pairs with the ``anchor``, best first."""
-    values = pair_values(catalog, user, anchor, rows)
+    return best_pairs(rows, pair_values(catalog, user, anchor, rows), most)
+
+
+def best_pairs(rows: Rows, values: Floats, most: int) -> Rows:
+    """At most ``most`` of ``rows``: those of the largest values, best first."""
     if most < len(rows):
         best = np.argpartition(-values, most)[:most]
         rows, values = rows[best], values[best]
     return rows[np.argsort(-values, kind="stable")]
 
 
-def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats:
-    """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),)."""
+def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows, base: Floats | None = None) -> Floats:
+    """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),).
+
+    ``base`` are the self terms of the rows and the anchor where they are known.
+    """
     from setwise.retrieval.partner_kernels import fill_pair_values  # compiled: imported when first needed
 
     heads, d = catalog.query.shape[1:]
@@ -39,7 +46,7 @@ def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats
     if catalog.sink is not None:
         sink_key = np.array(catalog.sink.key, np.float64)
         sink_score = np.einsum("hd,hd->h", catalog.sink.value.astype(np.float64), user.heads)
-    base = objective.base_scores(catalog, user, np.append(rows, anchor))
+    base = objective.base_scores(catalog, user, np.append(rows, anchor)) if base is None else base
     table, result = RewardTable.of(catalog.rewards), np.empty(len(rows))
     fill_pair_values(
         catalog.query,

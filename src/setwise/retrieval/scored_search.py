@@ -64,6 +64,14 @@ def search_dense(
     catalog: Catalog, cells: CellOrder, user: User, scores: AddedScores, depth: Depth, eligible: Mask | None
 ) -> tuple[Ints, Ints]:
     """The best rows of every cell by total score, and the reserve; −1 in empty places."""
+    rows, _ = best_by_total(catalog, cells, user, scores, sum(depth), eligible)
+    return rows[:, : depth.best], rows[:, depth.best :]
+
+
+def best_by_total(
+    catalog: Catalog, cells: CellOrder, user: User, scores: AddedScores, count: int, eligible: Mask | None
+) -> tuple[Ints, Floats]:
+    """The best rows of every cell by total score, −1 in empty places, and these scores: (C, count)."""
     y = _exact_vector(user)
     heads, scale = catalog.value.reshape(len(catalog), -1), exponent(y)
     small = np.ldexp(y, -scale).astype(heads.dtype)
@@ -71,7 +79,7 @@ def search_dense(
     if catalog.base is not None:
         product += catalog.base @ small[heads.shape[1] :]
     mask = _ALL_ELIGIBLE if eligible is None else np.ascontiguousarray(eligible)
-    return _selected(cells, product.astype(np.float32, copy=False), 2.0**scale, scores.whole(), mask, depth)
+    return _selected(cells, product.astype(np.float32, copy=False), 2.0**scale, scores.whole(), mask, count)
 
 
 def with_scored_rows(
@@ -92,27 +100,28 @@ def with_scored_rows(
     product = np.concatenate([products, (of_named / scale).astype(np.float32)])
     cells = cell_of[rows]
     order, start = by_cell(cells, int(cells.max(initial=-1)) + 1)
-    parts = _selected(CellOrder(order, start), product, scale, scores.of(rows), _ALL_ELIGIBLE, depth)
-    best, reserve = (places[places >= 0] for places in parts)
+    places, _ = _selected(CellOrder(order, start), product, scale, scores.of(rows), _ALL_ELIGIBLE, sum(depth))
+    best, reserve = (part[part >= 0] for part in (places[:, : depth.best], places[:, depth.best :]))
     return rows[best], rows[reserve]
 
 
 def warm_up_scored_search() -> None:
     """Compile what a search with added scores calls."""
     one = CellOrder(*by_cell(np.zeros(1, np.int32), 1))
-    _selected(one, np.zeros(1, np.float32), 1.0, np.zeros(1), _ALL_ELIGIBLE, Depth(1, 1))
+    _selected(one, np.zeros(1, np.float32), 1.0, np.zeros(1), _ALL_ELIGIBLE, 2)
 
 
 def _selected(
-    cells: CellOrder, product: Floats32, scale: float, added: Floats, eligible: Mask, depth: Depth
-) -> tuple[Ints, Ints]:
+    cells: CellOrder, product: Floats32, scale: float, added: Floats, eligible: Mask, count: int
+) -> tuple[Ints, Floats]:
     from setwise.retrieval.score_kernels import best_of_cells  # compiled: imported when first needed
 
-    rows = np.full((len(cells.start) - 1, sum(depth)), -1, np.int64)
+    rows = np.full((len(cells.start) - 1, count), -1, np.int64)
+    totals = np.full(rows.shape, -np.inf)
     if rows.size:
         parts = (read_only(part) for part in (*cells, product, added, eligible))
-        best_of_cells(*parts, scale, np.full(rows.shape, -np.inf), rows)
-    return rows[:, : depth.best], rows[:, depth.best :]
+        best_of_cells(*parts, scale, totals, rows)
+    return rows, totals
 
 
 def _exact_vector(user: User) -> Floats:

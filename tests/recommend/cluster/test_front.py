@@ -3,68 +3,21 @@
 from __future__ import annotations
 
 import math
-import pickle
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import setwise as sw
+from in_process import LONG, Here, cluster_of, same, shapes, world
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
+from setwise.model.base_terms import BaseTerms
 from setwise.model.encoder import Encoder
-from setwise.recommend.cluster.files import write_cluster
+from setwise.model.feature_encoder import FeatureEncoder
+from setwise.model.fold_in import FoldIn
+from setwise.model.two_tower import TwoTower
 from setwise.recommend.cluster.front import ClusterRecommender
-from setwise.recommend.cluster.shard_reader import ShardReader
-from setwise.retrieval.shards import Patience
 from worlds import REWARDS, random_catalog
-
-LONG = Patience(deadline_ms=3.6e6, hedge_ms=3.6e6)
-
-
-class Here:
-    """A host in this process; what crosses to it is pickled, as it is between processes. ``lost``: it fails."""
-
-    def __init__(self) -> None:
-        self.reader, self.lost, self.calls = ShardReader(), False, 0
-
-    def submit(self, *arguments) -> Future:
-        self.calls += 1
-        future: Future = Future()
-        if self.lost:
-            future.set_exception(ConnectionError("the host ended"))
-            return future
-        try:
-            future.set_result(pickle.loads(pickle.dumps(self.reader.answer(*pickle.loads(pickle.dumps(arguments))))))
-        except Exception as error:
-            future.set_exception(error)
-        return future
-
-
-def world(seed: int, n: int, first_id: int = 0, **others) -> tuple[sw.Catalog, sw.User]:
-    rng = np.random.default_rng(seed)
-    colours = rng.choice(["red", "green", "blue"], n).tolist()
-    colours[3::7] = [None] * len(colours[3::7])
-    ids = [f"item {first_id + row}" for row in range(n)]
-    return random_catalog(
-        seed, n=n, ids=ids, attributes={"colour": colours, "price": rng.integers(9, size=n)}, **others
-    )
-
-
-def shapes(seed: int) -> dict:
-    return {"heads": 1 + seed % 2, "base": bool(seed % 3), "sink": seed % 4 == 0, "rewards": REWARDS[: 1 + seed % 2]}
-
-
-def cluster_of(recommender: sw.Recommender, folder: Path, shards: int, partial: bool = False):
-    files = write_cluster(recommender, folder, shards)
-    hosts = [Here() for _ in files.layout.starts]
-    return ClusterRecommender.open(folder, [[host] for host in hosts], LONG, partial), hosts
-
-
-def same(one: sw.Slate, other: sw.Slate) -> None:
-    assert one.items.tolist() == other.items.tolist()
-    assert (one.value, one.rewards.tolist()) == (other.value, other.rewards.tolist())
-    assert not other.partial
 
 
 def test_slates_equal_those_of_one_index_while_items_come_and_go(tmp_path: Path, count) -> None:
@@ -110,7 +63,6 @@ def test_bounds_of_few_items_and_of_items_that_do_not_interact_are_those_of_one_
         one, other = whole.recommend(**request), cluster.recommend(**request)
         same(one, other)
         assert other.proven
-    assert cluster.recommend(user, k=3).upper_bound == math.inf
 
 
 def test_histories(tmp_path: Path) -> None:
@@ -125,6 +77,30 @@ def test_histories(tmp_path: Path) -> None:
         assert one.ignored == other.ignored
     with pytest.raises(UnknownId, match="an id of history"):
         cluster.recommend(history=["unheard"], unknown="error")
+
+
+def test_histories_of_models_with_base_terms(tmp_path: Path) -> None:
+    rng = np.random.default_rng(2)
+    catalog, _ = world(17, 200)
+    catalog = sw.Catalog(
+        catalog.query, catalog.key, catalog.value, base=rng.normal(size=(200, 6)), ids=catalog.ids[np.arange(200)]
+    )
+    draw = [rng.normal(size=(200, width)).astype(np.float32) for width in (2, 4, 3, 3)]
+    terms = BaseTerms(
+        FoldIn.of(draw[0], 10.0, 0.1, 0.9), (), TwoTower(draw[1], draw[2], draw[3], np.zeros(3, np.float32), 0.8)
+    )
+    parts = rng.normal(size=(200, 4)), rng.normal(size=(1, 3, 4)), rng.normal(size=(1, 3))
+    whole = sw.Recommender(
+        sw.Index.build(catalog, cells=5), certify=False, candidates=40, encoder=Encoder(*parts, base_terms=terms)
+    )
+    cluster, _ = cluster_of(whole, tmp_path / "split", 3, bounds=False)
+    for history in (["item 3", "item 150", "unheard", "item 77"], []):
+        same(*(one.recommend(history=history, k=4, certify=False) for one in (whole, cluster)))
+    popular = Encoder(*parts, base_terms=BaseTerms(terms.fold_in, (), terms.two_tower, np.zeros(200)))
+    whole = sw.Recommender(sw.Index.build(catalog, cells=5), certify=False, encoder=popular)
+    cluster, _ = cluster_of(whole, tmp_path / "whole", 3, bounds=False)
+    with pytest.raises(InvalidInput, match="history must be left out"):
+        cluster.recommend(history=["item 3"])
 
 
 def test_an_id_that_was_removed_may_come_back(tmp_path: Path) -> None:
@@ -233,3 +209,107 @@ def test_small_budgets(tmp_path: Path) -> None:
         slate = cluster.recommend(user, k=5, budget_ms=budget)
         assert len(slate) <= 5
         assert slate.value == pytest.approx(sw.set_value(catalog, user, catalog.rows_of(slate.items)), rel=1e-12)
+
+
+def test_lower_limits_and_rankers_by_reward_alone_are_those_of_one_index(tmp_path: Path, count) -> None:
+    for seed in range(count(200)):
+        rng = np.random.default_rng(seed)
+        catalog, user = world(seed, 300, **shapes(seed))
+        whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=int(rng.choice([40, 80])))
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5, bounds=False)
+        limits = [
+            {"at_least": {"colour": {"red": 2}, "price": {3: 1}}},
+            {"exactly": {"colour": 1}},
+            {"at_least": {"price": {"8": 2}}, "at_most": {"colour": 2}},
+            {"ranker": str(rng.choice(["top-k", "mmr", "dpp"]))},
+        ][seed % 4]
+        request = {"k": int(rng.integers(3, 7)), "certify": False, **limits}
+        same(whole.recommend(user, **request), cluster.recommend(user, **request))
+
+
+@pytest.mark.parametrize(
+    "request_",
+    [
+        {"at_least": {"colour": {"red": 9}}},
+        {"at_least": {"colour": {"black": 1}}},
+        {"exactly": {"price": 1}},
+        {"at_least": {"colour": 3}},
+        {"exactly": {"size": 1}},
+    ],
+)
+def test_lower_limits_are_refused_as_by_one_index(tmp_path_factory, request_) -> None:
+    catalog, user = world(8, 200)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=3), certify=False, candidates=30)
+    cluster, _ = cluster_of(whole, tmp_path_factory.mktemp("cluster"), 3, bounds=False)
+    messages = []
+    for one in (whole, cluster):
+        with pytest.raises(InvalidInput) as raised:
+            one.recommend(user, k=3, **request_)
+        messages.append((type(raised.value), str(raised.value)))
+    assert messages[0] == messages[1]
+
+
+def test_many_requests_are_answered_as_one_by_one(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    catalog, _ = world(13, 200)
+    users = [sw.User(rng.normal(size=(1, 3))) for _ in range(5)]
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), certify=False), tmp_path, 2, bounds=False)
+    slates = cluster.recommend_many(users, k=3, where={"colour": "red"}, certify=False)
+    for user, slate in zip(users, slates, strict=True):
+        same(cluster.recommend(user, k=3, where={"colour": "red"}, certify=False), slate)
+    assert cluster.recommend_many([]) == []
+    with pytest.raises(InvalidInput, match="users or histories or features must be given, and not both, got neither"):
+        cluster.recommend_many()
+
+
+def test_slates_can_be_improved(tmp_path: Path) -> None:
+    catalog, user = world(14, 300, heads=2, base=True)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), candidates=40), tmp_path, 2)
+    first = cluster.recommend(user, k=4, budget_ms=20.0)
+    later = cluster.certify(first, seconds=1.0)
+    assert later.value >= first.value
+    assert later.upper_bound <= first.upper_bound
+    assert later.improve(0.2).upper_bound <= later.upper_bound
+
+
+def test_features(tmp_path: Path) -> None:
+    catalog, _ = world(15, 60)
+    leaf = np.arange(3.0)
+    encoder = FeatureEncoder(
+        ("size",), np.zeros(1), np.zeros(0, np.int64), np.zeros(1, np.int64), np.array([-1]), np.zeros(1),
+        np.zeros(1, np.int64), np.zeros(1, np.int64), np.array([0, 3]), np.arange(3), leaf, np.ones((1, 3)),
+    )  # fmt: skip
+    whole = sw.Recommender(sw.Index.build(catalog, cells=3), certify=False, features=encoder)
+    cluster, _ = cluster_of(whole, tmp_path, 2, bounds=False)
+    same(*(one.recommend(features={"size": 1.0}, k=3, certify=False) for one in (whole, cluster)))
+    bare, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path / "b", 2)
+    with pytest.raises(InvalidInput, match="features must be left out"):
+        bare.recommend(features={"size": 1.0})
+
+
+def test_slates_with_scores_are_those_of_one_index(tmp_path: Path, count) -> None:
+    for seed in range(count(200)):
+        rng = np.random.default_rng(seed)
+        catalog, user = world(seed, 300, **shapes(seed))
+        whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=40)
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5, bounds=False)
+        ids = rng.choice([f"item {row}" for row in range(300)], int(rng.choice([10, 200])), replace=False).tolist()
+        request = {
+            "k": int(rng.integers(2, 6)),
+            "scores": {one: float(rng.normal(scale=2)) for one in ids},
+            "scores_floor": None if rng.random() < 0.5 else -0.5,
+            "at_least": {"colour": {"red": 1}} if rng.random() < 0.3 else None,
+            "certify": False,
+        }
+        person = None if rng.random() < 0.3 else user
+        same(whole.recommend(person, **request), cluster.recommend(person, **request))
+
+
+def test_wrong_scores_are_refused(tmp_path: Path) -> None:
+    catalog, user = world(16, 40)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2, bounds=False)
+    with pytest.raises(UnknownId, match="an id of scores must be one of the catalogue, got 'nothing'"):
+        cluster.recommend(user, scores={"nothing": 1.0, "item 3": 1.0})
+    for wrong in ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0}):
+        with pytest.raises(InvalidInput, match="scores"):
+            cluster.recommend(user, **wrong)

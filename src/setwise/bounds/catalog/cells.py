@@ -13,17 +13,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Array, Floats
+from setwise._types import Array, Floats, Floats32
 from setwise._validation import whole_number
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.errors import InvalidInput
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
+from setwise.model.users import User
 from setwise.retrieval.backends.protocol import by_cell
 from setwise.retrieval.clusters import clusters
 from setwise.retrieval.partition import Partition
@@ -103,9 +105,18 @@ class CellBounds:
             start,
             np.argsort(rows),
             RewardArrays(table.code, table.parameter, table.first_knot, table.knot),
-            _cell_groups(catalog, partition, low, high, norms, _largest(reach[rows], start)),
+            cell_groups(catalog.query.dtype, partition, low, high, norms, largest_of_cells(reach[rows], start)),
             _item_groups(catalog, rows, reach),
         )
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells, C."""
+        return self.partition.n_cells
+
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of this user."""
+        return user.scores
 
     def to_arrays(self) -> dict[str, Array]:
         """The arrays to save beside the catalogue; ``from_arrays`` reads them."""
@@ -136,14 +147,42 @@ def _refuse_positions(catalog: Catalog) -> None:
         )
 
 
-def _cell_groups(
-    catalog: Catalog, partition: Partition, low: Floats, high: Floats, norms: Floats, reach: Array
-) -> Groups:
-    query, query_radius = _finite(partition.query_centre, partition.query_radius, norms[0])
-    key, key_radius = _finite(partition.key_centre, partition.key_radius, norms[1])
+class Balls(Protocol):
+    """Cells as balls of queries and of keys, as a ``Partition`` has them."""
+
+    @property
+    def reward_class(self) -> NDArray[np.int32]:
+        """(C,)."""
+        ...
+
+    @property
+    def query_centre(self) -> Floats32:
+        """(C, H, d)."""
+        ...
+
+    @property
+    def key_centre(self) -> Floats32:
+        """(C, H, d)."""
+        ...
+
+    @property
+    def query_radius(self) -> Floats32:
+        """(C, H)."""
+        ...
+
+    @property
+    def key_radius(self) -> Floats32:
+        """(C, H)."""
+        ...
+
+
+def cell_groups(dtype: Any, partition: Balls, low: Floats, high: Floats, norms: Floats, reach: Array) -> Groups:
+    """The cells as columns, with the least and the largest q_i · k_i of each, and its largest reach (C, H)."""
+    query, query_radius = finite_balls(partition.query_centre, partition.query_radius, norms[0])
+    key, key_radius = finite_balls(partition.key_centre, partition.key_radius, norms[1])
     return Groups(
-        _columns(query, catalog.query.dtype),
-        _columns(key, catalog.query.dtype),
+        _columns(query, dtype),
+        _columns(key, dtype),
         _columns(query_radius, np.float64),
         _columns(key_radius, np.float64),
         _columns(low, np.float64),
@@ -153,7 +192,7 @@ def _cell_groups(
     )
 
 
-def _finite(centre: Array, radius: Array, norm: Floats) -> tuple[Array, Array]:
+def finite_balls(centre: Array, radius: Array, norm: Floats) -> tuple[Array, Array]:
     """Centres and radii; a cell that overflows float32 gets the ball around 0 that holds all items."""
     good = np.isfinite(centre).all(axis=2) & np.isfinite(radius)
     return np.where(good[:, :, None], centre, 0.0), np.where(good, radius, norm)
@@ -181,14 +220,18 @@ def _columns(array: Array, dtype: Any) -> Array:
 
 def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:
     """For each item and head an upper bound on the logits with all items of the catalogue: (n, H)."""
-    key, radius = _finite(partition.key_centre, partition.key_radius, _norms(catalog)[1])
-    key, radius = key[partition.sizes > 0], radius[partition.sizes > 0]
-    reach = np.empty((len(catalog), catalog.heads), np.float32)
+    key, radius = finite_balls(partition.key_centre, partition.key_radius, _norms(catalog)[1])
+    return reach_over(catalog.query, key[partition.sizes > 0], radius[partition.sizes > 0])
+
+
+def reach_over(queries: Array, key: Array, radius: Array) -> NDArray[np.float32]:
+    """Upper bounds on the logits of queries (m, H, d) with all keys in balls (C, H, d), (C, H): (m, H)."""
+    reach = np.empty(queries.shape[:2], np.float32)
     size = max(1, _LOGITS // len(key))
-    for start in range(0, len(catalog), size):
+    for start in range(0, len(queries), size):
         part = slice(start, start + size)
-        for h in range(catalog.heads):
-            query = catalog.query[part, h].astype(np.float64)
+        for h in range(queries.shape[1]):
+            query = queries[part, h].astype(np.float64)
             logit = query @ key[:, h].T.astype(np.float64) + np.linalg.norm(query, axis=1)[:, None] * radius[:, h]
             largest = logit.max(axis=1)
             with np.errstate(over="ignore"):  # beyond float32 the bound is infinite
@@ -196,7 +239,7 @@ def _reach(catalog: Catalog, partition: Partition) -> NDArray[np.float32]:
     return reach
 
 
-def _largest(values: Array, start: NDArray[np.int64]) -> Array:
+def largest_of_cells(values: Array, start: NDArray[np.int64]) -> Array:
     """The largest of each cell's values, which are sorted by cell: (C, H); arbitrary for an empty cell."""
     return np.maximum.reduceat(values, np.minimum(start[:-1], len(values) - 1), axis=0)
 

@@ -2,6 +2,9 @@
 
 An entry of the heap is a node (a prefix) and a code for the group of its extensions: ``ROOT`` for the sets that start
 with the prefix itself, item i for "the prefix, then item i", and −2 − c for "the prefix, then some item of cell c".
+
+A step that needs a cell whose items are not at hand stops, and begins again when they are: ``MISSING`` is the cell, and
+the entry is kept as ``KEY``, ``NODE`` and ``GROUP``.
 """
 
 from __future__ import annotations
@@ -15,8 +18,8 @@ from setwise.bounds.catalog.group_bounds import Members
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.options import INNER
 
-HEAP, NODES, OPENED, SIZE = range(4)  # places in Frontier.tally
-BEST, LOST = range(2)  # places in Frontier.value
+HEAP, NODES, OPENED, SIZE, MISSING, NODE, GROUP = range(7)  # places in Frontier.tally
+BEST, LOST, KEY = range(3)  # places in Frontier.value
 ROOT = -1
 SHIFT, OFFSET = 40, 1 << 39  # an entry is node · 2^40 + group + 2^39
 
@@ -24,8 +27,9 @@ SHIFT, OFFSET = 40, 1 << 39  # an entry is node · 2^40 + group + 2^39
 class Frontier(NamedTuple):
     """The search so far."""
 
-    tally: Array  # (4,) integers: entries of the heap, nodes, cells opened, size of the best set
-    value: Array  # (2,): the value of the best set, the largest bound that was dropped because the heap was full
+    tally: Array  # (7,) integers: entries of the heap, nodes, cells opened, size of the best set; a missing cell or −1,
+    # and the node and group of the step that waits for it, the node −1 if none does
+    value: Array  # (3,): of the best set, the largest bound dropped because the heap was full, that of the waiting step
     best: Array  # (k,) the best set found
     key: Array  # the heap: upper bounds
     entry: Array  # and what they bound

@@ -141,8 +141,9 @@ def largest_average(
 
 @njit(**INNER, fastmath=FAST)
 def bound_averages(
-    groups: Groups, score: Array, members: Members, m: int, h: int, more: int, start: int, size: int, found: GroupBounds
-) -> None:
+    groups: Groups, score: Array, members: Members, m: int, h: int, more: int, start: int, at: int, size: int,
+    found: GroupBounds,
+) -> None:  # fmt: skip
     """Compute MEAN and OPEN of head h: averages over members, the group and the sink; the share of later members."""
     exact = groups.query_radius.shape[1] == 0
     own, count = m, m + 1 + (1 if len(members.sink_key) else 0)
@@ -154,18 +155,18 @@ def bound_averages(
         if j == own and exact:
             high[:] = 0.0
             for e in range(len(query)):
-                left, right = query[e, start : start + size], groups.key[h, e, start : start + size]
+                left, right = query[e, at : at + size], groups.key[h, e, at : at + size]
                 for g in range(size):
                     high[g] += np.float64(left[g]) * np.float64(right[g])
         elif j == own:
-            copy_entries(high, groups.self_high[h, start:], size)
-            copy_entries(low, groups.self_low[h, start:], size)
+            copy_entries(high, groups.self_high[h, at:], size)
+            copy_entries(low, groups.self_low[h, at:], size)
         else:
             vector = members.key[j, h] if j < m else members.sink_key[0, h]
             attended[j] = members.score[j, h] if j < m else members.sink_score[h]
-            products(vector, query, start, high)
+            products(vector, query, at, high)
             if not exact:
-                length, radius = norm(vector), groups.query_radius[h, start : start + size]
+                length, radius = norm(vector), groups.query_radius[h, at : at + size]
                 for g in range(size):
                     spread = np.float64(radius[g]) * length
                     low[g] = high[g] - spread
@@ -179,7 +180,7 @@ def bound_averages(
             exponentiate(low, peak)
             for g in range(size):
                 high[g] = max(high[g], _TINY)
-    weight, reach = found.head[OPEN, h, :size], groups.reach[h, start : start + size]
+    weight, reach = found.head[OPEN, h, :size], groups.reach[h, at : at + size]
     weight[:] = 0.0
     for j in range(count):
         low = found.weight[0 if exact else 1, j, :size]
@@ -193,7 +194,7 @@ def bound_averages(
 
 @njit(**INNER, fastmath=FAST)
 def add_member_averages(
-    groups: Groups, score: Array, members: Members, a: int, rest: Array, more: int, start: int, size: int,
+    groups: Groups, score: Array, members: Members, a: int, rest: Array, more: int, start: int, at: int, size: int,
     found: GroupBounds,
 ) -> None:  # fmt: skip
     """Add member a's largest average with each group to NOW and SOON; later members score up to ``rest`` or AFTER."""
@@ -201,7 +202,7 @@ def add_member_averages(
     logit, now, soon = found.row[PEAK, :size], found.row[NOW, :size], found.row[SOON, :size]
     for h in range(len(rest)):
         vector = members.query[a, h]
-        products(vector, groups.key[h], start, logit)
+        products(vector, groups.key[h], at, logit)
         weight, weighted = members.sums[a, h, DENOMINATOR], members.sums[a, h, NUMERATOR]
         top = members.sums[a, h, TOP]
         mean, after, cap, scored = (
@@ -211,7 +212,7 @@ def add_member_averages(
             score[h, start : start + size],
         )
         if not exact:
-            length, radius = norm(vector), groups.key_radius[h, start : start + size]
+            length, radius = norm(vector), groups.key_radius[h, at : at + size]
             for g in range(size):
                 spread = np.float64(radius[g]) * length
                 logit[g] += spread if scored[g] > mean else -spread
@@ -249,17 +250,17 @@ def reward_member(table: RewardArrays, number: int, argument: Array, out: Array)
 @njit(**INNER)
 def bound_groups(
     table: RewardArrays, groups: Groups, score: Array, base: Array, members: Members, m: int, rest: Array, more: int,
-    start: int, size: int, found: GroupBounds,
+    start: int, at: int, size: int, found: GroupBounds,
 ) -> None:  # fmt: skip
-    """Compute REWARD, LEFT, BOTH and MEAN for ``size`` groups from ``start`` on, in the first columns of ``found``.
+    """Compute REWARD, LEFT, BOTH and MEAN for ``size`` groups from ``at`` on, in the first columns of ``found``.
 
-    ``score`` (H, G) and ``base`` (G,) are upper bounds of the groups. At most ``more`` members follow the group. They
-    score at most ``rest``, and at most AFTER if the group is the next member.
+    ``score`` (H, ·) and ``base`` (·,) are upper bounds of the groups from ``start`` on. At most ``more`` members follow
+    the group. They score at most ``rest``, and at most AFTER if the group is the next member.
     """
     now, soon = found.row[NOW, :size], found.row[SOON, :size]
     left, both = found.row[LEFT, :size], found.row[BOTH, :size]
     for h in range(len(rest)):
-        bound_averages(groups, score, members, m, h, more, start, size, found)
+        bound_averages(groups, score, members, m, h, more, start, at, size, found)
     copy_entries(now, base[start:], size)
     copy_entries(soon, now, size)
     for h in range(len(rest)):
@@ -270,12 +271,12 @@ def bound_groups(
     found.row[REWARD, :size] = 0.0
     left[:] = 0.0
     both[:] = 0.0
-    reward_groups(table, groups.reward_class[start : start + size], now, found.row[REWARD, :size])
-    reward_groups(table, groups.reward_class[start : start + size], soon, both)
+    reward_groups(table, groups.reward_class[at : at + size], now, found.row[REWARD, :size])
+    reward_groups(table, groups.reward_class[at : at + size], soon, both)
     for a in range(m):
         now[:] = members.base[a]
         soon[:] = members.base[a]
-        add_member_averages(groups, score, members, a, rest, more, start, size, found)
+        add_member_averages(groups, score, members, a, rest, more, start, at, size, found)
         reward_member(table, members.reward_class[a], now, left)
         reward_member(table, members.reward_class[a], soon, both)
     clip_rewards(found.row[REWARD, :size])

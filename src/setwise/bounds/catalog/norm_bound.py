@@ -11,13 +11,13 @@ import math
 
 import numpy as np
 
-from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.user_scores import Measured
 from setwise.model.users import User
 
 MARGIN = 1e-9  # more than the rounding of norms and products
 
 
-def norm_bound(cells: CellBounds, user: User, k: int) -> float:
+def norm_bound(cells: Measured, user: User, k: int) -> float:
     """F(S) ≤ this for every set S of at most k items; ∞ if a reward overflows."""
     catalog = cells.catalog
     _, _, value, base = cells.norms
@@ -27,8 +27,9 @@ def norm_bound(cells: CellBounds, user: User, k: int) -> float:
     if user.base is not None:
         x += float(base[0] * np.linalg.norm(user.base))
     x += MARGIN * x
-    if user.scores is not None:
-        added = user.scores.whole()
+    scores = cells.added(user)
+    if scores is not None:
+        added = scores.whole()
         x += float(added.max()) + MARGIN * float(np.abs(added).max())
     with np.errstate(over="ignore"):
         largest = max(float(reward.value(np.array([x]))[0]) for reward in catalog.rewards)

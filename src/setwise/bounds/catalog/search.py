@@ -2,6 +2,9 @@
 
 Each step pops the entry with the largest upper bound, splits it and bounds the parts.
 Items are numbered by cell, from the first item of the first cell on.
+
+The vectors of items are read cell by cell, and may not be at hand (reader.py): a step that needs such a cell stops, and
+is taken again from its beginning when the cell is there. The result is the same.
 """
 
 from __future__ import annotations
@@ -14,8 +17,12 @@ from numba import njit
 from setwise._types import Array
 from setwise.bounds.catalog.frontier import (
     BEST,
+    GROUP,
     HEAP,
+    KEY,
     LOST,
+    MISSING,
+    NODE,
     NODES,
     OPENED,
     ROOT,
@@ -27,47 +34,26 @@ from setwise.bounds.catalog.frontier import (
 from setwise.bounds.catalog.group_bounds import (
     AFTER,
     BOTH,
-    DENOMINATOR,
     HUGE,
     LEFT,
     MEAN,
     NOW,
-    NUMERATOR,
     OPEN,
     REWARD,
     SOON,
-    TOP,
     GroupBounds,
-    Groups,
     Members,
-    RewardArrays,
     bound_groups,
     clip_rewards,
     reward_groups,
-    reward_member,
 )
-from setwise.bounds.catalog.score_order import Order, Scored, caps_after, comes_after, place_of
+from setwise.bounds.catalog.prefix_members import CatalogArrays, column_of, set_member, value_of
+from setwise.bounds.catalog.score_order import Order, caps_after, comes_after, place_of
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.largest import keep_largest_labelled, keep_largest_repeated
 from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
-from setwise.kernels.softmax import add_weight
 
 _MOST = 4096  # items bounded one by one for one node; beyond, the bounds of their cells are used
-
-
-class CatalogArrays(NamedTuple):
-    """The catalogue in cells, and its scores for the user."""
-
-    table: RewardArrays
-    cells: Groups
-    items: Groups
-    start: Array  # (C + 1,): the items of cell c are start[c] to start[c + 1]
-    scored_cells: Scored
-    scored_items: Scored
-    size: Array  # (C,) the number of eligible items of the cell
-    order: Order
-    label: Array  # (n,) of a group of which a set has at most ``most`` items, −1: none; (0,) without such a limit
-    most: Array  # (1,)
 
 
 class Workspace(NamedTuple):
@@ -173,7 +159,10 @@ def expand_cell(
     scored, order, found = data.scored_items, data.order, work.items
     last, reward, left = members.item[m - 1] if m else -1, -HUGE, -HUGE
     caps_after(scored, order, YES, work.rest, start, start + size, found.head[AFTER])
-    bound_groups(data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1, start, size, found)
+    bound_groups(
+        data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1,
+        start, column_of(data, c), size, found,
+    )  # fmt: skip
     for g in range(size):
         room = room_for(data, members, m, start + g) if comes_after(order.rank, scored.total, start + g, last) else 0
         if room <= 0:
@@ -195,7 +184,10 @@ def expand_cell(
 def bound_by_items(
     data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, node: int, q: int, best: Array
 ) -> tuple[float, int]:
-    """The sum of the q largest (REWARD + LEFT / q) after the prefix; cells that may be among them are opened."""
+    """The sum of the q largest (REWARD + LEFT / q) after the prefix; cells that may be among them are opened.
+
+    If one of them is not at hand, it is stored as MISSING, and the result means nothing.
+    """
     children, opened, size, worth = ZERO, 0, data.size, work.worth
     for c in range(len(size)):
         worth[c] = work.cells.row[REWARD, c] + work.cells.row[LEFT, c] / q if size[c] else -np.inf
@@ -213,6 +205,9 @@ def bound_by_items(
         if chosen < 0:
             try_completion(data, frontier, members, work, frontier.depth[node], q, best[q - 1])
             return float(best.sum()), children
+        if column_of(data, chosen) < 0:
+            frontier.tally[MISSING] = chosen
+            return 0.0, children
         work.opened[chosen] = True
         opened += size[chosen]
         children = expand_cell(data, frontier, members, work, node, chosen, q, children, best)
@@ -247,13 +242,15 @@ def expand_prefix(
     caps_after(data.scored_cells, order, NO, work.rest, ZERO, len(size), work.cells.head[AFTER])
     bound_groups(
         data.table, data.cells, work.limit, data.scored_cells.base, members, m, work.rest, q - 1,
-        ZERO, len(size), work.cells,
+        ZERO, ZERO, len(size), work.cells,
     )  # fmt: skip
     work.opened[:] = False
     total = data.scored_items.total
     first, levels = (total[members.item[m - 1]], frontier.levels[1]) if m else (order.edge[0], frontier.levels[0])
     bound_others(data, frontier, work, node, first, levels, q)
     bound, children = bound_by_items(data, frontier, members, work, node, q, np.empty(q))
+    if frontier.tally[MISSING] >= 0:
+        return
     if q > 1:
         best = work.best[: q - 1]
         bound = max(bound, bound_fewer(size, work.cells.row[REWARD], work.cells.row[LEFT], best))
@@ -287,31 +284,6 @@ def push_items(data: CatalogArrays, frontier: Frontier, work: Workspace, node: i
 
 
 @njit(**INNER)
-def set_member(data: CatalogArrays, members: Members, a: int, i: int) -> None:
-    """Make item i member a."""
-    members.item[a], members.base[a] = i, data.scored_items.base[i]
-    members.reward_class[a] = data.items.reward_class[i]
-    for h in range(members.query.shape[1]):
-        members.reach[a, h] = data.items.reach[h, i]
-        members.score[a, h] = data.scored_items.score[h, i]
-        for e in range(members.query.shape[2]):
-            members.query[a, h, e], members.key[a, h, e] = data.items.query[h, e, i], data.items.key[h, e, i]
-
-
-@njit(**INNER)
-def value_of(data: CatalogArrays, members: Members, m: int) -> float:
-    """Compute the softmax sums of the first m members, and return their value as a set."""
-    value, argument = np.zeros(1), np.empty(1)
-    for a in range(m):
-        argument[0] = members.base[a]
-        for h in range(members.query.shape[1]):
-            argument[0] += sum_row(members, m, a, h)
-        reward_member(data.table, members.reward_class[a], argument, value)
-    clip_rewards(value)
-    return float(value[0])
-
-
-@njit(**INNER)
 def try_completion(
     data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, m: int, q: int, least: float
 ) -> None:
@@ -323,37 +295,42 @@ def try_completion(
 
 
 @njit(**INNER)
-def sum_row(members: Members, m: int, a: int, h: int) -> float:
-    """Fill ``sums`` of member a in head h; return its average over the members and the sink."""
-    query, sums = members.query[a, h], members.sums[a, h]
-    sums[TOP], sums[NUMERATOR], sums[DENOMINATOR] = -np.inf, 0.0, 0.0
-    for b in range(m + len(members.sink_key)):
-        key, score = (
-            (members.key[b, h], members.score[b, h]) if b < m else (members.sink_key[0, h], members.sink_score[h])
-        )
-        logit = 0.0
-        for e in range(len(query)):
-            logit += query[e] * key[e]
-        add_weight(sums, logit, score)
-    return float(sums[NUMERATOR] / sums[DENOMINATOR])
+def next_entry(frontier: Frontier) -> tuple[float, int, int]:
+    """The entry that waits for a cell, or that of the largest bound: the bound, the node, and ROOT or a cell's code.
+
+    The node is −1 if there is no room for it.
+    """
+    if frontier.tally[NODE] >= 0:
+        key, node, group = frontier.value[KEY], frontier.tally[NODE], frontier.tally[GROUP]
+        frontier.tally[NODE] = frontier.tally[MISSING] = NO_ITEM
+        return key, node, group
+    key, node, group = pop_group(frontier)
+    if group < 0:
+        return key, node, group
+    if frontier.tally[NODES] == len(frontier.parent):  # the prefix and then this item: a new node
+        frontier.value[LOST] = max(frontier.value[LOST], key)
+        return key, NO_ITEM, group
+    parent, node = node, frontier.tally[NODES]
+    frontier.tally[NODES] += 1
+    frontier.parent[node], frontier.item[node], frontier.depth[node] = parent, group, frontier.depth[parent] + 1
+    return key, node, NO_ITEM  # ROOT
 
 
 @njit(**OUTER)
 def search_prefixes(
     data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, k: int, steps: int
 ) -> bool:
-    """Take ``steps`` steps; return whether no open entry could be better than the best set found."""
+    """Take ``steps`` steps; return whether no open entry could be better than the best set found.
+
+    A step that needs a cell that is not at hand is the last one, and the first of the next call.
+    """
     for _ in range(steps):
-        if not frontier.tally[HEAP] or frontier.key[0] <= frontier.value[BEST]:
+        if frontier.tally[NODE] < 0 and (not frontier.tally[HEAP] or frontier.key[0] <= frontier.value[BEST]):
             return True
-        key, node, group = pop_group(frontier)
-        if group >= 0:  # the prefix and then this item: a new node
-            if frontier.tally[NODES] == len(frontier.parent):
-                frontier.value[LOST] = max(frontier.value[LOST], key)
-                continue
-            parent, node = node, frontier.tally[NODES]
-            frontier.tally[NODES] += 1
-            frontier.parent[node], frontier.item[node], frontier.depth[node] = parent, group, frontier.depth[parent] + 1
+        opened = frontier.tally[OPENED]
+        key, node, group = next_entry(frontier)
+        if node < 0:
+            continue
         m, at = frontier.depth[node], node
         for a in range(m - 1, -1, -1):
             set_member(data, members, a, frontier.item[at])
@@ -363,10 +340,16 @@ def search_prefixes(
             record_set(frontier, members, m, value)
         if m == k:
             continue
-        if group >= ROOT:  # a prefix: the root, or the new node
+        if group == ROOT:  # a prefix: the root, or the new node
             expand_prefix(data, frontier, members, work, node, k - m, key)
-            continue
-        caps_of_rest(data, members, m, work)
-        children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, ZERO, work.best[:1])
-        push_items(data, frontier, work, node, children, key)
+        elif column_of(data, -2 - group) < 0:
+            frontier.tally[MISSING] = -2 - group
+        else:
+            caps_of_rest(data, members, m, work)
+            children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, ZERO, work.best[:1])
+            push_items(data, frontier, work, node, children, key)
+        if frontier.tally[MISSING] >= 0:
+            frontier.value[KEY], frontier.tally[NODE], frontier.tally[GROUP] = key, node, group
+            frontier.tally[OPENED] = opened
+            return False
     return not frontier.tally[HEAP] or bool(frontier.key[0] <= frontier.value[BEST])

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 
-from setwise._types import Floats, Mask
+from setwise._types import Floats, Ints, Mask
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.score_order import Scored, add_base, lead_scores, score_items
+from setwise.model.added_scores import AddedScores
+from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.users import User
 
 WEIGHTS = 1e-10  # relative margin: weights and rewards are computed to a relative 1e-11
 _UNDERFLOW = 1e-180  # absolute margin: smaller products with weights may underflow
+
+
+class Measured(Protocol):
+    """A catalogue whose longest vectors are known."""
+
+    @property
+    def catalog(self) -> Catalog:
+        """The catalogue, or what has its sizes and sink."""
+        ...
+
+    @property
+    def norms(self) -> Floats:
+        """(4, H), as ``CellBounds.norms``."""
+        ...
+
+    def added(self, user: User) -> AddedScores | None:
+        """The added scores of a request for this user."""
+        ...
 
 
 def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
@@ -30,38 +51,49 @@ def _masks(cells: CellBounds, eligible: Sequence[Eligibility | None]) -> Mask:
 
 def scores(cells: CellBounds, users: Sequence[User], eligible: Sequence[Eligibility | None]) -> list[Scored]:
     """Scores and σ of all items for several users, each with their eligible items, in one pass over the values."""
-    catalog, n = cells.catalog, len(cells.catalog)
     pads = [rounding_pads(cells, user) for user in users]
-    eligible_mask = _masks(cells, eligible)
-    score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
-    user_heads, pad = np.stack([user.heads for user in users]), np.stack([pad for pad, _ in pads])
-    score_items(catalog.value, user_heads, pad, eligible_mask, cells.place, score, total)
-    if catalog.heads > 1:
+    score, total = scores_by_place(cells.catalog, users, [pad for pad, _ in pads], _masks(cells, eligible), cells.place)
+    if cells.catalog.heads > 1:
         for own, each in zip(score, total, strict=True):
             lead_scores(own, each)
-    bases = [_self_terms(cells, user, padding) for user, (_, padding) in zip(users, pads, strict=True)]
+    bases = [
+        self_terms(cells.catalog, user, padding, cells.rows, cells.place)
+        for user, (_, padding) in zip(users, pads, strict=True)
+    ]
     return [Scored(*parts) for parts in zip(score, bases, total, strict=True)]
 
 
-def _self_terms(cells: CellBounds, user: User, padding: float) -> Floats:
-    """base_i · u⁰ + t_i of all items in the order of ``cells.rows``, raised by ``padding`` and by the rounding of t_i.
+def scores_by_place(
+    catalog: Catalog, users: Sequence[User], pads: Sequence[Floats], eligible: Mask, place: Ints
+) -> tuple[Floats, Floats]:
+    """Raised scores (B, H, n) of all items for several users, each at its place, and their sums (B, n).
+
+    The sum is −∞, and the scores 0, for items that are not eligible (B, n).
+    """
+    n = len(catalog)
+    score, total = np.empty((len(users), catalog.heads, n)), np.empty((len(users), n))
+    score_items(catalog.value, np.stack([user.heads for user in users]), np.stack(pads), eligible, place, score, total)
+    return score, total
+
+
+def self_terms(catalog: Catalog, user: User, padding: float, rows: Ints, place: Ints) -> Floats:
+    """base_i · u⁰ + t_i of all items, in the order of ``rows``, raised by ``padding`` and by the rounding of t_i.
 
     The margin of t_i is its own, so that one large t_i does not loosen the bounds of all other items.
     """
-    catalog = cells.catalog
     added = np.zeros(len(catalog))
     if user.scores is not None:
-        added = np.take(user.scores.whole(), cells.rows, mode="clip")  # without a second check of the rows
+        added = np.take(user.scores.whole(), rows, mode="clip")  # without a second check of the rows
         margin = np.abs(added)
         margin *= WEIGHTS
         added += margin
     if catalog.base is not None and user.base is not None:
-        add_base(catalog.base, user.base, cells.place, added)
+        add_base(catalog.base, user.base, place, added)
     added += padding
     return added
 
 
-def rounding_pads(cells: CellBounds, user: User) -> tuple[Floats, float]:
+def rounding_pads(cells: Measured, user: User) -> tuple[Floats, float]:
     """The amounts by which scores of each head and the base term are raised: more than the effect of rounding.
 
     A sum of d products has an error of d 2⁻⁵³ times the product of the norms. An error ε in a logit changes its weight

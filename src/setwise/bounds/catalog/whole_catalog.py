@@ -50,40 +50,52 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from setwise._types import Rows
+from setwise._types import Ints, Rows
 from setwise._validation import real_number, whole_number
 from setwise.bounds.catalog.cells import CellBounds
-from setwise.bounds.catalog.frontier import BEST, HEAP, LOST, NODES, OFFSET, OPENED, ROOT, SHIFT, SIZE, Frontier
-from setwise.bounds.catalog.group_bounds import HUGE, GroupBounds, Members
-from setwise.bounds.catalog.score_order import (
-    Order,
-    Scored,
-    fill_caps,
-    score_cells,
-    select_first,
+from setwise.bounds.catalog.frontier import (
+    BEST,
+    GROUP,
+    HEAP,
+    KEY,
+    LOST,
+    MISSING,
+    NODE,
+    NODES,
+    OFFSET,
+    OPENED,
+    ROOT,
+    SHIFT,
+    SIZE,
 )
-from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefixes
-from setwise.bounds.catalog.user_scores import WEIGHTS, rounding_pads, scores
+from setwise.bounds.catalog.group_bounds import HUGE
+from setwise.bounds.catalog.reader import CatalogReader, GroupLimit, LocalReader
+from setwise.bounds.catalog.score_order import Scored
+from setwise.bounds.catalog.search import search_prefixes
+from setwise.bounds.catalog.search_arrays import (
+    LISTED,
+    catalog_arrays,
+    empty_members,
+    first_frontier,
+    pinned_first,
+    workspace,
+)
+from setwise.bounds.catalog.user_scores import WEIGHTS
 from setwise.bounds.gap import relative_gap
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.errors import InvalidInput
-from setwise.model import objective
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 
-_LISTED = 512  # the first items of the order, each at its exact position
-_BINS = 512  # bins of σ, of equal width, for the later items
-_LEVELS = 64  # thresholds of σ at the root for which the rewards of the other members are bounded
-_LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
-_HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
 _STEPS = 4  # steps of the search between two readings of the clock
 _PROVEN_WITHIN = 1e-6  # of the rewards: how far the bound of a proven set may be above its value
 _LONG, _SHORT = 0.5, 0.002  # seconds, for turns of the two searches
+_FETCHED, _MOST_FETCHED = 1024, 8192  # items brought at a time, at first and later, where they are elsewhere
+_ENTRIES = 256  # open entries whose cells are brought together
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,25 +154,18 @@ def compile_search(cells: CellBounds, user: User) -> None:
         search._lifts.run_stages()
 
 
-class GroupLimit(NamedTuple):
-    """A set has at most ``most`` items of each label."""
-
-    labels: NDArray[np.int64]  # (n,) by row of the catalogue; −1 for items that are not counted
-    most: int
-
-
 class WholeCatalogSearch:
     """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
     ``finished`` is whether no open entry can be better than the best set known. Entries that were dropped for lack of
     memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
     ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items. Every set contains the
-    ``pinned`` rows, which are eligible, and keeps the ``limit``.
+    ``pinned`` rows, which are eligible, and keeps the ``limit``. Items that are elsewhere are read through a reader.
     """
 
     def __init__(
         self,
-        cells: CellBounds,
+        cells: CellBounds | CatalogReader,
         user: ArrayLike | User,
         k: int,
         value: float = -np.inf,
@@ -172,15 +177,19 @@ class WholeCatalogSearch:
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
-        self._cells, self._user = cells, cells.catalog.user(user)
-        items = scores(cells, [self._user], [eligible])[0] if scored is None else scored
-        pins = np.empty(0, np.int64) if pinned is None or len(pinned) > _LISTED else np.sort(cells.place[pinned])
-        data = _catalog_arrays(cells, pinned_first(items, pins), limit)
-        self._frontier = _frontier(k, _known(value), cells.catalog.heads, pins)
+        self._reader: CatalogReader = LocalReader(cells) if isinstance(cells, CellBounds) else cells
+        reader, self._user = self._reader, cells.catalog.user(user)
+        items = reader.scored(self._user, eligible) if scored is None else scored
+        pins = np.empty(0, np.int64) if pinned is None or len(pinned) > LISTED else np.sort(reader.places(pinned))
+        self._data = catalog_arrays(reader, pinned_first(items, pins), limit)
+        if len(self._data.column) and len(pins):
+            self._open(np.searchsorted(reader.start, pins, side="right") - 1)
+        self._frontier = first_frontier(k, _known(value), cells.catalog.heads, pins)
         self._root = len(pins)
-        members = _members(cells, self._user, k)
-        self._parts = data, self._frontier, members, _workspace(cells, k), k
-        self._lifts = LiftSearch.of(data, members, k, float(value))
+        members = empty_members(reader, self._user, k)
+        self._parts = self._frontier, members, workspace(reader, k), k
+        self._lifts = LiftSearch.of(self._data, reader, members, k, float(value))
+        self._room = _FETCHED
         self._value, self._longest = float(value), 0.0  # seconds of a step
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
@@ -197,7 +206,11 @@ class WholeCatalogSearch:
         began = now = time.perf_counter()
         lifts, mine = self._lifts, 0.0  # seconds of the search over prefixes since that by lifts
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
-            self.finished = bool(search_prefixes(*self._parts, 1 if self._longest == 0 else _STEPS))
+            self.finished = bool(search_prefixes(self._data, *self._parts, 1 if self._longest == 0 else _STEPS))
+            if self._frontier.tally[MISSING] >= 0:
+                self._fetch()
+                now = time.perf_counter()
+                continue
             before, now = now, time.perf_counter()
             mine += now - before
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
@@ -208,6 +221,32 @@ class WholeCatalogSearch:
                 lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)
 
+    def _fetch(self) -> None:
+        """Bring the cell that the search needs, and others that it may need next."""
+        frontier, _, work, _ = self._parts
+        wanted, column = int(frontier.tally[MISSING]), self._data.column
+        if frontier.tally[GROUP] == ROOT:  # cells of the prefix in the order in which they are opened
+            worth = np.where(self._data.size > 0, work.worth, -np.inf)
+            others = np.argsort(-worth, kind="stable")
+            others = others[worth[others] > -np.inf]
+        else:  # those of the open entries
+            order = np.argsort(-frontier.key[: frontier.tally[HEAP]], kind="stable")[:_ENTRIES]
+            others = -2 - ((frontier.entry[order] & ((1 << SHIFT) - 1)) - OFFSET)
+            others = others[others >= 0]
+        places = np.r_[wanted, others]
+        _, first = np.unique(places, return_index=True)
+        some = places[np.sort(first)]
+        some = some[column[some] < 0]
+        sizes = np.cumsum(self._data.start[some + 1] - self._data.start[some])
+        self._open(some[: max(1, int(np.searchsorted(sizes, self._room)))])
+        self._room = min(2 * self._room, _MOST_FETCHED)
+
+    def _open(self, cells: Ints) -> None:
+        """Bring the items of these cells."""
+        self._reader.fetch(cells)
+        groups, column = self._reader.items()
+        self._data = self._data._replace(items=groups, column=column)
+
     def _slice(self, lifts: LiftSearch, left: float, mine: float) -> float:
         """The seconds that the search by lifts gets next.
 
@@ -216,7 +255,7 @@ class WholeCatalogSearch:
         """
         if lifts.bound == math.inf or self._root:
             return 0.5 * left if left > _LONG else math.inf
-        leads = bool(self._frontier.tally[HEAP]) and float(self._frontier.key[0]) < lifts.bound
+        leads = (self._frontier.tally[HEAP] > 0 or self._frontier.tally[NODE] >= 0) and self._left < lifts.bound
         return max(mine / 3, _SHORT) if leads else math.inf
 
     def _run_lifts(self, lifts: LiftSearch, until: float, pause: float) -> None:
@@ -234,19 +273,24 @@ class WholeCatalogSearch:
             frontier.best[: len(items)] = items
         self.finished = lifts.finished and lifts.bound <= frontier.value[BEST]
 
+    @property
+    def _left(self) -> float:
+        """The largest bound of the open entries, that of a step that waits for a cell included."""
+        frontier = self._frontier
+        waiting = float(frontier.value[KEY]) if frontier.tally[NODE] >= 0 else -np.inf
+        return max(waiting, float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
+
     def found(self) -> WholeBound:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
-        left = max(float(frontier.value[LOST]), float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
+        left = max(float(frontier.value[LOST]), self._left)
         if self._lifts is not None:
             left = min(left, self._lifts.bound)
         bound = max(float(frontier.value[BEST]), left)
-        better: Rows | None = (
-            np.sort(self._cells.rows[frontier.best[: frontier.tally[SIZE]]]) if frontier.tally[SIZE] else None
-        )
-        if better is not None:
-            found = objective.set_value(self._cells.catalog, self._user, better)
-            better, value = (better, found) if found > value else (None, value)
+        better: Rows | None = None
+        if frontier.tally[SIZE]:
+            rows, found = self._reader.valued(self._user, frontier.best[: frontier.tally[SIZE]])
+            better, value = (rows, found) if found > value else (None, value)
         size = abs(bound) + abs(float(frontier.others[self._root, 0]))
         upper = max(value, bound + WEIGHTS * size)
         return WholeBound(
@@ -265,117 +309,3 @@ def _known(value: float) -> float:
     if np.isnan(value):
         raise InvalidInput("value", "a number, or −∞ when no set is known", "NaN", "pass the value of a feasible set")
     return float(value)
-
-
-# --- arrays of the compiled search ------------------------------------------------------------------------
-
-
-def pinned_first(items: Scored, pins: NDArray[np.int64]) -> Scored:
-    """The same scores, with the pinned items first in the order."""
-    if not len(pins):
-        return items
-    total = items.total.copy()
-    total[pins] = total.max() + max(1.0, abs(float(total.max())))
-    return items._replace(total=total)
-
-
-def _catalog_arrays(cells: CellBounds, items: Scored, limit: GroupLimit | None) -> CatalogArrays:
-    """The catalogue with a user's scores, the order, and the largest score of each cell."""
-    heads, n_cells = len(items.score), cells.partition.n_cells
-    in_cells, size = (
-        Scored(np.empty((heads, n_cells)), np.empty(n_cells), np.empty(n_cells)),
-        np.empty(n_cells, np.int64),
-    )
-    score_cells(items, cells.start, in_cells, size)
-    return CatalogArrays(
-        cells.table,
-        cells.cell_groups,
-        cells.item_groups,
-        cells.start,
-        in_cells,
-        items,
-        size,
-        _order(items, min(_LISTED, int(size.sum()))),
-        np.empty(0, np.int64) if limit is None else np.ascontiguousarray(limit.labels[cells.rows], np.int64),
-        np.array([0 if limit is None else limit.most]),
-    )
-
-
-def _order(items: Scored, listed: int) -> Order:
-    """The order: its first places, and the largest scores from each place on."""
-    total = items.total
-    first = np.empty(listed, np.int64)
-    lowest = select_first(total, first, np.empty(listed))
-    first = first[np.lexsort((first, -total[first]))]
-    rank = np.full(len(total), -1, np.int16)
-    rank[first] = np.arange(listed)
-    edge = total[first]
-    order = Order(rank, edge, np.array([(edge[-1] - lowest) / _BINS]), np.empty((listed + _BINS + 1, len(items.score))))
-    fill_caps(items, order)
-    return order
-
-
-def _members(cells: CellBounds, user: User, k: int) -> Members:
-    catalog = cells.catalog
-    _, heads, d = catalog.query.shape
-    vectors, numbers = (k, heads, d), (k, heads)
-    sink_key, sink_score = np.zeros((0, heads, d)), np.zeros(heads)
-    if catalog.sink is not None:
-        sink_key = np.array(catalog.sink.key[None], np.float64)
-        sink_score = np.einsum("hd,hd->h", np.asarray(catalog.sink.value, np.float64), user.heads)
-        sink_score += rounding_pads(cells, user)[0]
-    return Members(
-        item=np.zeros(k, np.int64),
-        query=np.empty(vectors),
-        key=np.empty(vectors),
-        score=np.empty(numbers),
-        base=np.empty(k),
-        reward_class=np.zeros(k, np.int64),
-        sums=np.empty((k, heads, 3)),
-        reach=np.empty(numbers),
-        sink_key=sink_key,
-        sink_score=sink_score,
-    )
-
-
-def _group_bounds(heads: int, k: int, groups: int) -> GroupBounds:
-    return GroupBounds(np.empty((6, groups)), np.empty((3, heads, groups)), np.empty((2, k + 2, groups)))
-
-
-def _workspace(cells: CellBounds, k: int) -> Workspace:
-    n, heads, _ = cells.catalog.query.shape
-    n_cells = cells.partition.n_cells
-    return Workspace(
-        cells=_group_bounds(heads, k, n_cells),
-        items=_group_bounds(heads, k, int(np.diff(cells.start).max())),
-        limit=np.empty((heads, n_cells)),
-        worth=np.empty(n_cells),
-        rest=np.empty(heads),
-        child=np.empty(n, np.int64),
-        child_key=np.empty(n),
-        best=np.empty(k),
-        chosen=np.empty(k, np.int64),
-        chosen_label=np.empty(k, np.int64),
-        opened=np.empty(n_cells, np.bool_),
-    )
-
-
-def _frontier(k: int, value: float, heads: int, pins: NDArray[np.int64]) -> Frontier:
-    """A heap with one entry, the prefix of the pinned items; unused memory is never touched."""
-    frontier = Frontier(
-        tally=np.array([1, 1 + len(pins), 0, 0]),
-        value=np.array([value, -np.inf]),
-        best=np.zeros(k, np.int64),
-        key=np.empty(_HEAP),
-        entry=np.empty(_HEAP, np.int64),
-        parent=np.empty(_NODES, np.int64),
-        item=np.empty(_NODES, np.int64),
-        depth=np.empty(_NODES, np.int64),
-        others=np.empty((_NODES, _LEVELS)),
-        levels=np.array([_LEVELS, 1 if heads == 1 else _LEVELS_BELOW]),
-    )
-    depth = np.arange(len(pins) + 1)
-    frontier.key[0], frontier.entry[0] = np.inf, (len(pins) << SHIFT) + ROOT + OFFSET
-    frontier.parent[depth], frontier.item[depth], frontier.depth[depth] = np.maximum(depth - 1, 0), -1, depth
-    frontier.item[depth[1:]] = pins
-    return frontier

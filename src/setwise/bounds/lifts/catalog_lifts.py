@@ -38,7 +38,8 @@ from setwise.bounds.lifts.tree import (
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.group_bounds import Members
-    from setwise.bounds.catalog.search import CatalogArrays
+    from setwise.bounds.catalog.prefix_members import CatalogArrays
+    from setwise.bounds.catalog.reader import CatalogReader
 
 ROWS = 128  # items of largest reward, which have weights of their own
 SCORED = 64  # items of largest sum of scores in the first list
@@ -56,8 +57,9 @@ _PROGRESS = 0.9  # a further scan must reduce the gap to this share
 class LiftSearch:
     """The search; ``finished`` when it can do no more."""
 
-    def __init__(self, data: CatalogArrays, sink_key: Array, sink_score: Array, k: int, value: float) -> None:
-        self._data, self._sink, self._k, self._value = data, (sink_key, sink_score), k, value
+    def __init__(self, data: CatalogArrays, reader: CatalogReader, members: Members, k: int, value: float) -> None:
+        self._data, self._reader, self._k, self._value = data, reader, k, value
+        self._sink = members.sink_key, members.sink_score
         self._listed: NDArray[np.int64] = np.empty(0, np.int64)
         self._levels: dict[int, Floats] = {}
         self._parts_of_tree: tuple[LiftItems, LiftNode, LiftTree] | None = None
@@ -68,11 +70,11 @@ class LiftSearch:
         self._needed = _SECONDS * min(n, ROWS) * heads * (len(data.size) + min(n, OPENED) + 5 * min(n, 4 * SCORED))
 
     @classmethod
-    def of(cls, data: CatalogArrays, members: Members, k: int, value: float) -> Self | None:
+    def of(cls, data: CatalogArrays, reader: CatalogReader, members: Members, k: int, value: float) -> Self | None:
         """The search for sets of two items and more with several heads; None for others."""
         if k == 1 or len(data.scored_items.score) == 1:
             return None
-        return cls(data, members.sink_key, members.sink_score, k, value)
+        return cls(data, reader, members, k, value)
 
     @property
     def best(self) -> tuple[float, NDArray[np.int64]]:
@@ -148,11 +150,15 @@ class LiftSearch:
         free[self._listed] = -np.inf
         items.steep[0] = self._rewards(free, levels[-1], cap)
         value_listed(items, node, k, rows)
-        work, cut = _scan_work(data, k, free), self.known
-        top, beyond, _ = scan_catalog(
-            items, node, rows, data.cells, data.items, data.start, data.scored_cells.score, data.scored_items.score,
-            k, cut, OPENED * 4**self._scans, work,
-        )  # fmt: skip
+        work, cut, most, opened = _scan_work(data, k, free), self.known, OPENED * 4**self._scans, -1
+        while opened < 0:
+            singles, column = self._reader.items()
+            top, beyond, opened = scan_catalog(
+                items, node, rows, data.cells, singles, data.start, column, data.scored_cells.score,
+                data.scored_items.score, k, cut, most, work,
+            )  # fmt: skip
+            if opened < 0:
+                self._reader.fetch(_most_worthy(work.cell, column, data.start, most))
         self._choose(node.worth[: len(self._listed)], work.worth, top, beyond, cut)
         self._scans += 1
 
@@ -163,9 +169,7 @@ class LiftSearch:
         if len(sink_key):
             level, cap = np.maximum(level, sink_score), np.maximum(cap, sink_score)
         return float(
-            rewards_at_level(
-                data.table, data.items.reward_class, scored.score, scored.base, scored.total, level, cap, free
-            )
+            rewards_at_level(data.table, data.reward_class, scored.score, scored.base, scored.total, level, cap, free)
         )
 
     def _choose(self, listed: Floats, worth: Floats, top: float, beyond: float, cut: float) -> None:
@@ -218,14 +222,15 @@ class LiftSearch:
         row_of = np.full(len(at), -1, np.int64)
         row_of[rows] = np.arange(len(rows))
         heads = len(ceiling)
-        keys = np.ascontiguousarray(data.items.key[:, :, at], np.float64)
+        vectors = self._reader.vectors(at)
+        keys = np.ascontiguousarray(vectors.key, np.float64)
         items = LiftItems(
             table=data.table,
-            query=np.ascontiguousarray(np.moveaxis(data.items.query[:, :, at], -1, 0), np.float64),
+            query=np.ascontiguousarray(np.moveaxis(vectors.query, -1, 0), np.float64),
             key=np.ascontiguousarray(np.moveaxis(keys, -1, 0)),
             score=np.ascontiguousarray(data.scored_items.score[:, at]),
             base=data.scored_items.base[at],
-            reward_class=data.items.reward_class[at],
+            reward_class=data.reward_class[at],
             logit=np.empty((0, 0, 0)),
             sink_logit=np.empty((0, 0)),
             sink_key=self._sink[0],
@@ -236,7 +241,7 @@ class LiftSearch:
             sink=np.empty((len(rows), heads)),
             steep=np.zeros(1),
             ceiling=ceiling,
-            label=data.label[at] if len(data.label) else data.label,
+            label=vectors.label,
             most=data.most,
         )
         fill_weights(items, keys)
@@ -273,6 +278,16 @@ def _largest(measure: Floats, count: int) -> NDArray[np.int64]:
     """The indices of the largest finite entries."""
     at = np.argpartition(-measure, min(count, len(measure)) - 1)[:count]
     return at[measure[at] > -np.inf]
+
+
+def _most_worthy(worth: Floats, column: Array, start: Array, most: int) -> NDArray[np.int64]:
+    """The cells of largest worth that are not at hand, with about ``most`` items, one cell at least."""
+    order = np.argsort(-worth, kind="stable")
+    order = order[worth[order] > -np.inf]
+    sizes = np.cumsum(start[order + 1] - start[order])
+    wanted = order[: int(np.searchsorted(sizes, most)) + 1]
+    away = wanted[column[wanted] < 0]
+    return away if len(away) else order[column[order] < 0][:1]
 
 
 def lift_node(rows: int, heads: int, listed: int, k: int) -> LiftNode:

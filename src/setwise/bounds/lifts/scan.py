@@ -21,7 +21,7 @@ from setwise.bounds.catalog.group_bounds import HUGE, Groups, RewardArrays, norm
 from setwise.bounds.lifts.node_bounds import RAISED, WIDEST, LiftItems, LiftNode, logit_of
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import FAST, INNER, NO, OUTER, YES, ZERO
+from setwise.kernels.options import FAST, INNER, NO, NO_ITEM, OUTER, YES, ZERO
 from setwise.kernels.reward_slopes import table_slope
 from setwise.kernels.softmax import fast_exp
 
@@ -140,10 +140,13 @@ def add_group_lifts(
 
 @njit(**INNER)
 def lift_groups(
-    items: LiftItems, node: LiftNode, rows: int, groups: Groups, score: Array, start: int, size: int, single: bool,
-    others: int, work: ScanWork,
+    items: LiftItems, node: LiftNode, rows: int, groups: Groups, score: Array, start: int, at: int, size: int,
+    single: bool, others: int, work: ScanWork,
 ) -> None:  # fmt: skip
-    """Fill gain[:size]: the sum of the ``others`` largest lifts by an item of each group from ``start`` on."""
+    """Fill gain[:size]: the sum of the ``others`` largest lifts by an item of each group from ``at`` on.
+
+    Their scores are those from ``start`` on.
+    """
     gain, logit, lift = work.gain[:size], work.logit[:size], work.lift
     for h in range(len(node.cap)):
         work.high[h] = -np.inf
@@ -163,10 +166,10 @@ def lift_groups(
             if level >= work.high[h]:
                 continue
             query = items.query[i, h]
-            products(query, groups.key[h], start, logit)
+            products(query, groups.key[h], at, logit)
             own, length = logit_of(query, items.key[i, h]), 0.0 if single else norm(query)
             for g in range(size):
-                logit[g] += (0.0 if single else length * groups.key_radius[h, start + g]) - own
+                logit[g] += (0.0 if single else length * groups.key_radius[h, at + g]) - own
             slack = total * (level - node.own[t, h]) / others
             add_group_lifts(logit, score[h], start, level, total, slack, gain)
         steep = node.steep[t]
@@ -190,16 +193,17 @@ def sum_with(best: Array, worth: float, places: int) -> float:
 
 @njit(**OUTER)
 def scan_catalog(
-    items: LiftItems, node: LiftNode, rows: int, cells: Groups, singles: Groups, start: Array, cell_score: Array,
-    item_score: Array, k: int, cut: float, most: int, work: ScanWork,
+    items: LiftItems, node: LiftNode, rows: int, cells: Groups, singles: Groups, start: Array, column: Array,
+    cell_score: Array, item_score: Array, k: int, cut: float, most: int, work: ScanWork,
 ) -> tuple[float, float, int]:  # fmt: skip
     """Fill ``worth`` of the items of cells that can matter; open at most about ``most`` items.
 
     Returns the sum of the k − 1 largest worths; an upper bound on F of sets with an item of a cell that was not opened
-    though it can matter, −∞ if there is none; and the number of items opened.
+    though it can matter, −∞ if there is none; and the number of items opened. ``column`` is where the items of a cell
+    begin in ``singles``; if one is needed that is not there, the number is −1, and the result means nothing.
     """
     n_cells, best, open_cells = len(start) - 1, work.best[: max(k - 1, 1)], ZERO
-    lift_groups(items, node, rows, cells, cell_score, ZERO, n_cells, NO, k - 1, work)
+    lift_groups(items, node, rows, cells, cell_score, ZERO, ZERO, n_cells, NO, k - 1, work)
     for c in range(n_cells):
         work.cell[c] = -np.inf
         for i in range(start[c], start[c + 1]):
@@ -218,11 +222,14 @@ def scan_catalog(
         reached = key + sum_with(best, key, k - 1)  # with items of this cell, or others that are not opened
         if reached <= cut or opened >= most:
             return best[: k - 1].sum(), (reached if reached > cut else -np.inf), opened
+        at = column[c] if len(column) else start[c]
+        if at < 0:
+            return reached, reached, NO_ITEM
         open_cells -= 1
         pop_top(work.heap_key, work.heap_cell, open_cells)
         size = start[c + 1] - start[c]
         opened += size
-        lift_groups(items, node, rows, singles, item_score, start[c], size, YES, k - 1, work)
+        lift_groups(items, node, rows, singles, item_score, start[c], at, size, YES, k - 1, work)
         for g in range(size):
             i = start[c] + g
             if work.free[i] > -np.inf:

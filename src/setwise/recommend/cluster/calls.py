@@ -11,11 +11,9 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from setwise._types import Ints
 from setwise.errors import ShardUnavailable
-from setwise.model.catalog import Catalog
 from setwise.recommend.cluster.files import Layout, shard_folder
-from setwise.recommend.cluster.shard_reader import Packed, Refused
+from setwise.recommend.cluster.shard_reader import Refused
 from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.shards import Patience, first_answers
 
@@ -75,25 +73,3 @@ def merged_hits(answers: Sequence[Hits], per_cell: int) -> Hits:
     scores = np.concatenate([one.scores for one in answers], axis=2)
     best = np.lexsort((np.where(rows < 0, NOWHERE, rows), -scores), axis=2)[:, :, :per_cell]
     return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))
-
-
-def merged_catalog(parts: Sequence[tuple[Ints, Packed]]) -> tuple[Ints, Catalog]:
-    """The items of several shards as one catalogue, in the order of their rows; the rows come first."""
-    rows = np.concatenate([rows for rows, _ in parts])
-    order = np.argsort(rows)
-    if _are_vectors(parts):  # thousands of rows: they are checked once, not at every step
-        shared = {name: array for name, array in parts[0][1][0].items() if name.startswith("sink.")}
-        names = [name for name in parts[0][1][0] if name not in shared]
-        whole = {name: np.concatenate([packed[0][name] for _, packed in parts])[order] for name in names}
-        return rows[order], Catalog.unpacked({**whole, **shared}, parts[0][1][1])
-    first, *others = [Catalog.unpacked(*packed) for _, packed in parts]
-    for other in others:
-        first = first.joined(other)
-    return rows[order], first if (order[1:] > order[:-1]).all() else first.taken(order)
-
-
-def _are_vectors(parts: Sequence[tuple[Ints, Packed]]) -> bool:
-    """Whether the items have no ids and attributes, and reward classes of the same numbers."""
-    meta = parts[0][1][1]
-    plain = not any(name.startswith(("ids.", "attribute.")) for name in parts[0][1][0])
-    return plain and all(packed[1] == meta for _, packed in parts)

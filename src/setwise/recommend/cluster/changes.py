@@ -14,11 +14,11 @@ from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice, Ids
 from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import (
+    Change,
     FrontFiles,
     shard_folder,
-    write_added,
+    write_change,
     write_front,
-    write_removed,
 )
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.retrieval.clusters import nearest_cells
@@ -35,8 +35,8 @@ class Changes:
     def add(self, items: Catalog) -> FrontFiles:
         """Add all ``items`` to the smallest shard; what the front reads from now on."""
         layout, ids = self._files.layout, items.ids[np.arange(len(items))].tolist()
-        self._check(items, ids)
-        twice = [one for _, known in self._located(ids).values() for one in known]
+        known = self._checked(items, ids)
+        twice = [one for _, some in self._located(ids).values() for one in some]
         if twice:
             raise InvalidInput(
                 "ids", "not in the cluster yet", repr(twice[0]), "remove it first, or give it another id"
@@ -44,8 +44,11 @@ class Changes:
         shard = int(np.argmin(layout.sizes))
         rows = layout.rows + np.arange(len(items))
         explicit = items.taken(np.arange(len(items)))  # ids that are row numbers are those of ``items`` alone
-        write_added(shard_folder(self._folder, shard), layout.versions[shard] + 1, explicit, rows)
-        return self._committed(replace(self._files, layout=layout.changed(shard, len(items))))
+        cells, mine = self._files.cells, None
+        if cells is not None:
+            cells, mine = cells.grown(known)
+        write_change(shard_folder(self._folder, shard), layout.versions[shard] + 1, Change(rows, explicit, mine))
+        return self._committed(replace(self._files, layout=layout.changed(shard, len(items)), cells=cells))
 
     def remove(self, ids: IdChoice) -> FrontFiles:
         """Remove items, each from the shard that has it."""
@@ -61,27 +64,31 @@ class Changes:
                 raise Infeasible("ids", "fewer than all items of a shard", "all of them", "split the items again")
         for shard, (rows, _) in located.items():
             if len(rows):
-                write_removed(shard_folder(self._folder, shard), layout.versions[shard] + 1, np.sort(rows))
+                write_change(shard_folder(self._folder, shard), layout.versions[shard] + 1, Change(np.sort(rows)))
                 layout = layout.changed(shard, 0)
         return self._committed(replace(self._files, layout=layout))
 
-    def _check(self, items: Catalog, ids: list[Any]) -> None:
-        """Refuse items that no shard could take: once written, a change must be readable."""
+    def _checked(self, items: Catalog, ids: list[Any]) -> Catalog:
+        """The items, with their reward classes numbered as those of the cluster.
+
+        Items that no shard could take are refused: once written, a change must be readable.
+        """
         pattern, mine = self._files.pattern, self._files.pattern.ids[0]
         if isinstance(mine, str) != isinstance(ids[0], str):
             raise InvalidInput("ids", "of the type of the cluster's", repr(ids[0]), "use one type")
         other = pattern.taken([0])
         other.ids = Ids.of([max(ids) + ("~" if isinstance(mine, str) else 1)], 1)  # equal to none of the new ones
         joined = other.joined(items)
-        nearest_cells(joined, np.arange(1, len(joined)), self._files.partition)
+        new = np.arange(1, len(joined))
+        nearest_cells(joined, new, self._files.partition)
+        return joined.taken(new)
 
     def _located(self, ids: list[Any]) -> dict[int, tuple[Ints, list[Any]]]:
         return self._shards.ask("located", dict.fromkeys(range(len(self._shards)), (ids,)))
 
     def _counts(self) -> dict[int, int]:
         """The current items of each shard."""
-        nothing = ALL, np.empty((0, 0), np.float32), (), 0
-        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), nothing))
+        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), (ALL,)))
         return {shard: one.admitted for shard, one in found.items()}
 
     def _committed(self, files: FrontFiles) -> FrontFiles:

@@ -1,9 +1,11 @@
 """The files of a cluster: what hosts and front read. They are on storage that all of them can read.
 
     folder/cluster                  what the front reads: the centres of the cells, one item as a pattern of all others,
-                                    the weights of the encoder, and the *layout*: how many rows and changes there are
+                                    the weights of the encoder, the fine cells of bounds (``front_cells.py``), and
+                                    the *layout*: how many rows and changes there are
     folder/shard-0/index            the items of shard 0 with a single-machine backend: an index like any other
     folder/shard-0/encoder          the vectors of these items in histories
+    folder/shard-0/bounds           the fine cells of these items, and their reach
     folder/shard-0/change-1, …      items that were added to shard 0, or removed from it, in order
 
 **Rows.** Items are numbered over the whole cluster as those of one index: added items come last. ``rows`` of a shard
@@ -17,21 +19,28 @@ it lacks.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from setwise._types import Array, Ints
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
+from setwise.model.feature_encoder import FeatureEncoder
+from setwise.recommend.cluster.front_cells import FrontCells, reward_arrays
+from setwise.recommend.cluster.history_columns import can_be_split, history_columns
+from setwise.recommend.cluster.shard_cells import ShardCells
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.shards import row_ranges
 from setwise.storage import artifact
 
-FRONT, ROWS, VECTORS, CHANGE = "cluster", "index", "history vectors", "change"
+FRONT, VECTORS, BOUNDS, CHANGE = "cluster", "history vectors", "cells of a shard", "change"
 ADDED, REMOVED = "added", "removed"
 
 
@@ -67,6 +76,8 @@ class FrontFiles:
     encoder    without the vectors of the items; None: histories are not understood
     attends    whether some item of the catalogue, or the sink, has a value that is not zero
     options    of the recommender: ranker, candidates
+    features   turns features into users
+    cells      of bounds over all items; None where the cluster was written without them
     """
 
     layout: Layout
@@ -75,6 +86,14 @@ class FrontFiles:
     encoder: Encoder | None
     attends: bool
     options: dict[str, Any]
+    cells: FrontCells | None = None
+    features: FeatureEncoder | None = None
+
+    @cached_property
+    def bound_groups(self) -> tuple[Groups, RewardArrays]:
+        """The cells and the rewards for the search of a bound."""
+        assert self.cells is not None
+        return self.cells.groups(self.pattern.query.dtype), reward_arrays(self.pattern)
 
 
 def shard_folder(folder: Path, shard: int) -> Path:
@@ -82,21 +101,31 @@ def shard_folder(folder: Path, shard: int) -> Path:
     return folder / f"shard-{shard}"
 
 
-def write_cluster(recommender: Recommender, folder: Path, shards: int, backend: str = "auto") -> FrontFiles:
-    """Split a recommender's index, compacted, into shards of nearly equal size below ``folder``."""
+def write_cluster(
+    recommender: Recommender, folder: Path, shards: int, backend: str = "auto", bounds: bool = True
+) -> FrontFiles:
+    """Split a recommender's index, compacted, into shards of nearly equal size below ``folder``.
+
+    The fine cells of ``bounds`` over all items are written too; where the recommender has none, they are computed.
+    """
     index = recommender.index.snapshot()
     index.compact()
     catalog, encoder = index.catalog, recommender.encoder
-    if encoder is not None and encoder.base_terms.packed():
-        encoder = None  # neighbours and networks of a base model read all items
-    ranges = row_ranges(len(catalog), shards)
+    if encoder is not None and not can_be_split(encoder):
+        encoder = None
+    ranges, cells = row_ranges(len(catalog), shards), None
+    if bounds:
+        cells = recommender.cells_of(index) or CellBounds.build(catalog)
     for shard, (first, last) in enumerate(ranges):
         rows = np.arange(first, last)
         part = Index.build(catalog.taken(rows), backend=backend, partition=index.partition.taken(rows), progress=False)
         part.save(shard_folder(folder, shard) / "index")
         if encoder is not None:
-            vectors = {"items": np.asarray(encoder.items[first:last], np.float32)}
+            vectors = {"items": history_columns(encoder.taken(rows))}
             artifact.write(shard_folder(folder, shard) / "encoder", VECTORS, vectors, {})
+        if cells is not None:
+            mine = {"cell_of": cells.partition.cell_of[rows], "reach": cells.reach[rows]}
+            artifact.write(shard_folder(folder, shard) / "bounds", BOUNDS, mine, {})
     files = FrontFiles(
         Layout(
             tuple(first for first, _ in ranges),
@@ -109,6 +138,8 @@ def write_cluster(recommender: Recommender, folder: Path, shards: int, backend: 
         None if encoder is None else encoder.taken(np.zeros(1, np.intp)),
         catalog.attends,
         {"ranker": recommender.ranker, "candidates": recommender.most_candidates},
+        None if cells is None else FrontCells.of(cells),
+        recommender.features,
     )
     write_front(folder, files)
     return files
@@ -120,8 +151,12 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     parts = {f"catalog.{name}": array for name, array in arrays.items()}
     parts |= {f"partition.{name}": array for name, array in vars(files.partition).items()}
     parts |= {f"encoder.{name}": array for name, array in (files.encoder.packed() if files.encoder else {}).items()}
+    parts |= {f"bounds.{name}": array for name, array in (files.cells.to_arrays() if files.cells else {}).items()}
     layout = {name: list(value) if isinstance(value, tuple) else value for name, value in vars(files.layout).items()}
+    trees, named = ({}, None) if files.features is None else files.features.packed()
+    parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
+    content["features"] = named
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -131,6 +166,8 @@ def read_front(folder: Path) -> FrontFiles:
     with artifact.restoring(folder):
         pattern = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
         parts, layout = artifact.under("encoder.", saved.arrays), saved.meta["layout"]
+        cells, named = artifact.under("bounds.", saved.arrays), saved.meta.get("features")
+        trees = artifact.under("features.", saved.arrays)
         starts, versions, sizes = (tuple(map(int, layout[name])) for name in ("starts", "versions", "sizes"))
         return FrontFiles(
             Layout(starts, versions, sizes, int(layout["rows"])),
@@ -139,28 +176,50 @@ def read_front(folder: Path) -> FrontFiles:
             Encoder.unpacked(parts) if parts else None,
             bool(saved.meta["attends"]),
             dict(saved.meta["options"]),
+            FrontCells.from_arrays(cells, pattern) if cells else None,
+            FeatureEncoder.unpacked(trees, named) if named else None,
         )
+
+
+def read_bounds(folder: Path) -> ShardCells | None:
+    """The cells of the items of the shard in ``folder``; None where the cluster has none."""
+    if not (folder / "bounds").exists():
+        return None
+    arrays = artifact.read(folder / "bounds", BOUNDS).arrays
+    return ShardCells(np.asarray(arrays["cell_of"]), np.asarray(arrays["reach"]))
 
 
 # --- changes ---
 
 
-def write_added(folder: Path, version: int, items: Catalog, rows: Ints) -> None:
-    """Write the addition of ``items`` to the shard in ``folder`` as its change of this number."""
-    arrays, meta = items.packed()
-    parts: dict[str, Array] = {f"catalog.{name}": array for name, array in arrays.items()}
-    artifact.write(folder / f"change-{version}", CHANGE, {**parts, "rows": rows}, {"what": ADDED, "catalog": meta})
+@dataclass(frozen=True, eq=False)
+class Change:
+    """One change of a shard: ``rows`` that were removed; or those of ``items`` that were added, and their cells."""
+
+    rows: Ints
+    items: Catalog | None = None
+    cells: ShardCells | None = None
 
 
-def write_removed(folder: Path, version: int, rows: Ints) -> None:
-    """Write the removal of ``rows`` of the shard in ``folder`` as its change of this number."""
-    artifact.write(folder / f"change-{version}", CHANGE, {"rows": rows}, {"what": REMOVED})
+def write_change(folder: Path, version: int, change: Change) -> None:
+    """Write a change of the shard in ``folder`` as its change of this number."""
+    parts: dict[str, Array] = {"rows": change.rows}
+    meta: dict[str, Any] = {"what": REMOVED}
+    if change.items is not None:
+        arrays, about = change.items.packed()
+        parts |= {f"catalog.{name}": array for name, array in arrays.items()}
+        meta = {"what": ADDED, "catalog": about}
+    if change.cells is not None:
+        parts |= {"bounds.cell_of": change.cells.cell_of, "bounds.reach": change.cells.reach}
+    artifact.write(folder / f"change-{version}", CHANGE, parts, meta)
 
 
-def read_change(folder: Path, version: int) -> tuple[Catalog | None, Ints]:
-    """The items that were added and their rows; or None and the rows that were removed."""
+def read_change(folder: Path, version: int) -> Change:
+    """What ``write_change`` saved."""
     saved = artifact.read(folder / f"change-{version}", CHANGE)
     with artifact.restoring(folder):
         if saved.meta["what"] == REMOVED:
-            return None, saved.arrays["rows"]
-        return Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"]), saved.arrays["rows"]
+            return Change(saved.arrays["rows"])
+        items = Catalog.unpacked(artifact.under("catalog.", saved.arrays), saved.meta["catalog"])
+        cells = artifact.under("bounds.", saved.arrays)
+        return Change(saved.arrays["rows"], items, ShardCells(cells["cell_of"], cells["reach"]) if cells else None)

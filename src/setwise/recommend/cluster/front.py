@@ -10,13 +10,19 @@ the ids.
 **Equality.** Scores are merged by (score descending, row ascending), and all later steps see the rows of a single index
 in the same order, so the slates are those of a single index, to the last bit.
 
-**Bounds.** Where all eligible items are candidates, or items do not interact, the bound is that of a single index.
-Otherwise there is none: the search for one reads all items (``bounds/catalog``), and the front has few.
+**Bounds.** The search for a bound over all items takes the steps that it takes in a single index (remote_reader.py); it
+has the same time, of which calls to the shards use some. Where items were added since the cluster was written, its
+cells are others than those of a single index, and the bound is too; it holds all the same (front_cells.py). In a
+cluster that was written without bounds, only requests whose eligible items are all candidates, or whose items do not
+interact, have one.
 
 **Faults.** A shard without an answer within the deadline raises ``ShardUnavailable``. With ``partial=True`` the request
 is answered by the others; the slate says so (``slate.partial``) and has no bound.
 
-**Not supported:** ``scores``, ``features``, lower limits, and rankers by reward alone.
+**Scores** of the caller are a mapping by id. Retrieval by them rounds otherwise than that of a single index, so of
+items whose totals differ by rounding alone others may be candidates.
+
+**Not supported:** ``explain``, and histories of models with neighbours.
 """
 
 from __future__ import annotations
@@ -24,27 +30,38 @@ from __future__ import annotations
 import math
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from setwise._validation import listed, real_number, whole_number
 from setwise.errors import InvalidInput, ShardUnavailable
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import ranker_named
+from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
+from setwise.recommend.cluster.front_cells import warm_up_bounds
 from setwise.recommend.cluster.rounds import Rounds
 from setwise.recommend.cluster.seen_items import encoded
 from setwise.recommend.cluster.shard_reader import Filter
+from setwise.recommend.given import featured, one_of
 from setwise.recommend.histories import IGNORE
-from setwise.recommend.slate import Slate
+from setwise.recommend.proofs import positive_seconds
+from setwise.recommend.recommender import zero_user
+from setwise.recommend.slate import PROVEN_WITHIN, Slate
 from setwise.retrieval.shards import Patience
+
+THREADS = 4  # requests that ``recommend_many`` makes at a time
 
 
 class ClusterRecommender:
@@ -65,6 +82,8 @@ class ClusterRecommender:
         self._shards = Shards(folder, files.layout, hosts, patience)
         self._change = threading.Lock()
         self.ranker, self.most_candidates = ranker_named(files.options["ranker"]).name, files.options["candidates"]
+        if files.cells is not None:
+            warm_up_bounds(files.pattern)
 
     @classmethod
     def open(
@@ -116,44 +135,149 @@ class ClusterRecommender:
         *,
         history: IdChoice | None = None,
         unknown: str = IGNORE,
+        features: Mapping[str, Any] | Sequence[Any] | None = None,
+        scores: Mapping[Any, float] | None = None,
+        scores_floor: float | None = None,
         exclude: IdChoice | None = None,
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
+        at_least: Mapping[str, Mapping[Any, int]] | None = None,
+        exactly: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
         ranker: str | None = None,
         certify: bool = True,
     ) -> Slate:
         """``Recommender.recommend`` from all shards; the module's docstring says what differs."""
-        if (user is None) == (history is None):
-            got = "neither" if user is None else "both"
-            raise InvalidInput("user or history", "given, and not both", got, "pass one of the two")
-        began, lost = time.perf_counter(), set[int]()
+        began = time.perf_counter()
+        if features is not None:
+            one_of(user=user, history=history, features=features)
+            user = featured(self._files.features, features)
+        one_of(user=user, history=history, unless=scores)
+        if user is None and history is None:
+            user = zero_user(self._files.pattern)
+        limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
+        request = Request(
+            user,
+            None if history is None else _ids(history),
+            unknown,
+            None if exclude is None else _ids(exclude),
+            _ids(include),
+            where,
+            {
+                "k": k,
+                "budget_ms": budget_ms,
+                "ranker": self.ranker if ranker is None else ranker,
+                "certify": certify,
+                **{name: one for name, one in limits.items() if one is not None},
+            },
+            self._files.layout,
+            _scores(self._files.pattern, scores, scores_floor),
+            scores_floor,
+        )
+        return replace(self._answer(request, began), improver=partial(self._improved, request))
+
+    def recommend_many(
+        self,
+        users: Iterable[ArrayLike | User] | None = None,
+        k: int = 10,
+        *,
+        histories: Iterable[IdChoice] | None = None,
+        features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
+        threads: int = THREADS,
+        **options: Any,
+    ) -> list[Slate]:
+        """``recommend`` for many users, histories or features with the same options, ``threads`` at a time."""
+        one_of(users=users, histories=histories, features=features)
+        stated: dict[str, Any] = {"users": users, "histories": histories, "features": features}
+        name, given = next((name, one) for name, one in stated.items() if one is not None)
+        argument = {"users": "user", "histories": "history", "features": "features"}[name]
+        every = listed(name, given, name)
+        with ThreadPoolExecutor(whole_number("threads", threads)) as pool:
+            return list(pool.map(lambda one: self.recommend(k=k, **{argument: one}, **options), every))
+
+    def _answer(self, request: Request, began: float) -> Slate:
+        """The slate of a request; its budget counts from ``began``."""
+        lost = set[int]()
         files, shards = self._files, self._shards  # one layout for all rounds
-        options = {
-            "k": k,
-            "budget_ms": budget_ms,
-            "ranker": self.ranker if ranker is None else ranker,
-            "certify": certify,
-            **({} if at_most is None else {"at_most": at_most}),
-        }
         while True:
             alive = [shard for shard in range(len(shards)) if shard not in lost]
             try:
-                person: Any = user
-                seen, ignored = list[Any](), tuple[Any, ...]()
-                if history is not None:
-                    person, seen, ignored = encoded(files.encoder, shards, alive, _ids(history), unknown)
-                pins = _ids(include)
-                hidden = [one for one in seen if one not in pins] if exclude is None else _ids(exclude)
-                asked = Filter(where, hidden, pins)
-                slate = Rounds(files, shards, alive, asked, options, ignored, began).slate(person)
+                slate = _answered(request, files, shards, alive, began)
             except ShardUnavailable as error:
                 if not self._partial or len(alive) == 1:
                     raise
                 lost.add(error.shard)
                 continue
             return replace(slate, partial=True, upper_bound=math.inf, proven=False) if lost else slate
+
+    def certify(self, slate: Slate, seconds: float = 1.0) -> Slate:
+        """The slate after ``seconds`` more of search for its upper bound: ``slate.improve(seconds)``.
+
+        The request is answered again in that time, from the items as they are now; if they have changed, so may the
+        bound. Else it never rises, and a better set that is found becomes the slate.
+        """
+        return slate.improve(seconds)
+
+    def _improved(self, request: Request, slate: Slate, seconds: float) -> Slate:
+        """The slate, or a better one of the same request, with the smaller bound."""
+        budget_ms, layout = 1000 * positive_seconds(seconds), self._files.layout
+        if slate.proven:
+            return slate
+        longer = replace(request, options={**request.options, "budget_ms": budget_ms, "certify": True})
+        again = self._answer(longer, time.perf_counter())
+        improver = partial(self._improved, request)
+        if again.partial or slate.partial or layout != request.layout:
+            return replace(again, improver=improver)
+        best = again if again.value > slate.value else slate
+        bound = max(best.value, min(slate.upper_bound, again.upper_bound))
+        size = float(np.abs(best.rewards).sum())
+        proven = math.isfinite(size) and bound <= best.value + PROVEN_WITHIN * size
+        return replace(best, upper_bound=bound, proven=proven, timings=again.timings, improver=improver)
+
+
+@dataclass(frozen=True, eq=False)
+class Request:
+    """What was asked: ids as plain values."""
+
+    user: Any
+    history: list[Any] | None
+    unknown: str
+    exclude: list[Any] | None
+    include: list[Any]
+    where: Mapping[str, Any] | None
+    options: Mapping[str, Any]
+    layout: Layout
+    scores: dict[Any, float] | None
+    scores_floor: float | None
+
+
+def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequence[int], began: float) -> Slate:
+    """The slate of a request from the shards that are ``alive``."""
+    person, seen, ignored = request.user, list[Any](), tuple[Any, ...]()
+    if request.history is not None:
+        person, seen, ignored = encoded(files.encoder, shards, alive, request.history, request.unknown)
+    hidden = request.exclude
+    if hidden is None:
+        hidden = [one for one in seen if one not in request.include]
+    asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor)
+    return Rounds(files, shards, alive, asked, request.options, ignored, began).slate(person)
+
+
+def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, float] | None:
+    """The caller's scores by id, checked; None without any."""
+    if scores is None:
+        caller_scores(pattern, None, floor)
+        return None
+    if not isinstance(scores, Mapping):
+        todo = "pass {id: score}, with scores_floor for all other items"
+        raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
+    if floor is not None:
+        real_number("scores_floor", floor)
+    if not scores and floor is None:
+        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+    values = [real_number(f"scores[{one!r}]", score) for one, score in scores.items()]
+    return dict(zip(_ids(ids_of(pattern, scores)), values, strict=True))
 
 
 def _ids(given: IdChoice) -> list[Any]:

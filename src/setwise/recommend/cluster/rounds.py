@@ -1,32 +1,42 @@
 """The rounds of calls that answer one request.
 
 1. **search**: every shard returns the best rows of every cell with their scores; the front keeps the best of all.
-2. **arrays**: the vectors of those rows, of which the front chooses candidates as a single index does
-   (``recommend/retrieve.py``), the best partners of the anchor among them.
-3. **labels**: ids and attributes of the candidates, now a small catalogue, on which the pipeline ranks.
+2. **pairs**: the shards value the pairs of these rows with the anchor, and the front chooses the candidates as a single
+   index does (``measures.py``). Where items have base vectors, a round before it fetches those (**bases**).
+3. **records**: the candidates with vectors, ids and attributes, now a small catalogue, on which the pipeline ranks.
 
-Where all eligible items can be ranked, one round fetches all of these items (**records**) in place of the last two.
-Where items do not interact, each shard first returns its best k.
+Where all eligible items can be ranked, the second round is left out. Where items do not interact, each shard first
+returns its best k.
+
+A bound over all items takes more rounds (``remote_reader.py``): one for the scores of all items, then some for the
+vectors of cells that the search opens. A shard that does not answer leaves no bound.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Ints, Rows
-from setwise._validation import frozen
+from setwise._types import Ints
 from setwise.errors import Infeasible, InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
+from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
 from setwise.recommend import pipeline
-from setwise.recommend.cluster.calls import Shards, merged_catalog, merged_hits
+from setwise.recommend.cluster.calls import Shards, merged_hits
 from setwise.recommend.cluster.files import FrontFiles
+from setwise.recommend.cluster.held import Held
+from setwise.recommend.cluster.measures import RemoteMeasures
+from setwise.recommend.cluster.packed import merged_records
+from setwise.recommend.cluster.remote_reader import RemoteReader
+from setwise.recommend.cluster.required import Needs, needed_rows
 from setwise.recommend.cluster.shard_reader import Filter, Found
+from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
 from setwise.recommend.independent import is_independent
 from setwise.recommend.query import Query
@@ -36,24 +46,6 @@ from setwise.retrieval import Index
 from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.backends.protocol import item_vectors
 from setwise.retrieval.index_state import IndexState, Retrieved, merged_passes, search_vectors
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """The sizes of the whole catalogue, for what is estimated from them; the arrays take no memory."""
-
-    pattern: Catalog
-    n: int
-    attends: bool
-
-    def __getattr__(self, name: str) -> Any:
-        part = getattr(self.pattern, name)
-        if name in ("value", "base") and part is not None:
-            return np.broadcast_to(part, (self.n, *part.shape[1:]))
-        return part
-
-    def __len__(self) -> int:
-        return self.n
 
 
 class _Fetched(NamedTuple):
@@ -91,18 +83,29 @@ class Rounds:
                 items = self._records(found, np.union1d(best, _pins(found)))
             return pipeline.run(self._query(items.items, general.user), self._snapshot(items.items), self._began)
         with clock.phase("retrieve"):
-            snapshot, complete = self._candidates(general)
-            query = self._query(snapshot.index, general.user)
-        everything = Candidates(np.arange(len(snapshot.index.catalog)), complete)
-        return pipeline.answer(query, snapshot, everything, clock)
+            fetched, complete = self._candidates(general)
+            held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
+        snapshot, query = self._snapshot(fetched.items, self._reader(general, held)), held.asking()
+        everything = Candidates(np.arange(len(fetched.rows)), complete)
+        bounded = pipeline.ranked_and_bounded(query, snapshot, everything, clock)
+        return pipeline.valued(*held.settled(bounded.best), bounded.upper_bound, clock)
+
+    def _reader(self, general: Query, held: Held) -> RemoteReader | None:
+        """What bounds over all items read; None if a shard is lost, or the cluster has no cells."""
+        files = self._files
+        if files.cells is None or not general.certify or len(self._alive) < len(self._shards):
+            return None
+        sizes = Sizes(files.pattern, files.layout.rows, files.attends)
+        return RemoteReader(files.cells, files.bound_groups, sizes, self._shards, self._asked, general.user, held.value)
 
     def _general(self, user: ArrayLike | User) -> Query:
         """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
         files = self._files
         pattern = self._index(files.pattern, files.partition.cell_of)
-        query = Query.parse(pattern, user, where=None, **self._options)
-        if query.ranker.by_reward_alone:
-            raise InvalidInput("ranker", "one that ranks retrieved candidates", repr(query.ranker.name), "use 'swap'")
+        options = {name: one for name, one in self._options.items() if name not in LIMITS}
+        query = Query.parse(pattern, user, where=None, **options)
+        stated = {name: one for name, one in self._options.items() if name in LIMITS}
+        query = replace(query, limits=catalog_limits(stated, files.pattern.attributes))
         if self._asked.where is not None and not isinstance(self._asked.where, Mapping):
             raise InvalidInput("where", "a mapping of attributes, or left out", repr(self._asked.where), "write a dict")
         sizes = Sizes(files.pattern, files.layout.rows, files.attends)
@@ -111,26 +114,41 @@ class Rounds:
 
     # --- rounds ---
 
-    def _candidates(self, general: Query) -> tuple[Snapshot, bool]:
-        """The candidates as an index of their own, and whether they are all eligible items."""
+    def _candidates(self, general: Query) -> tuple[_Fetched, bool]:
+        """The candidates, and whether they are all eligible items."""
         cells = self._files.partition.n_cells
         pinned = replace(general, include=np.zeros(len(self._asked.include), np.intp))
         effort = Effort.of(pinned, self._files.options["candidates"], cells)
         found, best = self._search(general, effort)
         if sum(one.admitted for one in found.values()) <= effort.candidates:
             rows = np.concatenate([one.few for one in found.values() if one.few is not None])
-            return self._snapshot(self._records(found, np.sort(rows)).items), True
+            return self._records(found, np.sort(rows)), True
         if len(best.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
             found, best = self._search(general, replace(effort, per_cell=general.k))
-        rough = self._arrays(found, np.union1d(np.union1d(best.best, best.reserve), _pins(found)))
-        snapshot = self._snapshot(rough.items)
-        pins = np.searchsorted(rough.rows, np.sort(_pins(found)))
-        query = Query.parse(rough.items, general.user, **{**self._options, "at_most": None})
-        query = replace(query, include=pins, limits=general.limits)
-        retrieved = Retrieved(np.searchsorted(rough.rows, best.best), np.searchsorted(rough.rows, best.reserve))
-        candidates = chosen(query, retrieved, snapshot)
-        labelled = self._labelled(found, rough, candidates.rows)
-        return self._snapshot(self._index(labelled, rough.items.cell_of[candidates.rows])), False
+        needs, more = self._needs(general, effort), np.empty(0, np.int64)
+        if needs is not None:
+            more = needed_rows({shard: one.needed for shard, one in found.items() if one.needed is not None}, needs)
+        pins = np.sort(_pins(found))
+        query = replace(general, include=pins)
+        if query.ranker.by_reward_alone:  # those are among the rows that are needed
+            query = replace(query, ranker=replace(query.ranker, by_reward_alone=False))
+        pattern = self._snapshot(self._index(self._files.pattern, self._files.partition.cell_of))
+        candidates = chosen(query, best, pattern, self._measures(general, found, best))
+        return self._records(found, np.union1d(candidates.rows, more)), False
+
+    def _measures(self, general: Query, found: Mapping[int, Found], best: Retrieved) -> RemoteMeasures:
+        """What the candidates are chosen by."""
+        measured = {shard: one.measured for shard, one in found.items() if one.measured is not None}
+        rows, base = np.union1d(best.best, best.reserve), self._files.pattern.base is not None
+        by_shard = partial(_by_shard, found)
+        return RemoteMeasures(self._shards, general.user, measured, by_shard, rows, self._asked, base)
+
+    def _needs(self, general: Query, effort: Effort) -> Needs | None:
+        """What the request needs beside the best items of every cell."""
+        alone = max(effort.candidates // 2, general.k) if general.ranker.by_reward_alone else 0
+        if not alone and not any(LIMITS[name].lower for name in general.limits):
+            return None
+        return Needs(general.user, general.k, general.limits, effort.candidates, alone)
 
     def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Retrieved]:
         """The first round, merged: the best rows of every cell and the reserve."""
@@ -138,10 +156,10 @@ class Rounds:
         depth, heads = effort.per_cell, per_head(general, effort)
         more = reserve(general, self._files.partition.n_cells, effort)
         (search,), passes = search_vectors(pattern.state, [general.user], depth, heads, more)
-        counts = [one.best + one.reserve for one in passes]
-        found = self._found("search", search.vectors, counts, effort.candidates)
+        counts, needs = [(one.best, one.reserve) for one in passes], self._needs(general, effort)
+        found = self._found("search", general.user, search.vectors, counts, effort.candidates, needs)
         answers = [one.passes for one in found.values() if one.admitted]
-        merged = [merged_hits(some, count).rows for *some, count in zip(*answers, counts, strict=True)]
+        merged = [merged_hits(some, sum(count)).rows for *some, count in zip(*answers, counts, strict=True)]
         best = [rows[:, :, : one.best] for rows, one in zip(merged, passes, strict=True)]
         rest = [rows[:, :, one.best :] for rows, one in zip(merged, passes, strict=True)]
         return found, merged_passes(best, rest)
@@ -150,7 +168,9 @@ class Rounds:
         """The answers of all shards about eligible items; what no shard can satisfy is refused."""
         found = self._shards.ask(what, dict.fromkeys(self._alive, (self._asked, *arguments)))
         whole = len(self._alive) == len(self._shards)
-        for at, (name, ids) in enumerate((("exclude", self._asked.exclude), ("include", self._asked.include))):
+        asked = self._asked
+        stated = {"exclude": asked.exclude, "include": asked.include, "scores": list(asked.scores or ())}
+        for at, (name, ids) in enumerate(stated.items()):
             unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
             if unknown and (whole or name == "include"):
                 one = next(one for one in ids if one in unknown)
@@ -163,42 +183,15 @@ class Rounds:
             raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
         return found
 
-    def _arrays(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
-        """The second round: the vectors of these rows."""
-        wanted = _by_shard(found, rows)
-        answers = self._shards.ask("arrays", {shard: (mine,) for shard, mine in wanted.items()})
-        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, (packed, _) in answers.items()])
-        cells = np.concatenate([cells for _, cells in answers.values()])
-        order = np.argsort(np.concatenate([wanted[shard] for shard in answers]))
-        return _Fetched(fetched, self._index(catalog, cells[order]))
-
     def _records(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
-        """The third round: these rows with ids and attributes."""
-        wanted = _by_shard(found, rows)
-        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
-        fetched, catalog = merged_catalog([(wanted[shard], packed) for shard, packed in answers.items()])
+        """The last round: these rows with vectors, ids and attributes."""
+        fetched, catalog = self._fetch_records(_by_shard(found, rows))
         return _Fetched(fetched, self._index(catalog, np.zeros(len(fetched), np.int32)))
 
-    def _labelled(self, found: Mapping[int, Found], rough: _Fetched, places: Rows) -> Catalog:
-        """The third round where vectors are known: these of the fetched items with ids and attributes."""
-        wanted = _by_shard(found, rough.rows[places])
-        answers = self._shards.ask("labels", {shard: (mine,) for shard, mine in wanted.items()})
-        order, known = np.argsort(np.concatenate([wanted[shard] for shard in answers])), rough.items.catalog
-        columns = {
-            name: _joined([columns[name] for _, columns in answers.values()], order)
-            for name in self._files.pattern.attributes
-        }
-        return Catalog(
-            frozen(known.query[places]),
-            frozen(known.key[places]),
-            frozen(known.value[places]),
-            (known.rewards, known.reward_class[places]),
-            None if known.base is None else frozen(known.base[places]),
-            known.sink,
-            np.concatenate([ids for ids, _ in answers.values()])[order],
-            columns,
-            dtype=known.query.dtype.type,
-        )
+    def _fetch_records(self, wanted: Mapping[int, Ints]) -> tuple[Ints, Catalog]:
+        """These rows of each shard as one catalogue in the order of rows; the rows come first."""
+        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
+        return merged_records(list(answers.values()))
 
     # --- the items at the front ---
 
@@ -209,20 +202,21 @@ class Rounds:
         partition = replace(files.partition, cell_of=np.asarray(cell_of, np.int32))
         return Index(IndexState(catalog, partition, backend, len(catalog), None, None), "numpy", {})
 
-    def _snapshot(self, index: Index) -> Snapshot:
-        return Snapshot(index, None, self._files.options["candidates"])
+    def _snapshot(self, index: Index, reader: RemoteReader | None = None) -> Snapshot:
+        return Snapshot(index, reader, self._files.options["candidates"])
+
+    def _parser(self, user: User) -> Callable[[Catalog, Ints], Query]:
+        """What makes the query about a catalogue at the front."""
+        return lambda catalog, _: self._query(self._index(catalog, np.zeros(len(catalog), np.int32)), user)
 
     def _query(self, index: Index, user: User) -> Query:
         """The request about the items at the front."""
-        return Query.parse(index, user, include=self._asked.include, ignored=self._ignored, **self._options)
-
-
-def _joined(parts: Sequence[Any], order: Rows) -> Any:
-    """A column from the parts of several shards: numbers, or lists of texts in which None is a missing value."""
-    if all(isinstance(part, np.ndarray) for part in parts):
-        return np.concatenate(parts)[order]
-    every = [value for part in parts for value in part]
-    return [every[at] for at in order.tolist()]
+        asked, options = self._asked, self._options
+        if asked.scores is not None:
+            ids = set(index.catalog.ids[np.arange(len(index.catalog))].tolist())
+            mine = {one: score for one, score in asked.scores.items() if one in ids}
+            options = {**options, "scores": mine, "scores_floor": asked.floor}
+        return Query.parse(index, user, include=asked.include, ignored=self._ignored, **options)
 
 
 def _pins(found: Mapping[int, Found]) -> Ints:
@@ -234,7 +228,8 @@ def _by_shard(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
     wanted: dict[int, Ints] = {}
     for shard, one in found.items():
         few = [] if one.few is None else [one.few]
-        known = np.concatenate([one.pins, *few, *(hits.rows.reshape(-1) for hits in one.passes)])
+        needed = [] if one.needed is None else [one.needed.rows]
+        known = np.concatenate([one.pins, *few, *needed, *(hits.rows.reshape(-1) for hits in one.passes)])
         mine = rows[np.isin(rows, known)]
         if len(mine):
             wanted[shard] = mine

@@ -11,21 +11,25 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from setwise._types import Array, Floats32, Ints, Mask, Rows
+from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
 from setwise.errors import InvalidInput
-from setwise.model.catalog import Catalog
+from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
-from setwise.recommend.cluster.files import VECTORS, read_change
+from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
+from setwise.recommend.cluster.packed import Packed, Records
+from setwise.recommend.cluster.required import Needed, Needs, needed_here
+from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
 from setwise.recommend.cluster.shard_items import ITEM_ANSWERS
+from setwise.recommend.cluster.shard_measures import Anchor, Measured, measured_here, pairs_here
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
 from setwise.retrieval.backends.protocol import Hits
+from setwise.retrieval.scored_search import best_by_total
 from setwise.storage import artifact
 
 OPEN = 8  # versions of shards that a host keeps; the one that was read longest ago is closed first
@@ -38,11 +42,16 @@ class Refused(NamedTuple):
 
 
 class Filter(NamedTuple):
-    """What a request says about single items: conditions, ids not to show, ids that must be shown."""
+    """What a request says about single items: conditions, ids not to show, ids that must be shown, and added scores.
+
+    Items that ``scores`` does not name have the score ``floor``; they are not eligible if that is None.
+    """
 
     where: Mapping[str, Any] | None
     exclude: Sequence[Any]
     include: Sequence[Any]
+    scores: Mapping[Any, float] | None = None
+    floor: float | None = None
 
 
 class Found(NamedTuple):
@@ -52,14 +61,18 @@ class Found(NamedTuple):
     few       their rows where they are at most as many as can be ranked; else None
     passes    the best rows of every cell with their scores, for each pass
     pins      rows of the filter's ``include`` that are here and eligible
-    unknown   ids of ``exclude``, and of ``include``, that are not here
+    unknown   ids of ``exclude``, of ``include`` and of ``scores`` that are not here
+    needed    the best items of required groups, and the best alone, where the request needs some
+    measured  scores of the best rows; None if there are none
     """
 
     admitted: int
     few: Ints | None
     passes: list[Hits]
     pins: Ints
-    unknown: tuple[list[Any], list[Any]]
+    unknown: tuple[list[Any], list[Any], list[Any]]
+    needed: Needed | None = None
+    measured: Measured | None = None
 
 
 class SeenItems(NamedTuple):
@@ -70,9 +83,6 @@ class SeenItems(NamedTuple):
     current: Mask
 
 
-Packed = tuple[dict[str, Array], dict[str, Any]]
-
-
 @dataclass(frozen=True, eq=False)
 class ShardState:
     """A shard as of one version; ``rows`` (n,) are the numbers of its items, ascending."""
@@ -80,6 +90,7 @@ class ShardState:
     index: Index
     rows: Ints
     vectors: Floats32 | None  # of the first items, for histories; items that were added have none
+    cells: ShardCells | None = None  # of bounds
 
     @classmethod
     def opened(cls, folder: Path, first: int) -> ShardState:
@@ -88,22 +99,26 @@ class ShardState:
         vectors = None
         if (folder / "encoder").exists():
             vectors = artifact.read(folder / "encoder", VECTORS).arrays["items"]
-        return cls(index, first + np.arange(len(index.catalog)), vectors)
+        return cls(index, first + np.arange(len(index.catalog)), vectors, read_bounds(folder))
 
-    def changed(self, items: Catalog | None, rows: Ints) -> ShardState:
+    def changed(self, change: Change) -> ShardState:
         """The shard after one change."""
+        items, rows, cells = change.items, change.rows, self.cells
         index, before = self.index.snapshot(), len(self.index.catalog)
         if items is None:
             index.remove(index.catalog.ids[np.searchsorted(self.rows, rows)])
-            return ShardState(index, self.rows, self.vectors)
+            return ShardState(index, self.rows, self.vectors, cells)
         kept = np.ones(before, bool)
         kept[index.removed] = False
         index.add(items)
-        if len(index.catalog) == before + len(items):
-            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors)
+        whole = len(index.catalog) == before + len(items)
+        if cells is not None and change.cells is not None:
+            cells = (cells if whole else cells.kept(kept)).joined(change.cells.cell_of, change.cells.reach)
+        if whole:
+            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors, cells)
         # A removed id has come back, for which the index has dropped its removed rows.
         vectors = None if self.vectors is None else self.vectors[kept[: len(self.vectors)]]
-        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors)
+        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors, cells)
 
     def mask(self, asked: Filter) -> Mask:
         """(n,) whether each item is eligible."""
@@ -112,54 +127,127 @@ class ShardState:
         mask = mask.copy()
         mask[self.index.removed] = False
         mask[catalog.ids.known_rows(list(asked.exclude))[0]] = False
+        if asked.scores is not None and asked.floor is None:
+            named = np.zeros(len(mask), bool)
+            named[catalog.ids.known_rows(list(asked.scores))[0]] = True
+            mask &= named
         return mask
+
+    def scored(self, asked: Filter, user: User) -> User:
+        """The user with the added scores of the request, of the items that are here."""
+        if asked.scores is None:
+            return user
+        catalog = self.index.catalog
+        places = catalog.ids.places_of(list(asked.scores))
+        values, known = np.array(list(asked.scores.values()), np.float64), places >= 0
+        rest = 0.0 if asked.floor is None else asked.floor
+        return user.with_scores(AddedScores.sparse(len(catalog), places[known], values[known], rest))
 
     # --- answers ---
 
-    def search(self, asked: Filter, vectors: Floats32, counts: Sequence[int], most: int) -> Found:
-        """The best rows of every cell: by the first of ``vectors`` so many as ``counts[0]``, by the others the rest."""
+    def search(
+        self,
+        asked: Filter,
+        user: User | None = None,
+        vectors: Floats32 | None = None,
+        counts: Sequence[tuple[int, int]] = (),
+        most: int = 0,
+        needs: Needs | None = None,
+    ) -> Found:
+        """The best rows of every cell, and the reserve: (best, reserve) by the first of ``vectors``, and by the others.
+
+        Without vectors, only what the filter leaves.
+        """
         ids, mask = self.index.catalog.ids, self.mask(asked)
         count = int(np.count_nonzero(mask))
-        unknown = ids.known_rows(list(asked.exclude))[1], ids.known_rows(list(asked.include))[1]
+        named = asked.exclude, asked.include, () if asked.scores is None else tuple(asked.scores)
+        without, within, unscored = (ids.known_rows(list(some))[1] for some in named)
+        own = None if user is None else self.scored(asked, user)
         pins = ids.known_rows(list(asked.include))[0]
         few = self.rows[mask] if count <= most else None
         parts = [slice(0, 1), slice(1, None)][: len(counts)]
         passes = [
-            self._numbered(self.index.best_of_cells(vectors[part], depth, mask))
+            self._best(vectors[part], sum(depth), mask, own if part.start == 0 else None)
             for part, depth in zip(parts, counts, strict=True)
-            if count
+            if count and vectors is not None
         ]
-        return Found(count, few, passes, self.rows[pins[mask[pins]]], unknown)
+        needed = None
+        if needs is not None:
+            needs = needs._replace(user=self.scored(asked, needs.user))
+            needed = needed_here(self.index.catalog, self.rows, np.flatnonzero(mask), needs)
+        measured = None
+        if own is not None and count:
+            best = [one.rows[:, :, : depth[0]].reshape(-1) for one, depth in zip(passes, counts, strict=True)]
+            at = np.unique(np.concatenate(best))
+            measured = measured_here(self.index.catalog, self.rows, self.index.cell_of, own, at[at >= 0])
+        numbered = [self._numbered(one) for one in passes]
+        unknown = without, within, unscored
+        return Found(count, few, numbered, self.rows[pins[mask[pins]]], unknown, needed, measured)
+
+    def _best(self, vectors: Floats32, count: int, mask: Mask, user: User | None) -> Hits:
+        """The best rows of every cell, by total score where the user has added scores."""
+        if user is None or user.scores is None:
+            return self.index.best_of_cells(vectors, count, mask)
+        state = self.index.state
+        depth = min(count, state.largest_cell)
+        rows, totals = best_by_total(state.catalog, state.cells, user, user.scores, depth, mask)
+        return Hits(rows[None], cast(Any, totals[None]))  # in double precision, as they are merged
 
     def _numbered(self, hits: Hits) -> Hits:
         return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
 
-    def arrays(self, rows: Ints) -> tuple[Packed, NDArray[np.int32]]:
-        """The vectors of these rows, packed as a catalogue without ids and attributes, and their cells."""
-        at, catalog = self._at(rows), self.index.catalog
-        base = None if catalog.base is None else catalog.base[at]
-        rewards = (catalog.rewards, catalog.reward_class[at])
-        parts = (catalog.query[at], catalog.key[at], catalog.value[at], rewards, base, catalog.sink)
-        return Catalog(*parts, dtype=catalog.query.dtype.type).packed(), self.index.cell_of[at]
+    def vectors_of(self, rows: Ints) -> Packed:
+        """The vectors of these rows."""
+        return self.index.catalog.bare(self._at(rows)).packed()
 
-    def labels(self, rows: Ints) -> tuple[Array, dict[str, Array]]:
-        """Ids and attributes of these rows."""
-        at, catalog = self._at(rows), self.index.catalog
-        return catalog.ids[at], {name: column[at] for name, column in catalog.attributes.items()}
+    def bases(self, rows: Ints) -> Array:
+        """The base vectors of these rows."""
+        base = self.index.catalog.base
+        assert base is not None
+        return base[self._at(rows)]
 
-    def records(self, rows: Ints) -> Packed:
-        """These rows as a packed catalogue, with ids and attributes."""
-        return self.index.catalog.taken(self._at(rows)).packed()
+    def added(self, rows: Ints, asked: Filter, user: User) -> Floats:
+        """The added scores of these rows."""
+        scores = self.scored(asked, user).scores
+        assert scores is not None
+        return scores.of(self._at(rows))
+
+    def pairs(self, rows: Ints, base: Floats, anchor: Anchor, user: User) -> Floats:
+        """The values of the pairs of these rows with an anchor."""
+        return pairs_here(self.index.catalog, user, self._at(rows), base, anchor)
+
+    def records(self, rows: Ints) -> Records:
+        """These rows with vectors, ids and attributes."""
+        at, catalog = self._at(rows), self.index.catalog
+        columns = {name: column[at] for name, column in catalog.attributes.items()}
+        return Records(rows, catalog.bare(at).packed(), catalog.ids[at], columns)
 
     def independent(self, asked: Filter, user: User, k: int, limits: Mapping[str, Any]) -> Found:
         """The best k items where items do not interact: the best of all shards are among them."""
-        found = self.search(asked, np.empty((0, 0), np.float32), (), 0)
+        found = self.search(asked)
         if not found.admitted:
             return found
         here = self.index.catalog.ids.known_rows(list(asked.exclude))[0]
         exclude = self.index.catalog.ids[here]
+        if asked.scores is not None:
+            known = set(self.index.catalog.ids.known_rows(list(asked.scores))[1])
+            mine = {one: score for one, score in asked.scores.items() if one not in known}
+            limits = {**limits, "scores": mine, "scores_floor": asked.floor}
         query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
         return found._replace(few=self.rows[best_independent(query)])
+
+    def bound_scores(self, asked: Filter, user: User, pad: Floats, padding: float) -> ShardScores:
+        """The scores of all items, for a bound over all shards."""
+        assert self.cells is not None
+        catalog = self.index.catalog
+        pins = catalog.ids.known_rows(list(asked.include))[0]
+        mask = self.mask(asked)
+        return self.cells.scored(catalog, self.scored(asked, user), pad, padding, mask, pins[mask[pins]])
+
+    def bound_items(self, wanted: Wanted) -> ShardItems:
+        """The vectors of items that the search for a bound opens."""
+        assert self.cells is not None
+        return self.cells.items(self.index.catalog, self.rows, wanted)
 
     def seen(self, history: Sequence[Any]) -> SeenItems:
         """The items of a history that are here."""
@@ -190,10 +278,14 @@ ANSWERS: dict[str, Callable[..., Any]] = {
     one.__name__: one
     for one in (
         ShardState.search,
-        ShardState.arrays,
-        ShardState.labels,
+        ShardState.vectors_of,
+        ShardState.bases,
+        ShardState.added,
+        ShardState.pairs,
         ShardState.records,
         ShardState.independent,
+        ShardState.bound_scores,
+        ShardState.bound_items,
         ShardState.seen,
         ShardState.located,
     )
@@ -230,5 +322,5 @@ class ShardReader:
         known = max((at for where, at in self._open if where == folder and at < version), default=None)
         state = ShardState.opened(Path(folder), first) if known is None else self._open[folder, known]
         for number in range(known or 0, version):
-            state = state.changed(*read_change(Path(folder), number + 1))
+            state = state.changed(read_change(Path(folder), number + 1))
         return state

@@ -1,0 +1,127 @@
+"""Items that are candidates whatever their score in their cell: those of required groups, and the best ones alone.
+
+A lower limit (``at_least``, ``exactly``) requires items of a group, and some rankers start from what items are worth
+alone (``recommend/retrieve.py``). Every shard returns its best items of each kind, and the front keeps the best of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from setwise._types import Floats, Ints, Rows
+from setwise.model.alone import best_alone, rewards_alone
+from setwise.model.catalog import Catalog
+from setwise.model.limits import LIMITS, Limits
+from setwise.model.users import User
+from setwise.recommend.lower_limits import SHARE, SPARE, check_sizes, item_scores
+
+NONE: Ints = np.empty(0, np.int64)
+Key = tuple[str, str, Any]  # a limit, an attribute and a value
+
+
+class Needs(NamedTuple):
+    """What a request needs beside the best items of every cell.
+
+    limits  the lower limits
+    most    the candidates of the request
+    alone   how many items of largest reward alone
+    """
+
+    user: User
+    k: int
+    limits: Limits
+    most: int
+    alone: int
+
+
+class Best(NamedTuple):
+    """The best of ``total`` items: their rows, and the measure by which they are the best."""
+
+    total: int
+    rows: Ints
+    measure: Floats
+
+
+class Group(NamedTuple):
+    """The best eligible items of a required group."""
+
+    key: Key
+    best: Best
+
+
+class Needed(NamedTuple):
+    """What a shard has of what is needed."""
+
+    groups: list[Group]
+    alone: Best | None
+
+    @property
+    def rows(self) -> Ints:
+        """The rows of all of them."""
+        parts = [one.best.rows for one in self.groups] + ([] if self.alone is None else [self.alone.rows])
+        return np.concatenate([NONE, *parts])
+
+
+def needed_here(catalog: Catalog, numbers: Ints, eligible: Rows, needs: Needs) -> Needed:
+    """The answer of a shard; ``numbers`` (n,) are the rows of its items in the cluster."""
+    groups = []
+    for name, attribute, value, rows in _groups(catalog, eligible, needs):
+        if rows is None:
+            groups.append(Group((name, attribute, value), Best(needs.k, NONE, np.empty(0))))
+            continue
+        scores = item_scores(catalog, needs.user, rows)
+        least = needs.limits[name][attribute]
+        room = max(SPARE * (least[value] if LIMITS[name].by_value else least), int(SHARE * needs.most))
+        order = np.argsort(-scores, kind="stable")[:room]
+        groups.append(Group((name, attribute, value), Best(len(rows), numbers[rows[order]], scores[order])))
+    alone = None
+    if needs.alone and len(eligible):
+        rows = best_alone(catalog, needs.user, eligible, needs.alone)
+        alone = Best(len(eligible), numbers[rows], rewards_alone(catalog, needs.user, rows))
+    return Needed(groups, alone)
+
+
+def _groups(catalog: Catalog, eligible: Rows, needs: Needs) -> Iterable[tuple[str, str, Any, Rows | None]]:
+    """The eligible rows of every required group: limit, attribute, value, rows; None beyond k values: see the error."""
+    for name, stated in needs.limits.items():
+        for attribute, numbers in stated.items() if LIMITS[name].lower else ():
+            if LIMITS[name].by_value:
+                for value in numbers:
+                    yield name, attribute, value, eligible[catalog.attributes.matching({attribute: value})[eligible]]
+                continue
+            labels, column = catalog.attributes.labels(attribute, eligible), catalog.attributes[attribute]
+            every, first = np.unique(labels, return_index=True)
+            first = first[every >= 0]
+            few = len(first) <= needs.k
+            for at in first.tolist():
+                value = column[eligible[[at]]][0]
+                rows = eligible[labels == labels[at]] if few else None
+                yield name, attribute, value.item() if hasattr(value, "item") else value, rows
+
+
+def needed_rows(answers: Mapping[int, Needed], needs: Needs) -> Ints:
+    """The rows that become candidates, ascending; a requirement that no set can meet is refused."""
+    merged: dict[Key, list[Best]] = {}
+    for answer in answers.values():
+        for group in answer.groups:
+            merged.setdefault(group.key, []).append(group.best)
+    for name, stated in needs.limits.items():
+        for attribute, numbers in stated.items() if LIMITS[name].lower else ():
+            sizes = [sum(one.total for one in parts) for key, parts in merged.items() if key[:2] == (name, attribute)]
+            check_sizes(LIMITS[name], attribute, numbers, sizes, needs.k)
+    share, rows = int(SHARE * needs.most) // max(len(merged), 1), [NONE]
+    for (name, attribute, value), parts in merged.items():
+        least = needs.limits[name][attribute]
+        rows.append(_best(parts, max(SPARE * (least[value] if LIMITS[name].by_value else least), share)))
+    if needs.alone:
+        rows.append(_best([one.alone for one in answers.values() if one.alone is not None], needs.alone))
+    return np.unique(np.concatenate(rows))
+
+
+def _best(parts: list[Best], count: int) -> Ints:
+    """The best of several answers, by (measure descending, row ascending)."""
+    rows, measure = np.concatenate([one.rows for one in parts]), np.concatenate([one.measure for one in parts])
+    return rows[np.lexsort((rows, -measure))[:count]]
