@@ -87,7 +87,7 @@ def _written(folder: Path, files: Path, shards: int, cells: int | None, backend:
             raise InvalidInput(
                 "--cells", "left out, as the folder is indexed", cells, "index it again, or leave it out"
             )
-        return write_cluster(Recommender.load(folder, certify=False), files, shards, backend)
+        return write_cluster(Recommender.load(folder), files, shards, backend)
     catalog, encoder, features = load_source(folder)
     return split_catalog(catalog, files, shards, cells, backend, encoder=encoder, features=features)
 

@@ -35,6 +35,7 @@ from setwise.service.schemas import ITEMS_LIMIT, Info, Item, ItemsRequest, Items
 from setwise.service.served import ShardCall, info_of
 from setwise.service.settings import Settings
 
+OF_MANY = {"users", "histories", "features", "scores", "threads"}  # arguments with one entry for each user
 CALLS = 2  # of one shard, each as long as may be, fit into the deadline of a request
 
 
@@ -129,8 +130,9 @@ class FrontAnswers:
     """A front with the methods of a recommender; what it does not have is refused."""
 
     def __init__(self, front: ClusterRecommender) -> None:
-        self._front, self.ranker, self.certifies = front, front.ranker, getattr(front, "certifies", True)
+        self._front, self.ranker, self.certifies = front, front.ranker, True
         self._known = {*inspect.signature(front.recommend).parameters}
+        self._known_of_many = {*inspect.signature(front.recommend_many).parameters}
 
     def recommend(self, **arguments: Any) -> Slate:
         """One slate."""
@@ -140,30 +142,15 @@ class FrontAnswers:
         return self._front.recommend(**arguments)
 
     def recommend_many(self, threads: int = 1, **arguments: Any) -> list[Slate]:
-        """The slates of many users; together where the front can."""
-        together = getattr(self._front, "recommend_many", None)
-        if together is not None:
-            known = {*inspect.signature(together).parameters}
-            many = {"users", "histories", "features", "scores", "threads"}
-            for name in arguments:
-                if name not in known and (name in many or name not in self._known):
-                    raise _not_in_a_cluster(name)
-            slates: list[Slate] = together(**arguments, threads=threads)
-            return slates
-        named = {"users": "user", "histories": "history"}
-        given = next((name for name in named if name in arguments), None)
-        if given is None:
-            raise _not_in_a_cluster("features" if "features" in arguments else "scores")
-        every = arguments.pop(given)
-        return [self.recommend(**{named[given]: one}, **arguments) for one in every]
+        """The slates of many users."""
+        for name in arguments:
+            if name not in self._known_of_many and (name in OF_MANY or name not in self._known):
+                raise _not_in_a_cluster(name)
+        return self._front.recommend_many(**arguments, threads=threads)
 
     def explain(self, slate: Slate) -> Explanation:
-        """The explanation of a slate."""
-        explain = getattr(self._front, "explain", None)
-        if explain is None:
-            raise InvalidInput("the service", "one of an index for this route", "one of a cluster", "ask /v1/recommend")
-        explanation: Explanation = explain(slate)
-        return explanation
+        """Refused: an explanation reads items that the front does not have."""
+        raise InvalidInput("the service", "one of an index for this route", "one of a cluster", "ask /v1/recommend")
 
 
 def _not_in_a_cluster(name: str) -> InvalidInput:
