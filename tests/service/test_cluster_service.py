@@ -92,6 +92,9 @@ class FewAnswers:
     def recommend(self, user=None, k=10) -> str:
         return f"{user} {k}"
 
+    def recommend_many(self, users=(), k=10, threads=1) -> list[str]:
+        return [self.recommend(one, k) for one in users]
+
 
 def test_what_a_front_does_not_have_is_refused() -> None:
     answers = FrontAnswers(FewAnswers())  # type: ignore[arg-type]

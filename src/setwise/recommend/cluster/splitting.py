@@ -2,7 +2,7 @@
 
 The arrays of a saved catalogue stay in their mapped file. k-means reads them in pieces, and needs some hundred bytes an
 item; then one shard after the other is taken, indexed and written. The shards are those of ``write_cluster`` for an
-index with the same cells.
+index with the same cells. Fine cells for bounds over all items, which read all of them, are not computed.
 """
 
 from __future__ import annotations
@@ -41,4 +41,4 @@ def split_catalog(
     first = np.zeros(1, np.intp)
     one = BruteForce.build(item_vectors(catalog.taken(first)), partition.cell_of[first], partition.n_cells)
     unsearched = Index(IndexState(catalog, partition, one, len(catalog), None, None), "numpy", {})
-    return write_cluster(Recommender(unsearched, certify=False, **options), folder, shards, backend)
+    return write_cluster(Recommender(unsearched, certify=False, **options), folder, shards, backend, bounds=False)
