@@ -259,6 +259,7 @@ def test_a_slate_file_with_an_item_without_a_score_is_refused(tmp_path: Path) ->
         ({"scores": np.zeros(12), "scores_floor": 0.0}, InvalidInput, "scores_floor must be left out where scores has"),
         ({"scores_floor": 0.0}, InvalidInput, "scores_floor must be left out without scores"),
         ({"scores": {"i1": 1.0}, "scores_floor": np.nan}, InvalidInput, "scores_floor must be a finite number"),
+        ({"scores": {"i1": 1.0}, "scores_floor": -1e101}, InvalidInput, "scores_floor must be at most 1e.100 in size"),
         ({"scores": {"i1": 1.0}, "exclude": ["i1"]}, Infeasible, "where and exclude must be"),
         ({"scores": {"i1": 1.0}, "where": {"year": 1800}}, Infeasible, "must be"),
         ({"scores": {"i1": 1.0}, "include": ["i2"]}, Infeasible, "include must be items that may be shown"),

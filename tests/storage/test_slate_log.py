@@ -48,6 +48,28 @@ def stored(folder: Path) -> dict[tuple[str, object], float]:
     }
 
 
+class CountedText(str):
+    """A text that counts its comparisons."""
+
+    comparisons = 0
+
+    def __eq__(self, other: object) -> bool:
+        CountedText.comparisons += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_unknown_slates_are_not_compared_with_each_other(tmp_path: Path) -> None:
+    """They are a week's that was deleted, say; while they are listed, all slates wait for the log."""
+    log, n = SlateLog(tmp_path / "log"), 2000
+    ids = [CountedText(new_id(1e9 + number)) for number in range(n)]
+    (recorded,) = log.write([[ItemOutcome(each, "a") for each in (*ids, *ids)]])
+    log.close()
+    assert sorted(recorded.unknown_slates) == sorted(ids)
+    assert CountedText.comparisons < 20 * n
+
+
 def test_slates_and_outcomes(tmp_path: Path) -> None:
     log, now = SlateLog(tmp_path / "log"), time.time()
     one, two = shown(now, key="user 7"), shown(now + 1, propensity=0.01, explored=True)

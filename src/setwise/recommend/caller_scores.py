@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Rows
-from setwise._validation import real_number
+from setwise._validation import LARGEST, real_number
 from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
@@ -45,7 +45,7 @@ def caller_scores(catalog: Catalog, scores: Given | None, floor: float | None) -
             raise InvalidInput("scores_floor", "left out without scores", floor, "pass scores={id: score} too")
         return None
     if isinstance(scores, Mapping):
-        return _of_mapping(catalog, scores, None if floor is None else real_number("scores_floor", floor))
+        return _of_mapping(catalog, scores, None if floor is None else _checked_floor(floor))
     if floor is not None:
         must = "left out where scores has a number for every item"
         raise InvalidInput("scores_floor", must, floor, "pass scores={id: score} to leave items out")
@@ -54,6 +54,13 @@ def caller_scores(catalog: Catalog, scores: Given | None, floor: float | None) -
         todo = "pass one score per item, in the order of the catalogue, or a mapping {id: score}"
         raise InvalidInput("scores", f"one for each of {len(catalog)} items", f"{dense.n}", todo)
     return CallerScores(dense, None)
+
+
+def _checked_floor(floor: object) -> float:
+    value = real_number("scores_floor", floor)
+    if abs(value) > LARGEST:
+        raise InvalidInput("scores_floor", f"at most {LARGEST:g} in size", value, "pass a smaller one")
+    return value
 
 
 def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> CallerScores:

@@ -139,6 +139,13 @@ class Recorded:
     repeated: int = 0
     unknown_slates: list[str] = field(default_factory=list)
     not_shown: list[ItemOutcome] = field(default_factory=list)
+    _unknown: set[str] = field(default_factory=set, repr=False, compare=False)  # those of unknown_slates
+
+    def add_unknown(self, slate: str) -> None:
+        """List a slate that the log does not have, once."""
+        if slate not in self._unknown:
+            self._unknown.add(slate)
+            self.unknown_slates.append(slate)
 
 
 class LoggedSlate(NamedTuple):
@@ -229,7 +236,7 @@ class SlateLog:
         database = self._database(week, create=any(isinstance(one, ShownSlate) for _, one in part)) if week else None
         if database is None:
             for number, one in part:
-                _add_unknown(result[number], one.slate)
+                result[number].add_unknown(one.slate)
             return
         flushed = any(isinstance(one, ItemOutcome) for _, one in part)
         database.execute(f"PRAGMA synchronous = {'FULL' if flushed else 'NORMAL'}")
@@ -311,18 +318,13 @@ def _record(
         items[one.slate] = None if found is None else {id_: at for at, id_ in enumerate(json.loads(found[0]))}
     positions = items[one.slate]
     if positions is None:
-        _add_unknown(result, one.slate)
+        result.add_unknown(one.slate)
     elif one.item not in positions:
         result.not_shown.append(one)
     elif database.execute(_ADD_OUTCOME, (one.slate, positions[one.item], one.outcome, now)).rowcount:
         result.new += 1
     else:
         result.repeated += 1
-
-
-def _add_unknown(result: Recorded, slate: str) -> None:
-    if slate not in result.unknown_slates:
-        result.unknown_slates.append(slate)
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -124,7 +124,7 @@ def _started(count: int) -> list[Any]:
             "max_task_retries": -1,
             "max_concurrency": THREADS,
         }
-        new = [ray.remote(**options)(ShardHost).remote() for _ in range(len(actors), count)]
+        new: list[Any] = [ray.remote(**options)(ShardHost).remote() for _ in range(len(actors), count)]
         ray.get([actor.pid.remote() for actor in new])  # they run: the deadline of a search is not for their start
         actors += new
         return actors[:count]
