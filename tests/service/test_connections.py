@@ -119,6 +119,24 @@ def test_invalid_http_is_answered_400(client: Client, data: bytes) -> None:
     assert json.loads(body)["error"]["code"] == "bad_request"
 
 
+def chunked(size: int, count: int) -> bytes:
+    """A request whose body has ``count`` chunks of ``size`` spaces, and then the usual content."""
+    lines = ("POST /v1/recommend HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "", "")
+    last = b"%x\r\n%b\r\n0\r\n\r\n" % (len(BODY), BODY)
+    return "\r\n".join(lines).encode() + (b"%x\r\n%b\r\n" % (size, b" " * size)) * count + last
+
+
+def test_many_small_chunks_are_refused(service: Here, client: Client) -> None:
+    """A megabyte in chunks of a byte would hold up the event loop for many seconds."""
+    assert is_slate(client.send(chunked(1, 4000)).response())
+    assert is_slate(client.send(chunked(100, 9000)).response())
+    status, _, body = client.send(chunked(1, 4200)).response()
+    assert (status, "its chunks are too small" in body.decode()) == (400, True)
+    assert client.is_closed()
+    with Client(service) as other:
+        assert other.send(HEALTH).response()[0] == 200
+
+
 def test_invalid_chunks_after_a_head(service: Here, client: Client) -> None:
     lines = ("POST /v1/recommend HTTP/1.1", "Host: localhost", "Transfer-Encoding: chunked", "", "not a length\r\n")
     client.send("\r\n".join(lines).encode())

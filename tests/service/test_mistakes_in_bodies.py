@@ -31,6 +31,7 @@ MISTAKES = [
     ("recommend", {"history": [], "scores": {"nobody": 1.0}}, 422, "an id of scores", "'nobody'"),
     ("recommend", {"history": [], "scores": [1.0]}, 422, "scores", "300 items", "got 1", "one score per item"),
     ("recommend/batch", {"requests": []}, 422, "requests", "1 to 256", "got 0"),
+    ("explain", {"history": [], "items": ["song-1", "song-2", "song-1"]}, 422, "items", "ids that differ", "one twice"),
     ("outcomes", {"outcomes": [{"slate": "x", "item": "song-1"}]}, 404, "--log DIR"),
 ]
 

@@ -25,6 +25,7 @@ import h11
 from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.server import ServerState
 
+from setwise.service.chunks import Parser, SmallChunks
 from setwise.service.exchange import LINGER_S, Request, Response
 from setwise.service.http_errors import JSON, HttpError, bad_request, large_head, slow_head, too_many_connections
 from setwise.service.metrics import Metrics
@@ -79,7 +80,7 @@ class Connection(asyncio.Protocol):
         """The first four arguments are those of uvicorn; all connections of a server share its state."""
         self._respond, self._limits, self._settings, self._security = respond, limits, limits.settings, security
         self._server = server_state or ServerState()
-        self._http = h11.Connection(h11.SERVER, self._settings.head_bytes)
+        self._http = Parser(h11.SERVER, self._settings.head_bytes)
         self._request: Request | None = None  # in progress: its response is not complete
         self._keep_alive = True
         self._address: str | None = None  # where the connection is counted
@@ -208,7 +209,8 @@ class Connection(asyncio.Protocol):
         if error.error_status_hint == 431:
             self._reject(large_head(self._settings.head_bytes, self._settings.headers))
         else:
-            self._reject(bad_request("it could not be parsed"))
+            small = isinstance(error, SmallChunks)
+            self._reject(bad_request("its chunks are too small" if small else "it could not be parsed"))
 
     # --- responses ---
 

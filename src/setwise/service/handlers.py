@@ -171,6 +171,8 @@ class Handlers:
     def _given(self, request: ExplainRequest, left_ms: float) -> Slate:
         """The slate of the request's items, as an answer to its query: pinned, they are the only slate."""
         recommend, items = self._artifact.recommender.recommend, request.items or []
+        if len(set(items)) < len(items):
+            raise InvalidInput("items", "ids that differ", "one twice", "send each once")
         arguments = request.arguments() | {"budget_ms": LEAST_MS}
         slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
         query = recommend(**arguments).query
