@@ -396,7 +396,7 @@ def test_an_end_while_the_service_shuts_down(folder: Path) -> None:
 
 def test_abandoned_requests_are_not_computed(folder: Path, count) -> None:
     """Clients that send a request and close: what is queued is dropped."""
-    with here(folder, budget_ms=300) as service:
+    with here(folder, budget_ms=1000) as service:
         computing = Client(service).send(head() + BODY)
         for _ in range(count(200)):
             with Client(service) as client:
