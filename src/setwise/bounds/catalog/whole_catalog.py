@@ -39,7 +39,8 @@ among the q largest or the search reaches it. So a step costs time for cells and
 pass over all n items computes their scores and the largest of each cell.
 
 **Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts. It gets
-the time, unless the search over prefixes has the smaller bound.
+the time, unless the search over prefixes has the smaller bound. Where items attend mostly to themselves and the sink, a
+third one goes first (bounds/lifts/signed_search.py).
 
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
 of logits, weights and averages (user_scores.py).
@@ -71,6 +72,7 @@ from setwise.bounds.catalog.search import CatalogArrays, Workspace, search_prefi
 from setwise.bounds.catalog.user_scores import WEIGHTS, rounding_pads, scores
 from setwise.bounds.gap import relative_gap
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
+from setwise.bounds.lifts.signed_search import SignedSearch
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.eligibility import Eligibility
@@ -140,6 +142,8 @@ def compile_search(cells: CellBounds, user: User) -> None:
     search.run(0.0)
     if search._lifts is not None:
         search._lifts.run_stages()
+    if search._signed is not None:
+        search._signed.run(math.inf)
 
 
 class GroupLimit(NamedTuple):
@@ -155,7 +159,7 @@ class WholeCatalogSearch:
     ``finished`` is whether no open entry can be better than the best set known. Entries that were dropped for lack of
     memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
     ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items. Every set contains the
-    ``pinned`` rows, which are eligible, and keeps the ``limit``.
+    ``pinned`` rows, which are eligible, and keeps the ``limit``. ``near`` are the rows of the best set known.
     """
 
     def __init__(
@@ -169,6 +173,7 @@ class WholeCatalogSearch:
         scored: Scored | None = None,
         pinned: Rows | None = None,
         limit: GroupLimit | None = None,
+        near: Rows | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
@@ -179,18 +184,22 @@ class WholeCatalogSearch:
         self._frontier = _frontier(k, _known(value), cells.catalog.heads, pins)
         self._root = len(pins)
         members = _members(cells, self._user, k)
+        self._value, self._longest = float(value), 0.0  # seconds of a step
         self._parts = data, self._frontier, members, _workspace(cells, k), k
         self._lifts = LiftSearch.of(data, members, k, float(value))
-        self._value, self._longest = float(value), 0.0  # seconds of a step
+        self._signed = SignedSearch.of(data, cells.pair_weights, members, k, float(value))
+        self.offer(value, near)
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
 
-    def offer(self, value: float) -> None:
-        """Raise the best known value to this; sets that cannot beat it are pruned."""
+    def offer(self, value: float, near: Rows | None = None) -> None:
+        """Raise the best known value to this, that of the set ``near``; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
         self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
         if self._lifts is not None:
             self._lifts.offer(self._value)
+        if self._signed is not None:
+            self._signed.offer(self._value, None if near is None else self._cells.place[near])
 
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
@@ -201,12 +210,22 @@ class WholeCatalogSearch:
             before, now = now, time.perf_counter()
             mine += now - before
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
+            now = self._run_signed(began + budget_ms / 1000)
             if lifts is not None and not self.finished:
                 # With pins, which lifts ignore, they get half of the time.
                 end = began + budget_ms / 1000 / (2 if self._root else 1)
                 self._run_lifts(lifts, end, now + self._slice(lifts, end - now, mine))
                 lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)
+
+    def _run_signed(self, until: float) -> float:
+        """Continue the search by signed changes, which goes first where there is one; return the time."""
+        signed, best = self._signed, float(self._frontier.value[BEST])
+        if signed is not None and not signed.finished and not self.finished:
+            signed.offer(best)
+            signed.run(until)
+            self.finished = signed.bound <= best
+        return time.perf_counter()
 
     def _slice(self, lifts: LiftSearch, left: float, mine: float) -> float:
         """The seconds that the search by lifts gets next.
@@ -238,8 +257,7 @@ class WholeCatalogSearch:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
         left = max(float(frontier.value[LOST]), float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
-        if self._lifts is not None:
-            left = min(left, self._lifts.bound)
+        left = min([left, *(search.bound for search in (self._lifts, self._signed) if search is not None)])
         bound = max(float(frontier.value[BEST]), left)
         better: Rows | None = (
             np.sort(self._cells.rows[frontier.best[: frontier.tally[SIZE]]]) if frontier.tally[SIZE] else None
