@@ -35,7 +35,8 @@ from setwise.kernels.options import FAST, INNER, OUTER
 ROUNDING = 2.0**-22  # more than four times the relative rounding in single precision
 LINE = 1e-9  # absolute margin of a line above a reward
 NEVER = np.float32(-1e30)  # the charge of a pair that no set has
-_HALVINGS = 48
+_HALVINGS = 20
+_TILE = 32
 
 
 class SignedItems(NamedTuple):
@@ -166,6 +167,21 @@ def fill_row(items: SignedItems, i: int, level: Array, others: int, change: Arra
     return x, empty + pad
 
 
+@njit(**INNER)
+def find_extremes(items: SignedItems, i: int, change: Array, empty: float, most: Array, least: Array) -> None:
+    """Fill ``most`` with the largest changes of item i, and ``least`` with the negatives of the least."""
+    others = len(most)
+    most[:] = empty
+    least[:] = -empty
+    above, below = empty, empty
+    for j in range(len(change)):
+        c = float(change[j])
+        if (c > above or c < below) and items.able[j] and j != i:
+            keep_largest(most, others, c)
+            keep_largest(least, others, -c)
+            above, below = most[others - 1], -least[others - 1]
+
+
 @njit(**OUTER)
 def fill_changes(
     items: SignedItems, level: Array, others: int, begin: int, end: int, change: Array, lines: Lines
@@ -178,13 +194,7 @@ def fill_changes(
             change[i, :] = np.float32(0.0)
             continue
         x, empty = fill_row(items, i, level[i], others, change[i])
-        most[:] = empty
-        least[:] = -empty
-        for j in range(len(change)):
-            c = change[i, j]
-            if (c > most[others - 1] or -c > least[others - 1]) and items.able[j] and j != i:
-                keep_largest(most, others, c)
-                keep_largest(least, others, -c)
+        find_extremes(items, i, change[i], empty, most, least)
         scale, bias = items.scale[i], items.bias[i]
         y = scale * x + bias
         low, high = scale * (x - least.sum()) + bias, scale * (x + most.sum()) + bias
@@ -199,16 +209,42 @@ def raised(value: float) -> np.float32:
     return np.float32(value + 1.3e-7 * abs(value) + 1e-30)
 
 
+@njit(**INNER, fastmath=FAST)
+def share_tile(able: Array, half: Array, begin: int, first: int, change: Array, tile: Array, rows: int) -> None:
+    """Share the pairs of ``rows`` items from ``begin`` on with the items from ``first`` on, which come later."""
+    columns = min(len(tile), len(change) - first)
+    for b in range(columns):
+        for a in range(rows):
+            tile[a, b] = change[first + b, begin + a]
+    for a in range(rows):
+        row, other, mine = change[begin + a, first : first + columns], tile[a], half[begin + a]
+        for b in range(columns):
+            p, q = mine * row[b], half[first + b] * other[b]
+            charge = p + q + np.float32(4e-7) * (abs(p) + abs(q)) + np.float32(1e-30)
+            row[b] = other[b] = charge if able[first + b] else NEVER
+        if not able[begin + a]:
+            row[:] = other[:] = NEVER
+    for b in range(columns):
+        for a in range(rows):
+            change[first + b, begin + a] = tile[a, b]
+
+
 @njit(**OUTER)
-def share_pairs(items: SignedItems, lines: Lines, begin: int, end: int, change: Array) -> None:
-    """Replace the changes of pairs whose first item is from ``begin`` to ``end`` by equal charges to both items."""
-    n = len(change)
-    for first in range(begin, n, 32):  # in blocks, as columns are read
-        for i in range(begin, end):
-            for j in range(max(first, i + 1), min(first + 32, n)):
+def share_pairs(items: SignedItems, half: Array, begin: int, end: int, change: Array) -> None:
+    """Replace the changes of pairs whose first item is from ``begin`` to ``end`` by equal charges to both items.
+
+    ``half`` are half of the slopes, in single precision.
+    """
+    tile = np.empty((_TILE, _TILE), np.float32)
+    for start in range(begin, end, _TILE):
+        stop = min(start + _TILE, end)
+        for i in range(start, stop):
+            for j in range(i + 1, stop):
                 charge = NEVER
                 if items.able[i] and items.able[j]:
-                    charge = raised(0.5 * (lines.slope[i] * change[i, j] + lines.slope[j] * change[j, i]))
+                    p, q = np.float64(half[i]) * change[i, j], np.float64(half[j]) * change[j, i]
+                    charge = raised(p + q + 4e-7 * (abs(p) + abs(q)))
                 change[i, j] = change[j, i] = charge
-    for i in range(begin, end):
-        change[i, i] = NEVER
+            change[i, i] = NEVER
+        for first in range(stop, len(change), _TILE):
+            share_tile(items.able, half, start, first, change, tile, stop - start)

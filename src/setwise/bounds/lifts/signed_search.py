@@ -121,7 +121,8 @@ class SignedSearch:
         """Turn the changes of some rows into equal charges."""
         n = len(self._items.base)
         end = min(n, self._at + max(32, _PAIRS // n))
-        share_pairs(self._items, self._lines, self._at, end, self._change)
+        half = (0.5 * self._lines.slope).astype(np.float32)
+        share_pairs(self._items, half, self._at, end, self._change)
         self._at = end
         if end == n:
             self._stage = 2
