@@ -210,10 +210,10 @@ class WholeCatalogSearch:
             before, now = now, time.perf_counter()
             mine += now - before
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
-            now = self._run_signed(began + budget_ms / 1000)
+            # With pins, which lifts and signed changes ignore, they get half of the time.
+            end = began + budget_ms / 1000 / (2 if self._root else 1)
+            now = self._run_signed(end)
             if lifts is not None and not self.finished:
-                # With pins, which lifts ignore, they get half of the time.
-                end = began + budget_ms / 1000 / (2 if self._root else 1)
                 self._run_lifts(lifts, end, now + self._slice(lifts, end - now, mine))
                 lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)

@@ -26,27 +26,25 @@ class PairWeights:
     """The weights of all pairs of items, in the order of the rows passed."""
 
     weight: Floats32  # (n, H, n): of item i on item j in each head; 0 on itself
-    sink: Floats  # (n, H): of item i on the sink; 0 without one
+    sink: Floats  # (n, H): of item i on the sink
     largest: Floats  # (n, H, COUNTED + 1): upper bounds on the sum of the 0, 1, … largest weights of the row
 
     @classmethod
     def of(cls, catalog: Catalog, rows: Rows) -> PairWeights | None:
         """The weights; None where they have no use.
 
-        That is with one head, too many pairs, rewards that are not logistic, very sharp attention, or items that attend
-        to others more than to themselves and the sink: sums of attention vary too much for signed changes.
+        That is with one head, no sink, too many pairs, rewards that are not logistic, very sharp attention, or items
+        that attend to others more than to themselves and the sink: sums of attention then vary too much.
         """
         n, heads, _ = catalog.query.shape
         logistic = all(isinstance(reward, Logistic) for reward in catalog.rewards)
-        if heads == 1 or n < 2 or n * n * heads > MOST_PAIRS or not logistic or catalog.positions is not None:
+        if heads == 1 or n < 2 or n * n * heads > MOST_PAIRS or not logistic or catalog.sink is None:
             return None
         query, key = (np.asarray(array[rows], np.float64) for array in (catalog.query, catalog.key))
         own = np.einsum("ihd,ihd->ih", query, key)
-        sink = np.full((n, heads), -np.inf)
-        if catalog.sink is not None:
-            sink = np.einsum("ihd,hd->ih", query, np.asarray(catalog.sink.key, np.float64)) - own
-            if not np.abs(sink).max() <= WIDEST:
-                return None
+        sink = np.einsum("ihd,hd->ih", query, np.asarray(catalog.sink.key, np.float64)) - own
+        if not np.abs(sink).max() <= WIDEST:
+            return None
         weight, largest = np.empty((n, heads, n), np.float32), np.zeros((n, heads, COUNTED + 1))
         size, by_head = max(1, _LOGITS // n), np.ascontiguousarray(np.moveaxis(key, 0, -1))
         for start in range(0, n, size):
