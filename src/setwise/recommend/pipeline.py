@@ -278,7 +278,7 @@ def _rank_and_bound(
 
         if not clock.has(MARGIN * before):
             return Bounded(best, norm_bound(cells, query.user, query.k), True)
-        search = catalog_search(query, cells, best.value, scored)
+        search = catalog_search(query, cells, best, scored)
         share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
         bounded = bound_catalog(query, search, best, clock.share(share, default))
     if not in_turns or bounded.settled:
@@ -290,7 +290,7 @@ def _rank_and_bound(
                 bounded = bounded._replace(best=again)
     with clock.phase("certify"):
         if not clock.is_over():
-            search.offer(bounded.best.value)
+            search.offer(bounded.best.value, bounded.best.rows)
             budget_ms = clock.share(LAST_SHARE, (1 - FIRST_PROOF) * BOUND_MS)
             bounded = bound_catalog(query, search, bounded.best, budget_ms)
     return bounded
@@ -324,20 +324,21 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
 
 
 def catalog_search(
-    query: Query, cells: CellBounds | CatalogReader, value: float, scored: Scored | None = None
+    query: Query, cells: CellBounds | CatalogReader, best: Best, scored: Scored | None = None
 ) -> WholeCatalogSearch:
-    """The search for a bound over the whole catalogue, where a set of this value is known."""
+    """The search for a bound over the whole catalogue, where this set is known."""
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
     return WholeCatalogSearch(
         cells,
         query.user,
         query.k,
-        value,
+        best.value,
         eligible=query.eligible,
         scored=scored,
         pinned=query.include,
         limit=tightest_limit(query),
+        near=best.rows,
     )
 
 

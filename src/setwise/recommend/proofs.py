@@ -106,8 +106,8 @@ class Proofs:
             return
         else:
             if proof.search is None:
-                proof.search = pipeline.catalog_search(query, cells, proof.best.value)
-            proof.search.offer(proof.best.value)
+                proof.search = pipeline.catalog_search(query, cells, proof.best)
+            proof.search.offer(proof.best.value, proof.best.rows)
             bounded = pipeline.bound_catalog(query, proof.search, proof.best, clock.share(1.0))
         proof.best, proof.settled = bounded.best, bounded.settled
         proof.upper_bound = min(proof.upper_bound, bounded.upper_bound)

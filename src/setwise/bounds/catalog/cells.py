@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from setwise._types import Array, Floats, Floats32
 from setwise._validation import whole_number
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
+from setwise.bounds.lifts.pair_weights import PairWeights
 from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
@@ -117,6 +119,11 @@ class CellBounds:
     def added(self, user: User) -> AddedScores | None:
         """The added scores of this user."""
         return user.scores
+
+    @cached_property
+    def pair_weights(self) -> PairWeights | None:
+        """The weights of all pairs of items, by place, computed when first used; None where they have no use."""
+        return PairWeights.of(self.catalog, self.rows)
 
     def to_arrays(self) -> dict[str, Array]:
         """The arrays to save beside the catalogue; ``from_arrays`` reads them."""

@@ -39,7 +39,8 @@ among the q largest or the search reaches it. So a step costs time for cells and
 pass over all n items computes their scores and the largest of each cell.
 
 **Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts. It gets
-the time, unless the search over prefixes has the smaller bound.
+the time, unless the search over prefixes has the smaller bound. Where items attend mostly to themselves and the sink, a
+third one goes first (bounds/lifts/signed_search.py).
 
 **Rounding.** F grows with every score. The search uses scores that are raised by more than the effect of all rounding
 of logits, weights and averages (user_scores.py).
@@ -87,6 +88,7 @@ from setwise.bounds.catalog.search_arrays import (
 from setwise.bounds.catalog.user_scores import WEIGHTS
 from setwise.bounds.gap import relative_gap
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
+from setwise.bounds.lifts.signed_search import SignedSearch
 from setwise.errors import InvalidInput
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
@@ -152,6 +154,8 @@ def compile_search(cells: CellBounds, user: User) -> None:
     search.run(0.0)
     if search._lifts is not None:
         search._lifts.run_stages()
+    if search._signed is not None:
+        search._signed.run(math.inf)
 
 
 class WholeCatalogSearch:
@@ -160,7 +164,8 @@ class WholeCatalogSearch:
     ``finished`` is whether no open entry can be better than the best set known. Entries that were dropped for lack of
     memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
     ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items. Every set contains the
-    ``pinned`` rows, which are eligible, and keeps the ``limit``. Items that are elsewhere are read through a reader.
+    ``pinned`` rows, which are eligible, and keeps the ``limit``. ``near`` are the rows of the best set known. Items
+    that are elsewhere are read through a reader.
     """
 
     def __init__(
@@ -174,6 +179,7 @@ class WholeCatalogSearch:
         scored: Scored | None = None,
         pinned: Rows | None = None,
         limit: GroupLimit | None = None,
+        near: Rows | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
@@ -191,15 +197,20 @@ class WholeCatalogSearch:
         self._lifts = LiftSearch.of(self._data, reader, members, k, float(value))
         self._room = _FETCHED
         self._value, self._longest = float(value), 0.0  # seconds of a step
+        weights = cells.pair_weights if isinstance(cells, CellBounds) else None
+        self._signed = SignedSearch.of(self._data, weights, members, k, float(value))
+        self.offer(value, near)
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
 
-    def offer(self, value: float) -> None:
-        """Raise the best known value to this; sets that cannot beat it are pruned."""
+    def offer(self, value: float, near: Rows | None = None) -> None:
+        """Raise the best known value to this, that of the set ``near``; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
         self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
         if self._lifts is not None:
             self._lifts.offer(self._value)
+        if self._signed is not None:
+            self._signed.offer(self._value, None if near is None else self._reader.places(near))
 
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
@@ -214,9 +225,10 @@ class WholeCatalogSearch:
             before, now = now, time.perf_counter()
             mine += now - before
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
+            # With pins, which lifts and signed changes ignore, they get half of the time.
+            end = began + budget_ms / 1000 / (2 if self._root else 1)
+            now = self._run_signed(end)
             if lifts is not None and not self.finished:
-                # With pins, which lifts ignore, they get half of the time.
-                end = began + budget_ms / 1000 / (2 if self._root else 1)
                 self._run_lifts(lifts, end, now + self._slice(lifts, end - now, mine))
                 lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)
@@ -246,6 +258,15 @@ class WholeCatalogSearch:
         self._reader.fetch(cells)
         groups, column = self._reader.items()
         self._data = self._data._replace(items=groups, column=column)
+
+    def _run_signed(self, until: float) -> float:
+        """Continue the search by signed changes, which goes first where there is one; return the time."""
+        signed, best = self._signed, float(self._frontier.value[BEST])
+        if signed is not None and not signed.finished and not self.finished:
+            signed.offer(best)
+            signed.run(until)
+            self.finished = signed.bound <= best
+        return time.perf_counter()
 
     def _slice(self, lifts: LiftSearch, left: float, mine: float) -> float:
         """The seconds that the search by lifts gets next.
@@ -284,8 +305,7 @@ class WholeCatalogSearch:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
         left = max(float(frontier.value[LOST]), self._left)
-        if self._lifts is not None:
-            left = min(left, self._lifts.bound)
+        left = min([left, *(search.bound for search in (self._lifts, self._signed) if search is not None)])
         bound = max(float(frontier.value[BEST]), left)
         better: Rows | None = None
         if frontier.tally[SIZE]:
