@@ -148,9 +148,12 @@ def reference_levels(items: SignedItems, near: Array, others: int, begin: int, e
 @njit(**INNER)
 def fill_row(items: SignedItems, i: int, level: Array, others: int, change: Array) -> tuple[float, float]:
     """Fill the changes of item i, raised for rounding; return x_i and the change by an empty place."""
-    change[:] = np.float32(0.0)
-    x, empty, size = items.base[i], 0.0, 0.0
-    heads = len(level)
+    heads, size = len(level), 0.0
+    for h in range(heads):
+        size += 2.0 * items.spread[h] + 2.0 * abs(level[h])  # at least |z − n| too
+    pad = (4 + heads) * ROUNDING * size
+    change[:] = np.float32(pad)
+    x, empty = items.base[i], pad
     for h in range(heads):
         sink, z = items.sink[i, h], level[h]
         total = 1.0 + sink
@@ -160,11 +163,7 @@ def fill_row(items: SignedItems, i: int, level: Array, others: int, change: Arra
         add_changes(change, items.weight[i, h], items.score_32[h], z, slack, total, most)
         empty -= slack / (total if slack < 0.0 else total + most)
         x += z + ROUNDING * items.spread[h]
-        size += items.spread[h] + abs(z) + abs(z - mean)
-    pad = (4 + heads) * ROUNDING * size
-    for j in range(len(change)):
-        change[j] += np.float32(pad)
-    return x, empty + pad
+    return x, empty
 
 
 @njit(**INNER)
@@ -173,13 +172,15 @@ def find_extremes(items: SignedItems, i: int, change: Array, empty: float, most:
     others = len(most)
     most[:] = empty
     least[:] = -empty
-    above, below = empty, empty
+    middle, half = np.float32(empty), np.float32(-1.0)
     for j in range(len(change)):
-        c = float(change[j])
-        if (c > above or c < below) and items.able[j] and j != i:
+        if abs(change[j] - middle) > half and items.able[j] and j != i:  # one comparison for both ends, rounded
+            c = float(change[j])
             keep_largest(most, others, c)
             keep_largest(least, others, -c)
             above, below = most[others - 1], -least[others - 1]
+            middle = np.float32(0.5 * (above + below))
+            half = np.float32(0.5 * (above - below) - 1e-6 * (abs(above) + abs(below)))
 
 
 @njit(**OUTER)
