@@ -3,27 +3,16 @@
 from __future__ import annotations
 
 import json
-from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import setwise as sw
+from in_process import Here
 from setwise.cli import app
 from setwise.recommend.cluster.front import ClusterRecommender
-from setwise.recommend.cluster.shard_reader import ShardReader
 from worlds import random_catalog
-
-
-class Here:
-    def __init__(self) -> None:
-        self._reader = ShardReader()
-
-    def submit(self, *arguments) -> Future:
-        future: Future = Future()
-        future.set_result(self._reader.answer(*arguments))
-        return future
 
 
 def test_split(tmp_path: Path) -> None:

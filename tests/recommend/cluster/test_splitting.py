@@ -5,16 +5,15 @@ from __future__ import annotations
 import os
 import resource
 import sys
-from concurrent.futures import Future
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import setwise as sw
+from in_process import Here
 from setwise.recommend.cluster.files import shard_folder
 from setwise.recommend.cluster.front import ClusterRecommender
-from setwise.recommend.cluster.shard_reader import ShardReader
 from setwise.recommend.cluster.splitting import split_catalog
 from setwise.retrieval import kmeans, partition
 from setwise.storage import artifact
@@ -22,16 +21,6 @@ from worlds import random_catalog
 
 ITEMS, WIDTH, SHARDS = 96_000, 64, 8
 LIMIT = 36 << 20  # bytes of new memory; the arrays have 74 MB, and their index has half as much again
-
-
-class Here:
-    def __init__(self) -> None:
-        self._reader = ShardReader()
-
-    def submit(self, *arguments) -> Future:
-        future: Future = Future()
-        future.set_result(self._reader.answer(*arguments))
-        return future
 
 
 def test_shards_are_those_of_the_index(tmp_path: Path) -> None:
