@@ -11,13 +11,16 @@ import time
 import numpy as np
 
 from setwise._progress import Progress
-from setwise.model.catalog import Catalog
+from setwise.bounds.catalog.cells import CellBounds
+from setwise.bounds.catalog.whole_catalog import compile_search
+from setwise.model.catalog import Catalog, Sink
+from setwise.model.rewards import Logistic
 from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval.index import Index
 
 ATTEMPTS = 8
-LONG_MS = 300  # a budget in which every search for the bound has its turn
+LONG_MS = 1000  # a budget in which every search for the bound has its turn
 # Backend, whether there is a base, and the type of the arrays: compiled code differs by type.
 KINDS = (("scan", False, np.float32), ("tree", True, np.float32), ("scan", True, np.float64))
 
@@ -35,6 +38,16 @@ def compile_requests(kinds: int = len(KINDS), progress: bool | None = None) -> N
             warm_up(recommender)
             _search_to_the_end(recommender, user)
             bar.advance(1)
+        _search_beside_a_sink()
+
+
+def _search_beside_a_sink() -> None:
+    """A bound of a catalogue whose items attend mostly to the sink, which has a search of its own."""
+    rng = np.random.default_rng(1)
+    query, key, value = np.full((40, 2, 2), 2.0), 0.1 * rng.normal(size=(40, 2, 2)), rng.normal(size=(40, 2, 2))
+    sink = Sink(np.full((2, 2), 1.0), np.zeros((2, 2)))
+    catalog = Catalog(query, key, value, Logistic(1.0, 0.0), sink=sink)
+    compile_search(CellBounds.build(catalog, cells=4), User(rng.normal(size=(2, 2))))
 
 
 def _search_to_the_end(recommender: Recommender, user: User) -> None:
