@@ -10,6 +10,8 @@ import pytest
 import setwise as sw
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import whole_catalog_bound
+from setwise.model.added_scores import AddedScores
+from setwise.recommend.slate import proves
 from setwise.verification.rounding import largest_logits, rounding_error
 from setwise.verification.verify import verify
 from worlds import REWARDS, random_catalog
@@ -118,3 +120,22 @@ def test_a_bound_of_zero_is_proven(tmp_path: Path) -> None:
     assert (slate.value, slate.upper_bound) == (0.0, 0.0)
     slate.save(tmp_path / "slate.json")
     assert verify(tmp_path / "slate.json", catalog, user).ok
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-30, 1.0])
+def test_rewards_of_zero_at_a_bend_are_proven(size: float) -> None:
+    """Opposite scores cancel where the reward bends, so that rounding alone is above it."""
+    bend = sw.PiecewiseLinear((-1.0, 0.0, 0.5), (-0.5, 0.0, 1.0))
+    value = np.array([[[1.0]], [[-1.0]]])
+    catalog = sw.Catalog(np.zeros((2, 1, 1)), np.zeros((2, 1, 1)), value, bend, dtype=np.float64)
+    user = sw.User([[size]])
+    user = user.with_scores(AddedScores.dense([-size, -size]))
+    found = whole_catalog_bound(CellBounds.build(catalog, cells=2), user, 1, budget_ms=1e5)
+    assert found.value == 0
+    assert found.proven
+    assert found.gap == 0
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=1)
+    assert slate.value == 0
+    assert slate.proven
+    assert proves(slate.query, slate.indices, slate.rewards, 1e-9 * size)
+    assert not proves(slate.query, slate.indices, slate.rewards, 1e-7 * size + 1e-100)

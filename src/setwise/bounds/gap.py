@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+from setwise.model.rewards import Reward
+
+_UNDERFLOW = 1e-160  # of smaller rewards some products underflow
 
 
 def relative_gap(value: float, upper_bound: float, proven: bool) -> float:
@@ -16,3 +21,12 @@ def relative_gap(value: float, upper_bound: float, proven: bool) -> float:
         return 1.0
     size = upper_bound if upper_bound > 0 else abs(value)
     return (upper_bound - value) / size if size > 0 else 0.0
+
+
+def zero_scale(rewards: Sequence[Reward], terms: float, k: int) -> float:
+    """What rounding is compared with where all rewards of a set of k items are 0, which have no size of their own.
+
+    The terms of their arguments, of size ``terms`` together, were rounded all the same. So this is k times the largest
+    |f(a)| with |a| ≤ terms, for the family in which it is least; and never less than what underflows.
+    """
+    return k * min(max(abs(float(one(x))) for x in (-terms, terms)) for one in rewards) + _UNDERFLOW

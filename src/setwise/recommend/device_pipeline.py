@@ -28,7 +28,7 @@ from setwise.ranking.device_instances import instances
 from setwise.ranking.device_swap import swap
 from setwise.recommend.device_candidates import NO_ROW, Depths, candidates
 from setwise.recommend.query import Query
-from setwise.recommend.slate import PROVEN_WITHIN, Slate
+from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.backends.gpu import GPU, memory_errors
 from setwise.retrieval.device_catalog import DeviceCatalog
 from setwise.retrieval.index_state import IndexState
@@ -154,6 +154,6 @@ def valued_many(
     sizes = filled.sum(axis=1).tolist()
     for query, own, gained, size, above in zip(queries, rows, reward, sizes, upper, strict=True):
         value, bound = float(gained[:size].sum()), max(above, float(gained[:size].sum()))
-        proven = bound <= value + PROVEN_WITHIN * float(np.abs(gained[:size]).sum())
+        proven = proves(query, own[:size], gained[:size], bound)
         result.append(Slate(query, own[:size], value, gained[:size], bound, proven, dict(timings)))
     return result

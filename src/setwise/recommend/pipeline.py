@@ -38,7 +38,7 @@ from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
-from setwise.recommend.slate import PROVEN_WITHIN, Slate
+from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
@@ -364,13 +364,12 @@ def valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
     rows, rewards = best.rows[order], rewards[order]
     value = float(rewards.sum())
     bound = max(upper_bound, value)
-    size = float(np.abs(rewards).sum())
     return Slate(
         query=query,
         indices=rows,
         value=value,
         rewards=rewards,
         upper_bound=bound,
-        proven=math.isfinite(size) and bound <= value + PROVEN_WITHIN * size,
+        proven=proves(query, rows, rewards, bound),
         timings=dict(clock.timings),
     )

@@ -14,16 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
-from setwise.bounds.gap import relative_gap
+from setwise.bounds.gap import relative_gap, zero_scale
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.recommend.query import Query
 
-# A slate is proven optimal if its bound exceeds its value by at most this share of Σ |f_i|: bounds are rounded
-# upwards, so even that of a finished search is slightly larger than the value.
-PROVEN_WITHIN = 1e-8
+_PROVEN_WITHIN = 1e-8
+
+
+def proves(query: Query, rows: Rows, rewards: Floats, upper_bound: float) -> bool:
+    """Whether an upper bound proves that the set of these rows is optimal.
+
+    It must exceed the value by at most 1e-8 Σ |f_i|: bounds are rounded upwards, so even that of a finished search is
+    slightly larger than the value. Where all rewards are 0, the terms of their arguments count (``bounds/gap.py``).
+    """
+    size = float(np.abs(rewards).sum())
+    if size == 0:
+        size = zero_scale(query.catalog.rewards, _terms(query, rows), len(rows))
+    return math.isfinite(size) and upper_bound <= float(rewards.sum()) + _PROVEN_WITHIN * size
+
+
+def _terms(query: Query, rows: Rows) -> float:
+    """The largest size of self term and scores of a set's members, all heads together."""
+    catalog, user = query.catalog, query.user
+    scores = np.einsum("ihd,hd->ih", catalog.value[rows].astype(np.float64), user.heads)
+    total = float(np.abs(scores).max(axis=0, initial=0.0).sum())
+    if catalog.base is not None and user.base is not None:
+        total += float(np.abs(catalog.base[rows] @ user.base).max(initial=0.0))
+    return total if user.scores is None else total + float(np.abs(user.scores.of(rows)).max(initial=0.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -113,3 +113,13 @@ def rounding_pads(cells: Measured, user: User) -> tuple[Floats, float]:
     if user.base is None:
         return pad, 0.0
     return pad, float((8 * 2.0**-52 * len(user.base) + WEIGHTS) * base[0] * np.linalg.norm(user.base))
+
+
+def largest_terms(cells: Measured, user: User) -> float:
+    """The largest size of base_i · u⁰ + t_i and of the scores of all heads together."""
+    base, value = cells.norms[3, 0], cells.norms[2]
+    total = float((value * np.linalg.norm(user.heads, axis=1)).sum())
+    if user.base is not None:
+        total += float(base * np.linalg.norm(user.base))
+    added = cells.added(user)
+    return total if added is None else total + float(np.abs(added.whole()).max(initial=0.0))

@@ -85,8 +85,8 @@ from setwise.bounds.catalog.search_arrays import (
     pinned_first,
     workspace,
 )
-from setwise.bounds.catalog.user_scores import WEIGHTS
-from setwise.bounds.gap import relative_gap
+from setwise.bounds.catalog.user_scores import WEIGHTS, largest_terms
+from setwise.bounds.gap import relative_gap, zero_scale
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.bounds.lifts.signed_search import SignedSearch
 from setwise.errors import InvalidInput
@@ -301,6 +301,12 @@ class WholeCatalogSearch:
         waiting = float(frontier.value[KEY]) if frontier.tally[NODE] >= 0 else -np.inf
         return max(waiting, float(frontier.key[0]) if frontier.tally[HEAP] else -np.inf)
 
+    @property
+    def _zero_scale(self) -> float:
+        """What rounding is compared with where all rewards are 0."""
+        terms = largest_terms(self._reader, self._user)
+        return zero_scale(self._reader.catalog.rewards, terms, int(self._parts[3]))
+
     def found(self) -> WholeBound:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
@@ -312,13 +318,14 @@ class WholeCatalogSearch:
             rows, found = self._reader.valued(self._user, frontier.best[: frontier.tally[SIZE]])
             better, value = (rows, found) if found > value else (None, value)
         size = abs(bound) + abs(float(frontier.others[self._root, 0]))
+        scale = size if value else max(size, self._zero_scale)
         upper = max(value, bound + WEIGHTS * size)
         return WholeBound(
             upper_bound=np.inf if upper >= HUGE else upper,
             value=value,
             better=better,
             # Clipped rewards prove nothing, and neither do scores that are raised by much, as for huge logits.
-            proven=left <= float(frontier.value[BEST]) and upper < HUGE and upper - value <= _PROVEN_WITHIN * size,
+            proven=left <= float(frontier.value[BEST]) and upper < HUGE and upper - value <= _PROVEN_WITHIN * scale,
             nodes=int(frontier.tally[NODES]) + (0 if self._lifts is None else self._lifts.nodes),
             opened=int(frontier.tally[OPENED]),
             ms=self.ms,

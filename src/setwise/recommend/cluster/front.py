@@ -37,7 +37,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._validation import listed, real_number, whole_number
@@ -58,7 +57,7 @@ from setwise.recommend.given import featured, one_of
 from setwise.recommend.histories import IGNORE
 from setwise.recommend.proofs import positive_seconds
 from setwise.recommend.recommender import zero_user
-from setwise.recommend.slate import PROVEN_WITHIN, Slate
+from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.shards import Patience
 
 THREADS = 4  # requests that ``recommend_many`` makes at a time
@@ -231,8 +230,7 @@ class ClusterRecommender:
             return replace(again, improver=improver)
         best = again if again.value > slate.value else slate
         bound = max(best.value, min(slate.upper_bound, again.upper_bound))
-        size = float(np.abs(best.rewards).sum())
-        proven = math.isfinite(size) and bound <= best.value + PROVEN_WITHIN * size
+        proven = proves(best.query, best.indices, best.rewards, bound)
         return replace(best, upper_bound=bound, proven=proven, timings=again.timings, improver=improver)
 
 
