@@ -52,6 +52,7 @@ HEAVY = {
         "kernels/softmax.py",
         "bounds/catalog/frontier.py",
         "bounds/catalog/group_bounds.py",
+        "bounds/catalog/open_cells.py",
         "bounds/catalog/score_order.py",
         "bounds/catalog/prefix_members.py",
         "bounds/catalog/search.py",

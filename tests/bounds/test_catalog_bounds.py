@@ -126,10 +126,11 @@ def test_rewards_that_overflow_are_bounded_by_infinity() -> None:
     assert found.upper_bound == np.inf
 
 
-@pytest.mark.parametrize(("heap", "nodes"), [(3, 100), (100, 3), (1, 1)])
-def test_a_full_heap_keeps_the_bound_valid(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int) -> None:
+@pytest.mark.parametrize(("heap", "nodes", "pool"), [(3, 100, 100), (100, 3, 100), (1, 1, 0), (1000, 1000, 5)])
+def test_full_arrays_keep_the_bound_valid(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int, pool: int) -> None:
     monkeypatch.setattr(search_arrays, "_HEAP", heap)
     monkeypatch.setattr(search_arrays, "_NODES", nodes)
+    monkeypatch.setattr(search_arrays, "_POOL", pool)
     for seed in range(50):
         catalog, user = random_catalog(seed, n=9, heads=2, sharpness=3.0, rewards=REWARDS[:2])
         found = whole_catalog_bound(CellBounds.build(catalog, cells=4), user, 4, budget_ms=FOREVER)

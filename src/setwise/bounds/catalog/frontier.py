@@ -18,7 +18,7 @@ from setwise.bounds.catalog.group_bounds import Members
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.options import INNER
 
-HEAP, NODES, OPENED, SIZE, MISSING, NODE, GROUP = range(7)  # places in Frontier.tally
+HEAP, NODES, OPENED, SIZE, MISSING, NODE, GROUP, POOL = range(8)  # places in Frontier.tally
 BEST, LOST, KEY = range(3)  # places in Frontier.value
 ROOT = -1
 SHIFT, OFFSET = 40, 1 << 39  # an entry is node · 2^40 + group + 2^39
@@ -27,8 +27,8 @@ SHIFT, OFFSET = 40, 1 << 39  # an entry is node · 2^40 + group + 2^39
 class Frontier(NamedTuple):
     """The search so far."""
 
-    tally: Array  # (7,) integers: entries of the heap, nodes, cells opened, size of the best set; a missing cell or −1,
-    # and the node and group of the step that waits for it, the node −1 if none does
+    tally: Array  # (8,) integers: entries of the heap, nodes, cells opened, size of the best set; a missing cell or −1,
+    # and the node and group of the step that waits for it, the node −1 if none does; the part of ``pool`` in use
     value: Array  # (3,): of the best set, the largest bound dropped because the heap was full, that of the waiting step
     best: Array  # (k,) the best set found
     key: Array  # the heap: upper bounds
@@ -36,6 +36,9 @@ class Frontier(NamedTuple):
     parent: Array  # the nodes: each prefix is that of its parent and one more item
     item: Array
     depth: Array
+    first_cell: Array  # (nodes,) where the list of cells that are open after the prefix begins in ``pool``, and
+    cells: Array  # (nodes,) its length
+    pool: Array
     others: Array  # (nodes, L) upper bound on the other members' rewards, by a threshold on their σ
     levels: Array  # (2,) integers: thresholds used at the root, and below
 

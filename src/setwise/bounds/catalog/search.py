@@ -47,6 +47,7 @@ from setwise.bounds.catalog.group_bounds import (
     clip_rewards,
     reward_groups,
 )
+from setwise.bounds.catalog.open_cells import OpenCells, gather_cells, keep_open_cells
 from setwise.bounds.catalog.prefix_members import CatalogArrays, column_of, set_member, value_of
 from setwise.bounds.catalog.score_order import Order, caps_after, comes_after, place_of
 from setwise.kernels.copy import copy_entries
@@ -59,17 +60,18 @@ _MOST = 4096  # items bounded one by one for one node; beyond, the bounds of the
 class Workspace(NamedTuple):
     """Scratch space."""
 
-    cells: GroupBounds
+    open: OpenCells
+    cells: GroupBounds  # of the open cells
     items: GroupBounds
-    limit: Array  # (H, C) upper bound on the scores of a cell's items after the prefix
-    worth: Array  # (C,)
+    limit: Array  # (H, C) upper bound on the scores of an open cell's items after the prefix
+    worth: Array  # (C,) by number of the cell
     rest: Array  # (H,) upper bound on the scores of later members
     child: Array  # (n,)
     child_key: Array  # (n,)
     best: Array  # (k,)
     chosen: Array  # (k,) the items of largest ``worth``, and
     chosen_label: Array  # (k,) their labels
-    opened: Array  # (C,)
+    opened: Array  # (C,) whether the items of an open cell were bounded one by one
 
 
 @njit(**INNER)
@@ -101,39 +103,43 @@ def level_of(order: Order, first: float, total: float, levels: int) -> int:
 
 @njit(**INNER)
 def bound_others(
-    data: CatalogArrays, frontier: Frontier, work: Workspace, node: int, first: float, levels: int, q: int
+    data: CatalogArrays, frontier: Frontier, work: Workspace, node: int, first: float, levels: int, q: int, sink: int
 ) -> None:
-    """Fill others[node]: the largest sum of rewards of up to q − 1 members whose σ is below a threshold."""
-    order, heads = data.order, len(work.rest)
-    argument, reward, best = work.cells.row[NOW], work.cells.row[SOON], work.best[: q - 1]
+    """Fill others[node]: the largest sum of rewards of up to q − 1 members whose σ is below a threshold.
+
+    Without members and a sink, no average exceeds the largest score below the threshold.
+    """
+    order, heads, count = data.order, len(work.rest), frontier.cells[node]
+    argument, reward, best = work.cells.row[NOW, :count], work.cells.row[SOON, :count], work.best[: q - 1]
+    alone = frontier.depth[node] == 0 and not sink
     for level in range(levels):
         at = place_of(order.edge, order.step[0], len(order.cap) - 1, threshold(order, first, level, levels))
-        copy_entries(argument, data.scored_cells.base, len(argument))
+        copy_entries(argument, work.open.scored.base, count)
         for h in range(heads):
             mean, opening = work.cells.head[MEAN, h], work.cells.head[OPEN, h]
             cap = min(work.rest[h], order.cap[at, h])
-            for c in range(len(argument)):
-                argument[c] += mean[c] + opening[c] * max(cap - mean[c], 0.0)
+            most = cap if alone else np.inf
+            for c in range(count):
+                argument[c] += min(mean[c] + opening[c] * max(cap - mean[c], 0.0), most)
         reward[:] = 0.0
-        reward_groups(data.table, data.cells.reward_class, argument, reward)
+        reward_groups(data.table, work.open.groups.reward_class, argument, reward)
         clip_rewards(reward)
         best[:] = 0.0
         if q > 1:
-            for c in range(len(reward)):
+            for c in range(count):
                 if reward[c] > best[q - 2]:
-                    keep_largest_repeated(best, reward[c], data.size[c])
+                    keep_largest_repeated(best, reward[c], work.open.size[c])
         frontier.others[node, level] = best.sum()
 
 
 @njit(**INNER)
-def bound_fewer(size: Array, reward: Array, left: Array, best: Array) -> float:
+def bound_fewer(size: Array, reward: Array, left: Array, count: int, best: Array) -> float:
     """Upper bound if at most len(best) items are added: the sum of the largest rewards, and the largest LEFT."""
     most = -np.inf
     best[:] = -np.inf
-    for c in range(len(size)):
-        if size[c]:
-            most = max(most, left[c])
-            keep_largest_repeated(best, reward[c], size[c])
+    for c in range(count):
+        most = max(most, left[c])
+        keep_largest_repeated(best, reward[c], size[c])
     total, highest = 0.0, -np.inf
     for place in range(len(best)):
         total += best[place]
@@ -152,8 +158,11 @@ def expand_cell(
     q: int,
     children: int,
     best: Array,
-) -> int:
-    """Bound the items of cell c one by one: collect children, fill ``best``, and tighten the cell's bounds."""
+) -> tuple[int, float, float]:
+    """Bound the items of cell c one by one: collect children and fill ``best``.
+
+    Return the number of children so far, and the largest REWARD and LEFT of the cell.
+    """
     frontier.tally[OPENED] += 1
     m, start, size = frontier.depth[node], data.start[c], data.start[c + 1] - data.start[c]
     scored, order, found = data.scored_items, data.order, work.items
@@ -176,8 +185,7 @@ def expand_cell(
         elif found.row[BOTH, g] + frontier.others[node, 0] > frontier.value[BEST]:
             work.child[children], work.child_key[children] = start + g, found.row[BOTH, g]
             children += 1
-    work.cells.row[REWARD, c], work.cells.row[LEFT, c] = reward, left
-    return children
+    return children, reward, left
 
 
 @njit(**INNER)
@@ -188,32 +196,35 @@ def bound_by_items(
 
     If one of them is not at hand, it is stored as MISSING, and the result means nothing.
     """
-    children, opened, size, worth = ZERO, 0, data.size, work.worth
-    for c in range(len(size)):
-        worth[c] = work.cells.row[REWARD, c] + work.cells.row[LEFT, c] / q if size[c] else -np.inf
+    children, opened, worth, count = ZERO, 0, work.worth, frontier.cells[node]
+    size, number, row = work.open.size, work.open.number, work.cells.row
+    worth[:] = -np.inf
     best[:] = -np.inf
-    for c in range(len(size)):
-        keep_largest_repeated(best, worth[c], size[c])
+    for c in range(count):
+        worth[number[c]] = row[REWARD, c] + row[LEFT, c] / q
+        keep_largest_repeated(best, worth[number[c]], size[c])
     if best.sum() <= frontier.value[BEST]:
         return float(best.sum()), children
     best[:] = -np.inf
     while opened < _MOST:
         chosen, most = NO_ITEM, best[q - 1]
-        for c in range(len(size)):
-            if worth[c] > most and not work.opened[c]:
-                chosen, most = c, worth[c]
+        for c in range(count):
+            if not work.opened[c] and worth[number[c]] > most:
+                chosen, most = c, worth[number[c]]
         if chosen < 0:
             try_completion(data, frontier, members, work, frontier.depth[node], q, best[q - 1])
             return float(best.sum()), children
-        if column_of(data, chosen) < 0:
-            frontier.tally[MISSING] = chosen
+        if column_of(data, number[chosen]) < 0:
+            frontier.tally[MISSING] = number[chosen]
             return 0.0, children
         work.opened[chosen] = True
         opened += size[chosen]
-        children = expand_cell(data, frontier, members, work, node, chosen, q, children, best)
-    for c in range(len(size)):
+        children, row[REWARD, chosen], row[LEFT, chosen] = expand_cell(
+            data, frontier, members, work, node, number[chosen], q, children, best
+        )
+    for c in range(count):
         if not work.opened[c]:
-            keep_largest_repeated(best, worth[c], size[c])
+            keep_largest_repeated(best, worth[number[c]], size[c])
     return float(best.sum()), children
 
 
@@ -232,28 +243,29 @@ def expand_prefix(
     data: CatalogArrays, frontier: Frontier, members: Members, work: Workspace, node: int, q: int, key: float
 ) -> None:
     """Bound the sets that start with the prefix ``node`` and have up to q more items; push its children."""
-    m, size, order = frontier.depth[node], data.size, data.order
+    m, order, cells = frontier.depth[node], data.order, work.open
     caps_of_rest(data, members, m, work)
     if work.rest[0] == -np.inf:
         return
+    count = gather_cells(data, frontier, node, cells)
     for h in range(len(work.rest)):
-        for c in range(len(size)):
-            work.limit[h, c] = min(data.scored_cells.score[h, c], work.rest[h])
-    caps_after(data.scored_cells, order, NO, work.rest, ZERO, len(size), work.cells.head[AFTER])
+        for c in range(count):
+            work.limit[h, c] = min(cells.scored.score[h, c], work.rest[h])
+    caps_after(cells.scored, order, NO, work.rest, ZERO, count, work.cells.head[AFTER])
     bound_groups(
-        data.table, data.cells, work.limit, data.scored_cells.base, members, m, work.rest, q - 1,
-        ZERO, ZERO, len(size), work.cells,
+        data.table, cells.groups, work.limit, cells.scored.base, members, m, work.rest, q - 1,
+        ZERO, ZERO, count, work.cells,
     )  # fmt: skip
-    work.opened[:] = False
+    work.opened[:count] = False
     total = data.scored_items.total
     first, levels = (total[members.item[m - 1]], frontier.levels[1]) if m else (order.edge[0], frontier.levels[0])
-    bound_others(data, frontier, work, node, first, levels, q)
+    bound_others(data, frontier, work, node, first, levels, q, len(members.sink_key))
     bound, children = bound_by_items(data, frontier, members, work, node, q, np.empty(q))
     if frontier.tally[MISSING] >= 0:
         return
+    best = work.best[: q - 1]
     if q > 1:
-        best = work.best[: q - 1]
-        bound = max(bound, bound_fewer(size, work.cells.row[REWARD], work.cells.row[LEFT], best))
+        bound = max(bound, bound_fewer(cells.size, work.cells.row[REWARD], work.cells.row[LEFT], count, best))
         together = 0.0
         for place in range(q - 1):
             together += max(best[place], 0.0)
@@ -263,12 +275,13 @@ def expand_prefix(
     push_items(data, frontier, work, node, children, key)
     if key <= frontier.value[BEST]:
         return
-    for c in range(len(size)):
-        if size[c] and not work.opened[c] and work.cells.row[BOTH, c] + frontier.others[node, 0] > frontier.value[BEST]:
-            level = level_of(order, first, min(first, data.scored_cells.total[c]), levels)
+    for c in range(count):
+        if not work.opened[c] and work.cells.row[BOTH, c] + frontier.others[node, 0] > frontier.value[BEST]:
+            level = level_of(order, first, min(first, cells.scored.total[c]), levels)
             mine = min(key, work.cells.row[BOTH, c] + frontier.others[node, level])
             if mine > frontier.value[BEST]:
-                push_group(frontier, mine, node, -2 - c)
+                push_group(frontier, mine, node, -2 - cells.number[c])
+    keep_open_cells(frontier, cells, work.cells, node, q, best)
 
 
 @njit(**INNER)
@@ -313,6 +326,7 @@ def next_entry(frontier: Frontier) -> tuple[float, int, int]:
     parent, node = node, frontier.tally[NODES]
     frontier.tally[NODES] += 1
     frontier.parent[node], frontier.item[node], frontier.depth[node] = parent, group, frontier.depth[parent] + 1
+    frontier.first_cell[node], frontier.cells[node] = frontier.first_cell[parent], frontier.cells[parent]
     return key, node, NO_ITEM  # ROOT
 
 
@@ -346,7 +360,7 @@ def search_prefixes(
             frontier.tally[MISSING] = -2 - group
         else:
             caps_of_rest(data, members, m, work)
-            children = expand_cell(data, frontier, members, work, node, -2 - group, k - m, ZERO, work.best[:1])
+            children, _, _ = expand_cell(data, frontier, members, work, node, -2 - group, k - m, ZERO, work.best[:1])
             push_items(data, frontier, work, node, children, key)
         if frontier.tally[MISSING] >= 0:
             frontier.value[KEY], frontier.tally[NODE], frontier.tally[GROUP] = key, node, group

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise.bounds.catalog.frontier import OFFSET, ROOT, SHIFT, Frontier
-from setwise.bounds.catalog.group_bounds import GroupBounds, Members
+from setwise.bounds.catalog.group_bounds import GroupBounds, Groups, Members
+from setwise.bounds.catalog.open_cells import OpenCells
 from setwise.bounds.catalog.prefix_members import CatalogArrays
 from setwise.bounds.catalog.reader import CatalogReader, GroupLimit
 from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, select_first
@@ -18,7 +19,8 @@ LISTED = 512  # the first items of the order, each at its exact position
 _BINS = 512  # bins of σ, of equal width, for the later items
 _LEVELS = 64  # thresholds of σ at the root for which the rewards of the other members are bounded
 _LEVELS_BELOW = 8  # thresholds below the root if there are several heads; with one head, 1
-_HEAP, _NODES = 1 << 17, 1 << 13  # the most open entries and prefixes kept; of an entry beyond them only the bound
+_HEAP, _NODES = 1 << 17, 1 << 15  # the most open entries and prefixes kept; of an entry beyond them only the bound
+_POOL = 1 << 22  # cells in the lists of all prefixes; beyond, a prefix has the list of its parent
 
 
 def pinned_first(items: Scored, pins: NDArray[np.int64]) -> Scored:
@@ -97,10 +99,22 @@ def _group_bounds(heads: int, k: int, groups: int) -> GroupBounds:
     return GroupBounds(np.empty((6, groups)), np.empty((3, heads, groups)), np.empty((2, k + 2, groups)))
 
 
+def _open_cells(groups: Groups, heads: int, n_cells: int) -> OpenCells:
+    """Room for copies of all cells."""
+    integers, numbers = np.empty((2, n_cells), np.int64), np.empty((heads + 2, n_cells))
+    return OpenCells(
+        integers[0],
+        integers[1],
+        Groups(*(np.empty_like(part, order="C") for part in groups)),
+        Scored(numbers[:heads], numbers[heads], numbers[heads + 1]),
+    )
+
+
 def workspace(reader: CatalogReader, k: int) -> Workspace:
     """Scratch space for sets of k items."""
     n, heads, n_cells = len(reader.catalog), reader.catalog.heads, reader.n_cells
     return Workspace(
+        open=_open_cells(reader.cell_groups, heads, n_cells),
         cells=_group_bounds(heads, k, n_cells),
         items=_group_bounds(heads, k, int(np.diff(reader.start).max())),
         limit=np.empty((heads, n_cells)),
@@ -115,10 +129,11 @@ def workspace(reader: CatalogReader, k: int) -> Workspace:
     )
 
 
-def first_frontier(k: int, value: float, heads: int, pins: NDArray[np.int64]) -> Frontier:
+def first_frontier(k: int, value: float, data: CatalogArrays, pins: NDArray[np.int64]) -> Frontier:
     """A heap with one entry, the prefix of the pinned items; unused memory is never touched."""
+    cells = np.flatnonzero(data.size)
     frontier = Frontier(
-        tally=np.array([1, 1 + len(pins), 0, 0, -1, -1, -1]),
+        tally=np.array([1, 1 + len(pins), 0, 0, -1, -1, -1, len(cells)]),
         value=np.array([value, -np.inf, -np.inf]),
         best=np.zeros(k, np.int64),
         key=np.empty(_HEAP),
@@ -126,11 +141,15 @@ def first_frontier(k: int, value: float, heads: int, pins: NDArray[np.int64]) ->
         parent=np.empty(_NODES, np.int64),
         item=np.empty(_NODES, np.int64),
         depth=np.empty(_NODES, np.int64),
+        first_cell=np.empty(_NODES, np.int64),
+        cells=np.empty(_NODES, np.int64),
+        pool=np.empty(max(_POOL, len(cells)), np.int64),
         others=np.empty((_NODES, _LEVELS)),
-        levels=np.array([_LEVELS, 1 if heads == 1 else _LEVELS_BELOW]),
+        levels=np.array([_LEVELS, 1 if len(data.scored_items.score) == 1 else _LEVELS_BELOW]),
     )
     depth = np.arange(len(pins) + 1)
     frontier.key[0], frontier.entry[0] = np.inf, (len(pins) << SHIFT) + ROOT + OFFSET
     frontier.parent[depth], frontier.item[depth], frontier.depth[depth] = np.maximum(depth - 1, 0), -1, depth
     frontier.item[depth[1:]] = pins
+    frontier.first_cell[depth], frontier.cells[depth], frontier.pool[: len(cells)] = 0, len(cells), cells
     return frontier

@@ -35,7 +35,8 @@ members add at most the q − 1 largest positive rewards.
 interval (cells.py) that gives the larger bound: an average with weights between limits is largest when all scores above
 it have their largest weight and all below their least, and D is least when all weights are least. A cell of c eligible
 items contributes its bound up to c times. It is opened, so that its items are bounded one by one, only if its bound is
-among the q largest or the search reaches it. So a step costs time for cells and opened items, not for n items. The only
+among the q largest or the search reaches it. Cells in which no member of a better set can lie are dropped for all
+longer prefixes (open_cells.py). So a step costs time for open cells and opened items, not for n items. The only
 pass over all n items computes their scores and the largest of each cell.
 
 **Several heads.** A second search takes them together (bounds/lifts/); the smaller of the two bounds counts. It gets
@@ -190,7 +191,7 @@ class WholeCatalogSearch:
         self._data = catalog_arrays(reader, pinned_first(items, pins), limit)
         if len(self._data.column) and len(pins):
             self._open(np.searchsorted(reader.start, pins, side="right") - 1)
-        self._frontier = first_frontier(k, _known(value), cells.catalog.heads, pins)
+        self._frontier = first_frontier(k, _known(value), self._data, pins)
         self._root = len(pins)
         members = empty_members(reader, self._user, k)
         self._parts = self._frontier, members, workspace(reader, k), k
