@@ -104,3 +104,13 @@ def test_attention_is_dropped_where_it_does_not_pay() -> None:
     assert summary["gain_of_attention"] is None
     assert summary["gain_of_pairs"]["log_loss"] <= 2 * summary["gain_of_pairs"]["standard_error"]
     assert set(summary["stages"]) == {"pointwise", "pairs", "continued"}
+
+
+def test_everything_moves_to_the_device() -> None:
+    """The pointwise network is not a part of the module; on a GPU it stayed on the processor."""
+    effects = PairEffects(random_network(Shape(dim=4, heads=4, d_kq=4, d_v=4), 0))
+    assert effects.to("meta") is effects
+    parts = [*effects.parameters(), *effects.buffers(), *effects.pointwise[0].parameters()]
+    assert {part.device.type for part in parts} == {"meta"}
+    likes = effects.liking(torch.empty((2, 4), device="meta"), torch.empty((2, 3, 4), device="meta"))
+    assert likes.shape == (2, 3)

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -46,17 +47,26 @@ class PairEffects(nn.Module):
         super().__init__()
         self.items: Tensor
         self.centre: Tensor
+        self.like_value: Tensor
+        self.like_weight: Tensor
+        self.like_bias: Tensor
         dim = network.shape.dim
         with torch.no_grad():
             x = network.items.all_items()
             self.register_buffer("centre", x.mean(0))
             self.register_buffer("items", x - x.mean(0))
-            self.likes = [part.detach() for part in liking_factors(network)]
+            for name, part in zip(("like_value", "like_weight", "like_bias"), liking_factors(network), strict=True):
+                self.register_buffer(name, part.detach(), persistent=False)
         self.pointwise = [network]  # in a list: its parameters are not this module's
         self.general, self.liked = nn.Parameter(torch.zeros(dim, dim)), nn.Parameter(torch.zeros(dim, dim))
         self.linear, self.scale = nn.Parameter(torch.zeros(dim)), nn.Parameter(torch.zeros(1))
         self.offset = nn.Parameter(torch.zeros(1))
         self.alone = False  # if set, M and N are left out
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """Move the pointwise network too."""
+        self.pointwise[0].to(*args, **options)
+        return super().to(*args, **options)
 
     def forward(self, history: Tensor, history_mask: Tensor, shown: Tensor, shown_mask: Tensor) -> Tensor:
         """The arguments a_i(S) (B, L) of the items shown; the masks are False for padding."""
@@ -83,7 +93,7 @@ class PairEffects(nn.Module):
 
     def liking(self, user: Tensor, x: Tensor) -> Tensor:
         """s_j (B, L) of the items shown."""
-        value, weight, bias = self.likes
+        value, weight, bias = self.like_value, self.like_weight, self.like_bias
         result: Tensor = torch.einsum("blr,br->bl", x @ value.T, user @ weight.T + bias)
         return result
 
@@ -158,7 +168,7 @@ def _initialise(network: SimpleNetwork, effects: PairEffects, head: int, kind: _
     network.value.weight[values], network.user_heads.weight[values] = 0.0, 0.0
     network.value.bias[values], network.user_heads.bias[values] = 0.0, 0.0
     if kind.liked:
-        value, weight, bias = effects.likes
+        value, weight, bias = effects.like_value, effects.like_weight, effects.like_bias
         rank, root = len(value), size**0.5
         network.value.weight[values][:rank] = kind.sign * root * value
         network.value.bias[values][:rank] = -kind.sign * root * value @ effects.centre
