@@ -32,7 +32,7 @@ from setwise.training.on_policy import on_policy_slates
 K = 10
 FIELDS = ("seed", "fit_seconds", "method", "user", "hits", "promised")
 QUICK = {"dim": 8, "heads": 1, "epochs": 1}  # of the model, on the first playlists alone
-FEW = 250
+FEW = 120
 
 
 def playlists(data: Path) -> Sessions:

@@ -146,11 +146,11 @@ PLAN = (
         "retrieval",
         "benchmarks/retrieval.py",
         "--sizes 100000 1000000 --searches-only",
-        "--sizes 1000 2000 --cells 8 --repeats 2",
+        "--sizes 500 1000 --cells 8 --repeats 2",
         2.7,
     ),
     Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1", 8.5, (PROTEINS,)),
-    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 100", "--runs 1", 9.2, (PROTEINS,)),
+    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 100", "--runs 1 --rounds 2", 9.2, (PROTEINS,)),
     Step(
         "portfolios",
         "experiments/portfolios.py",

@@ -83,7 +83,7 @@ def _values(land: Landscape, seen: Rows, target: Floats, method: str, scale: str
     return ridge_values(land, seen, target, method != "additive", proteins.PENALTY)
 
 
-def run(land: Landscape, draw: int, plate: int = PLATE) -> list[Row]:
+def run(land: Landscape, draw: int, plate: int = PLATE, rounds: int = ROUNDS) -> list[Row]:
     """The best outcome after each plate, of all methods from the same first plate."""
     first = np.random.default_rng((draw, 1)).permutation(land.measured)[:plate]
     rows = []
@@ -91,7 +91,7 @@ def run(land: Landscape, draw: int, plate: int = PLATE) -> list[Row]:
         if draw >= RUNS.get(method, draw + 1):
             continue
         seen, skipped, began = first, 0, time.perf_counter()
-        for number in range(1, ROUNDS + 1):
+        for number in range(1, rounds + 1):
             if number > 1:
                 new, more = plate_of(land, seen, method, scale, draw, plate)
                 seen, skipped = np.concatenate([seen, new]), skipped + more
@@ -143,13 +143,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--data", type=Path, help="the data folder; without it, a simulated landscape")
     parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--rounds", type=int, default=ROUNDS, help="fewer only show that it runs")
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     land = gb1(arguments.data) if arguments.data else simulated(0, sites=4, choices=8)
     settings = {"landscape": "gb1" if arguments.data else "simulated", "plate": PLATE}
+    if arguments.rounds != ROUNDS:
+        settings["rounds"] = arguments.rounds
     kept = KeptRows(arguments.out, FIELDS, settings)
     for unit in kept.missing([str(draw) for draw in range(arguments.runs)], "protein rounds"):
-        kept.add(unit, run(land, int(unit)))
+        kept.add(unit, run(land, int(unit), rounds=arguments.rounds))
     Console(width=140).print(summary(kept.rows))
 
 

@@ -49,6 +49,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # once, before worker processes start
         clear_stale_package()
         if config.getoption("--promises"):
+            if not config.getoption("--large"):
+                raise pytest.UsageError("--promises must be given with --large, got small counts; add --large")
             config.pluginmanager.register(Results())
 
 

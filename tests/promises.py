@@ -2,23 +2,36 @@
 
 A test says what it checks with ``@pytest.mark.promise(NAME)``, and may state what it saw with
 ``record_property("seen", "10,000 mutants: 9,214 refused, 786 harmless")``. ``make test-all`` runs all tests with full
-counts and writes the rows of docs/reference/promises.md; a row whose tests did not run keeps its last result.
+counts; ``pytest --large --promises -m promise FILES`` runs some. Each run replaces in tests/promises.json what was
+known of the files whose tests it ran, with its date and commit, and writes the rows of docs/reference/promises.md from
+all that is known. So the full counts can be collected file by file, also on several machines:
+
+    python tests/promises.py OTHER.json ...      # merge tests/promises.json of other machines; the later result counts
 """
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from collections import defaultdict
+import sys
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "promises.md"
+RESULTS = ROOT / "tests" / "promises.json"
 BEGIN, END = "<!-- rows: written by make test-all -->", "<!-- end of rows -->"
 NEVER = "not yet run at full count"
+OUTCOMES = ("passed", "failed", "skipped")
+
+# {promise: {file: {"passed": 3, "failed": 0, "skipped": 0, "seen": [...], "when": "2026-11-17 20:15", "commit": "..."}}}
+Known = dict[str, dict[str, dict[str, Any]]]
 
 PROMISES = {
     "disk": "A full disk or an I/O error loses no saved object, and the error says so",
@@ -50,11 +63,11 @@ PROMISES = {
 
 
 class Results:
-    """Collects the reports of tests that are marked, and writes the table at the end."""
+    """Collects the reports of tests that are marked, and writes results and table at the end."""
 
     def __init__(self) -> None:
-        self.tests: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        self.seen: dict[str, list[str]] = defaultdict(list)
+        self._outcomes: dict[tuple[str, str], Counter[str]] = defaultdict(Counter)
+        self._seen: dict[tuple[str, str], list[str]] = defaultdict(list)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Keep the outcome of a test, or of a set-up that failed or was skipped."""
@@ -62,25 +75,57 @@ class Results:
             return
         for name, value in report.user_properties:
             if name == "promise":
-                self.tests[str(value)].append((report.nodeid, report.outcome))
-                self.seen[str(value)] += [str(text) for key, text in report.user_properties if key == "seen"]
+                part = str(value), report.nodeid.split("::")[0]
+                self._outcomes[part][report.outcome] += 1
+                self._seen[part] += [str(text) for key, text in report.user_properties if key == "seen"]
 
-    def pytest_sessionfinish(self) -> None:
-        """Write the rows of the promises whose tests ran."""
-        known = rows_of(PAGE.read_text(encoding="utf-8"))
-        when = f"{datetime.now(UTC).date().isoformat()}, {_commit()}"
-        new = {name: row_of(name, self.tests[name], self.seen[name], when) for name in PROMISES if self.tests[name]}
-        draft = PAGE.with_suffix(".draft")
-        draft.write_text(with_rows(PAGE.read_text(encoding="utf-8"), known | new), encoding="utf-8")
-        os.replace(draft, PAGE)
+    def known(self, when: str, commit: str) -> Known:
+        """What this run has seen."""
+        result: Known = defaultdict(dict)
+        for (name, file), outcomes in self._outcomes.items():
+            counts = {outcome: outcomes[outcome] for outcome in OUTCOMES}
+            result[name][file] = {**counts, "seen": self._seen[name, file], "when": when, "commit": commit}
+        return result
+
+    def pytest_sessionfinish(self, exitstatus: int) -> None:
+        """Write what the run has seen, unless it was interrupted: some tests of a file may not have run."""
+        if exitstatus != pytest.ExitCode.INTERRUPTED:
+            write(merged(stored(RESULTS), self.known(datetime.now(UTC).strftime("%Y-%m-%d %H:%M"), _commit())))
 
 
-def row_of(name: str, tests: list[tuple[str, str]], seen: list[str], when: str) -> str:
+def stored(path: Path) -> Known:
+    """The results in a file; none if there is no file."""
+    return dict(json.loads(path.read_text(encoding="utf-8"))) if path.exists() else {}
+
+
+def merged(*several: Mapping[str, Mapping[str, dict[str, Any]]]) -> Known:
+    """The latest result of every file for every promise; files that are gone, and promises, are left out."""
+    result: Known = {name: {} for name in PROMISES}
+    for known in several:
+        for name in PROMISES:
+            for file, part in known.get(name, {}).items():
+                if part["when"] >= result[name].get(file, part)["when"] and (ROOT / file).exists():
+                    result[name][file] = part
+    return {name: dict(sorted(files.items())) for name, files in result.items() if files}
+
+
+def write(known: Known) -> None:
+    """Write the results and the table."""
+    rows = {name: row_of(name, files) for name, files in known.items()}
+    page = with_rows(PAGE.read_text(encoding="utf-8"), rows)
+    for path, text in ((RESULTS, json.dumps(known, indent=1) + "\n"), (PAGE, page)):
+        draft = path.with_suffix(".draft")
+        draft.write_text(text, encoding="utf-8")
+        os.replace(draft, path)
+
+
+def row_of(name: str, files: Mapping[str, dict[str, Any]]) -> str:
     """One line of the table."""
-    counts = {outcome: sum(each == outcome for _, each in tests) for outcome in ("passed", "failed", "skipped")}
-    result = ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
-    files = ", ".join(sorted({f"`{node.split('::')[0]}`" for node, _ in tests}))
-    return f"| {name} | {PROMISES[name]} | {files} | {'; '.join([result, *seen]).replace('|', '/')} | {when} |"
+    totals = {outcome: sum(part[outcome] for part in files.values()) for outcome in OUTCOMES}
+    result = ", ".join(f"{total} {outcome}" for outcome, total in totals.items() if total)
+    seen = "; ".join([result, *(text for part in files.values() for text in part["seen"])]).replace("|", "/")
+    when = "; ".join(sorted({f"{part['when'].split()[0]}, {part['commit']}" for part in files.values()}))
+    return f"| {name} | {PROMISES[name]} | {', '.join(f'`{file}`' for file in files)} | {seen} | {when} |"
 
 
 def rows_of(page: str) -> dict[str, str]:
@@ -106,3 +151,17 @@ def _commit() -> str:
         ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
     )
     return git.stdout.strip() or "unknown commit"
+
+
+def main(paths: Sequence[str]) -> int:
+    """Merge result files of other machines, and write the table."""
+    missing = [path for path in paths if not Path(path).is_file()]
+    if missing:
+        print(f"A result file must exist, got {missing[0]}; copy tests/promises.json of a run.", file=sys.stderr)
+        return 2
+    write(merged(stored(RESULTS), *(stored(Path(path)) for path in paths)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

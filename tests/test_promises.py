@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
+from pathlib import Path
 
 import pytest
 
-from promises import NEVER, PAGE, PROMISES, ROOT, row_of, rows_of, with_rows
+import promises
+from promises import NEVER, PAGE, PROMISES, RESULTS, ROOT, Known, Results, merged, row_of, rows_of, stored, with_rows
 
 
 def test_the_page_has_a_row_for_every_promise() -> None:
@@ -21,12 +24,63 @@ def test_every_row_with_a_result_has_tests_that_are_marked() -> None:
     assert marked <= set(PROMISES)
 
 
+A, B = "tests/test_house.py", "tests/test_docs.py"
+
+
+def report(file: str, outcome: str, promise: str = "kills", seen: str = "", when: str = "call") -> pytest.TestReport:
+    properties = [("promise", promise), *([("seen", seen)] if seen else [])]
+    return pytest.TestReport(f"{file}::x", ("", None, ""), {}, outcome, None, when, user_properties=properties)
+
+
+def run(*reports: pytest.TestReport, when: str, commit: str = "abc") -> Known:
+    results = Results()
+    for one in reports:
+        results.pytest_runtest_logreport(one)
+    return results.known(when, commit)
+
+
 @pytest.mark.parametrize("outcome", ["passed", "failed"])
-def test_a_run_replaces_its_rows_and_keeps_others(outcome: str) -> None:
+def test_a_run_writes_its_row(outcome: str) -> None:
+    reports = report(A, "passed", when="setup"), report(A, outcome, seen="5 | 5"), report(A, "skipped", when="setup")
+    known = merged(run(*reports, when="2026-01-01 12:00"))
+    row = rows_of(with_rows(PAGE.read_text(encoding="utf-8"), {"kills": row_of("kills", known["kills"])}))["kills"]
+    assert row.endswith(f"| `{A}` | 1 {outcome}, 1 skipped; 5 / 5 | 2026-01-01, abc |")
+
+
+def test_runs_of_several_files_and_machines_make_up_a_row() -> None:
+    """A file that ran again replaces its own result; others keep theirs, with the commit."""
+    first = run(report(A, "failed", seen="old"), report(B, "passed", seen="kept"), when="2026-01-01 12:00")
+    other = run(report(A, "passed", seen="new"), when="2026-01-02 12:00", commit="def")
+    for known in (merged(first, other), merged(other, first)):
+        cells = row_of("kills", known["kills"]).split(" | ")
+        assert cells[2:] == [f"`{B}`, `{A}`", "2 passed; kept; new", "2026-01-01, abc; 2026-01-02, def |"]
+    assert "kills" not in merged(run(report("tests/gone.py", "passed"), when="2026-01-01 12:00"))
+
+
+def test_a_result_file_of_another_machine_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page, results, other = tmp_path / "page.md", tmp_path / "results.json", tmp_path / "other.json"
+    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(promises, "PAGE", page)
+    monkeypatch.setattr(promises, "RESULTS", results)
+    promises.write(merged(run(report(A, "passed"), when="2026-01-01 12:00")))
+    other.write_text(json.dumps(run(report(B, "passed", "disk"), when="2026-01-02 12:00", commit="def")))
+    assert promises.main([str(other)]) == 0
+    rows = rows_of(page.read_text(encoding="utf-8"))
+    assert rows["kills"].endswith("| 1 passed | 2026-01-01, abc |")
+    assert rows["disk"].endswith("| 1 passed | 2026-01-02, def |")
+    assert set(stored(results)) == {"kills", "disk"}
+    assert promises.main([str(tmp_path / "nowhere")]) == 2
+
+
+def test_an_interrupted_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(promises, "RESULTS", tmp_path / "results.json")
+    results = Results()
+    results.pytest_runtest_logreport(report(A, "passed"))
+    results.pytest_sessionfinish(pytest.ExitCode.INTERRUPTED)
+    assert not (tmp_path / "results.json").exists()
+
+
+def test_the_page_shows_the_stored_results() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    row = row_of("kills", [("tests/a.py::x", outcome), ("tests/a.py::y", "skipped")], ["5 | 5"], "2026-01-01, abc")
-    changed = rows_of(with_rows(page, rows_of(page) | {"kills": row}))
-    assert changed["kills"].endswith(f"| `tests/a.py` | 1 {outcome}, 1 skipped; 5 / 5 | 2026-01-01, abc |")
-    assert {name: one for name, one in changed.items() if name != "kills"} == {
-        name: one for name, one in rows_of(page).items() if name != "kills"
-    }
+    rows = {name: row_of(name, files) for name, files in merged(stored(RESULTS)).items()}
+    assert with_rows(page, rows) == page

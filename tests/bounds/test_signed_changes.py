@@ -61,7 +61,7 @@ def disturb(search: SignedSearch, rng: np.random.Generator) -> None:
     search._floor, search._empty = -price, float(np.maximum(each + price, 0.0).sum())
 
 
-def test_never_below_the_optimum(count, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_never_below_the_optimum(count, large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """After every stage, for sets of every size up to k."""
     tried, reference = 0, signed_search.reference_levels
     for seed in range(count(20_000, 8)):
@@ -88,7 +88,7 @@ def test_never_below_the_optimum(count, monkeypatch: pytest.MonkeyPatch) -> None
         if search is None:
             continue
         tried, stage = tried + 1, 0
-        for _ in range(200):
+        for _ in range(200 if large else 60):  # all stages about 14 or 4 times
             if search.finished:
                 break
             search.proceed()

@@ -19,7 +19,7 @@ from setwise.kernels.cache import RECORD
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "setwise"
 TIMEOUT = 600  # seconds until a command counts as hung; speed is not tested
-SMALL = " --items 100 --slates 2000"
+SMALL = " --items 30 --slates 300 --k 3"
 
 
 def quick_start_commands() -> list[str]:

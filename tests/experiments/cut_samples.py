@@ -12,7 +12,7 @@ import numpy as np
 
 ITEMS, USERS = 2000, 100  # of a trained catalogue
 PLAYLISTS, BASKET_LINES, WORDS = 600, 20_000, 5000
-STEPS = 10_000  # lines of trivago
+STEPS = 5000  # lines of trivago
 PROBLEMS, SOLVERS, FEATURES = 60, 6, 20
 SLATES = ("rl4rs_bigdatacup", "ebnerd_demo", "dota2_uci")
 

@@ -44,6 +44,14 @@ def test_many_sets_are_too_many() -> None:
     assert enumeration_ms(instance, constraints) > 1e5
 
 
+def test_a_large_budget_does_not_ask_for_more_sets_than_exhaustive_search_takes() -> None:
+    """2·10^8 sets, which would be evaluated within this budget: branch and bound takes their place."""
+    catalog, user = random_catalog(12, n=120, d=2)
+    slate = sw.Recommender(sw.Index.build(catalog, cells=6), candidates=120).recommend(user, k=5, budget_ms=1e6)
+    assert slate.proven
+    assert slate.value == pytest.approx(sw.set_value(catalog, user, slate.indices), rel=1e-12)
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_slates_of_small_catalogues_are_proven(seed: int) -> None:
     catalog, user, _ = instance_of(seed)

@@ -152,8 +152,9 @@ def test_many_users_get_what_each_gets_alone(heads: int, options, monkeypatch) -
         alone = rec.recommend(user, k=4, certify=False, **options)
         np.testing.assert_array_equal(slate.indices, alone.indices)
         assert slate.value == alone.value
+    some = users[:6]  # more than one pass as well; each takes the time of a bound
     for threads in (1, 3):
-        for user, slate in zip(users, rec.recommend_many(users, k=3, threads=threads, **options), strict=True):
+        for user, slate in zip(some, rec.recommend_many(some, k=3, threads=threads, **options), strict=True):
             alone = rec.recommend(user, k=3, **options)
             assert set(slate.timings) == {"retrieve", "rank", "certify"}
             assert alone.value <= slate.upper_bound * (1 + 1e-9)

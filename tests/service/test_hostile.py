@@ -77,6 +77,13 @@ def test_malformed_bodies(folder, count) -> None:
     ("body", "status", "message"),
     [
         (b"", 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": ["a', 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": ["\\ud83d', 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": ["\\ud83d\\u', 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": ["\\\\ud83d"', 400, "The body must be JSON as /docs describes it: input data was truncated."),
+        (b'{"history": ["\\ud800"]}', 400, "The body must be JSON as /docs describes it: it is not JSON: unexpected end of escaped utf-16 surrogate pair."),
+        (b'{"key": "\\uDBFF"}', 400, "The body must be JSON as /docs describes it: it is not JSON: unexpected end of escaped utf-16 surrogate pair."),
+        (b'{"key": "\\uDBFF\\n"}', 400, "The body must be JSON as /docs describes it: it is not JSON: unexpected end of escaped utf-16 surrogate pair."),
         (b'{"history": [], "k": 0}', 422, "k must be a whole number from 1 to 100, got 0; choose one of those."),
         (b'{"history": [], "k": 101}', 422, "k must be a whole number from 1 to 100, got 101; choose one of those."),
         (b'{"history": [], "k": 9223372036854775808}', 422, None),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import json
 import math
+import re
 import time
 from html import escape
 
@@ -15,10 +16,11 @@ from services import Here, error_message, here, post
 
 import setwise as sw
 from setwise.errors import MalformedFile, ShardUnavailable, TooLarge
+from setwise.ranking.registry import RANKERS
 from setwise.service.field_notes import NOTES
 from setwise.service.handlers import Handlers, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
-from setwise.service.schemas import BatchRequest, Range, RecommendRequest
+from setwise.service.schemas import INTERACTIVE, BatchRequest, Range, RecommendRequest
 from setwise.service.served import ServedArtifact
 from setwise.service.settings import Settings
 from setwise.training.portfolio import PortfolioModel
@@ -321,6 +323,27 @@ def test_the_page_and_its_headers(service: Here) -> None:
     assert service.client.get("/page/index.html").content == home.content
     for name in ("nothing.js", "..%2fapp.py", "%2e%2e/app.py", "../app.py"):
         error_message(service.client.get(f"/page/{name}"), 404)
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/metrics", "/", "/v1/info", "/v1/items?q=song&limit=3"])
+def test_head_is_get_without_the_body(service: Here, path: str) -> None:
+    head, get = service.client.head(path), service.client.get(path)
+    assert head.status_code == get.status_code == 200
+    assert head.content == b""
+    assert head.headers.keys() == get.headers.keys()
+    assert head.headers["content-type"] == get.headers["content-type"]
+    if path == "/healthz":
+        assert head.headers["content-length"] == str(len(get.content))
+        assert service.client.put(path).headers["allow"] == "GET, HEAD"
+    assert service.client.head("/v1/recommend").headers["allow"] == "POST"
+
+
+@pytest.mark.parametrize("ranker", INTERACTIVE)
+def test_advice_for_limits_is_for_a_client(service: Here, ranker: str) -> None:
+    """The rankers that it names are some that a request can name."""
+    body = {"history": [], "k": 4, "ranker": ranker, "at_least": {"genre": {"soul": 2}}, "at_most": {"genre": 1}}
+    message = error_message(service.client.post("/v1/recommend", json=body), 422)
+    assert not [name for name in RANKERS if name not in INTERACTIVE and re.search(rf"\b{name}\b", message)], message
 
 
 def test_other_paths_and_methods(service: Here) -> None:

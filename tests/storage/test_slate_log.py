@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import random
@@ -19,6 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.errors import InvalidInput
+from setwise.storage.log_database import connect
 from setwise.storage.slate_log import (
     ItemOutcome,
     ShownSlate,
@@ -263,6 +265,77 @@ def test_folders_that_are_no_log(tmp_path: Path) -> None:
     database.close()
     with pytest.raises(InvalidInput, match="not a log of slates"):
         list(read_slates(tmp_path))
+
+
+ENDLESS = "WITH RECURSIVE more(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM more) SELECT"
+
+
+@pytest.mark.promise("hostile-files")
+@pytest.mark.parametrize(
+    ("statements", "words"),
+    [
+        (
+            f"DROP TABLE slates; CREATE VIEW slates AS {ENDLESS} 'a' AS id, '' AS key, '' AS version, '[]' AS items,"
+            " '[]' AS rewards, 0.0 AS value, 1.0 AS propensity, 0 AS explored FROM more",
+            "it has the view 'slates'",
+        ),
+        (f"DROP TABLE outcomes; CREATE TABLE outcomes AS {ENDLESS} n AS slate FROM more LIMIT 3", "'outcomes'"),
+        ("CREATE TRIGGER t AFTER INSERT ON slates BEGIN DELETE FROM outcomes; END", "it has the trigger 't'"),
+        ("CREATE INDEX i ON slates (hex(zeroblob(9)))", "it has the index 'i'"),
+        ("DROP TABLE outcomes", "it lacks a table"),
+    ],
+)
+def test_other_tables_are_refused_before_they_are_read(tmp_path: Path, statements: str, words: str) -> None:
+    SlateLog(tmp_path).close()
+    (path,) = tmp_path.glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.executescript(statements)
+    before = path.read_bytes()
+    for read in (read_slates, read_totals):
+        with pytest.raises(InvalidInput, match=words):
+            list(read(tmp_path))
+    with pytest.raises(InvalidInput, match="--log must be"):
+        SlateLog(tmp_path)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.promise("hostile-files")
+def test_a_query_without_end_is_ended(tmp_path: Path) -> None:
+    """More steps than a file of its size can need: pages of a damaged file may lead in circles."""
+    log = SlateLog(tmp_path)
+    fill(log, 1)
+    log.close()
+    assert len(list(read_slates(tmp_path))) == 20
+    (path,) = tmp_path.glob("*.sqlite")
+    with contextlib.closing(connect(path, read_only=True)) as database:
+        with pytest.raises(sqlite3.OperationalError, match="interrupted"):
+            database.execute(f"{ENDLESS} count(*) FROM more").fetchone()
+        with pytest.raises(sqlite3.OperationalError, match="readonly"):
+            database.execute("DELETE FROM slates")
+
+
+def test_a_database_that_was_analysed_is_read(tmp_path: Path) -> None:
+    log = SlateLog(tmp_path)
+    fill(log, 1)
+    log.close()
+    (path,) = tmp_path.glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.executescript("ANALYZE; VACUUM")
+    assert len(list(read_slates(tmp_path))) == 20
+
+
+def test_damage_beyond_the_head_is_reported(tmp_path: Path) -> None:
+    log = SlateLog(tmp_path)
+    fill(log, 10)
+    log.close()
+    (path,) = tmp_path.glob("*.sqlite")
+    size = path.stat().st_size
+    with path.open("r+b") as file:
+        file.seek(3 * 4096)
+        file.write(os.urandom(size - 3 * 4096))
+    for read in (read_slates, read_totals):
+        with pytest.raises(InvalidInput, match=r"the log must be databases that can be read"):
+            list(read(tmp_path))
 
 
 @pytest.mark.parametrize("text", ["", "x" * 32, "F" * 32, "0" * 31, "0" * 33, "é" * 32])

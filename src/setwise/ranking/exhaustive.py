@@ -16,13 +16,17 @@ from setwise.ranking.ranker import Ranker, Ranking
 MAX_SETS = 50_000_000
 
 
+def count_sets(constraints: Constraints, free: int) -> int:
+    """The number of sets with so many free candidates, without the limits of groups."""
+    return sum(math.comb(free, size) for size in range(min(constraints.k - len(constraints.pinned), free) + 1))
+
+
 def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
     """The best of all feasible sets; raises TooLarge above 5·10^7 sets (counted without the limits of groups)."""
     from setwise.ranking import kernels  # compiled: imported when needed, so that `import setwise` is fast
 
     free = np.flatnonzero(constraints.open & ~np.isin(np.arange(instance.m), constraints.pinned))
-    room = min(constraints.k - len(constraints.pinned), len(free))
-    sets = sum(math.comb(len(free), size) for size in range(room + 1))
+    sets = count_sets(constraints, len(free))
     if sets > MAX_SETS:
         raise TooLarge(
             f"exhaustive search must visit at most {MAX_SETS:,} sets, got {sets:,.3g} "

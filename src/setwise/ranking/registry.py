@@ -70,6 +70,21 @@ def rank(
     ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, ``exactly={"site": 1}`` one of every site. The set has
     fewer than k items when there are fewer candidates, or when a smaller set has a larger value.
     """
+    todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
+    return rank_or_advise(instance, k, ranker, todo, exclude=exclude, include=include, **options)
+
+
+def rank_or_advise(
+    instance: Instance,
+    k: int,
+    ranker: str,
+    todo: str,
+    *,
+    exclude: ArrayLike = (),
+    include: ArrayLike = (),
+    **options: Any,
+) -> Ranking:
+    """``rank`` for a caller with its own advice about limits with which no set was found."""
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
     chosen = ranker_named(ranker)
@@ -82,7 +97,6 @@ def rank(
     constraints = Constraints.of(instance, k, exclude, include, **limits)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):
-        todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
         raise Infeasible(lower[0], "possible together with the other limits", "no feasible set found", todo)
     if not constraints.admits(ranking.indices):
         raise SetwiseError(f"the ranker '{ranker}' broke a constraint; this is a defect of setwise, please report it.")

@@ -17,6 +17,7 @@ import numpy as np
 
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
+from setwise.ranking.exhaustive import MAX_SETS, count_sets
 
 SET_MS, WEIGHT_MS = 3e-4, 6e-5  # one set, and one weight of it; measured on GB1: 160,000 sets of 160 weights in 1.6 s
 MOST = 10**9  # counting ends there
@@ -36,7 +37,9 @@ def most_sets(instance: Instance, constraints: Constraints) -> int:
 
 
 def enumeration_ms(instance: Instance, constraints: Constraints) -> float:
-    """About how long it takes to evaluate all feasible sets."""
+    """About how long it takes to evaluate all feasible sets; infinite where exhaustive search refuses to."""
+    if count_sets(constraints, int(constraints.open.sum()) - len(constraints.pinned)) > MAX_SETS:
+        return math.inf
     weights = instance.heads * min(constraints.k, instance.m) ** 2
     return most_sets(instance, constraints) * (SET_MS + WEIGHT_MS * weights)
 

@@ -28,10 +28,10 @@ from setwise._types import Rows
 from setwise.model import objective
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.ranking import Ranker, Ranking, rank
+from setwise.ranking import Ranker, Ranking
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
-from setwise.ranking.registry import required_limits
+from setwise.ranking.registry import rank_or_advise, required_limits
 from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
@@ -55,6 +55,7 @@ FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
 SHORTEST_MS = 0.5  # a phase gets at least this
+INFEASIBLE_TODO = "lower one of them, or leave one out"  # what can be done in Python, on the command line and over HTTP
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
 
@@ -249,7 +250,7 @@ def _rank(
     if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
-    return rank(instance, query.k, ranker.name, include=pinned, **limits, **options)
+    return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, include=pinned, **limits, **options)
 
 
 def _rank_and_bound(

@@ -187,6 +187,11 @@ class Route:
     writes: bool = False  # whether it changes something, for which a read key does not suffice
     label: str = ""  # in the metrics, if not the path
 
+    @property
+    def methods(self) -> tuple[bytes, ...]:
+        """Its method, and HEAD beside GET: the same response without its body."""
+        return (b"GET", b"HEAD") if self.method == "GET" else (self.method.encode(),)
+
 
 _QUEUED = (422, 503, 504)
 _BODY = (400, 408, 413, *_QUEUED)
@@ -266,8 +271,8 @@ class Application:
             self._admit_holder(request, route)
         if route is None:
             raise http_errors.not_found()
-        if request.method != route.method.encode():
-            raise http_errors.wrong_method(route.method)
+        if request.method not in route.methods:
+            raise http_errors.wrong_method(", ".join(one.decode() for one in route.methods))
         return route.respond
 
     def _admit_holder(self, request: Request, route: Route | None) -> None:

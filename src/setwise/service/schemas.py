@@ -289,6 +289,7 @@ class Reloaded(msgspec.Struct):
 
 Decoded = TypeVar("Decoded")
 _UNKNOWN = re.compile("unknown field `(.*?)`")
+_HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]|\\[^u])")  # a lone surrogate
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
 _EXPLAIN = msgspec.json.Decoder(ExplainRequest)
 _OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
@@ -375,7 +376,9 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
         return decoder.decode(body)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:
         reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
-        if ".where" in reason:
+        if "truncated" in reason and _HALF_PAIR.search(body[-64:]):  # what msgspec says of one near the end
+            reason = "JSON is malformed: unexpected end of escaped utf-16 surrogate pair"
+        elif ".where" in reason:
             reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
         elif unknown := _UNKNOWN.search(reason):
             reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"

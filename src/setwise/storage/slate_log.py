@@ -35,23 +35,11 @@ from typing import Any, NamedTuple
 
 from setwise.errors import InvalidInput
 from setwise.storage.artifact import flush_folder
+from setwise.storage.log_database import connect, create
 
-APPLICATION = 0x73657477  # "setw", in the header of every database
-FORMAT_VERSION = 1
-BUSY_S = 10.0  # that a process waits for the transaction of another
 OPEN_WEEKS = 4  # databases that stay open
 _ID = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"week-\d{4}-W\d{2}\.sqlite")
-_SCHEMA = """
-CREATE TABLE slates (
-    id TEXT PRIMARY KEY, key TEXT, version TEXT NOT NULL, items TEXT NOT NULL, rewards TEXT NOT NULL,
-    value REAL NOT NULL, propensity REAL NOT NULL, explored INTEGER NOT NULL
-) WITHOUT ROWID;
-CREATE TABLE outcomes (
-    slate TEXT NOT NULL, position INTEGER NOT NULL, outcome REAL NOT NULL, received REAL NOT NULL,
-    PRIMARY KEY (slate, position)
-) WITHOUT ROWID;
-"""
 _ADD_SLATE = "INSERT OR IGNORE INTO slates VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _ADD_OUTCOME = """
 INSERT INTO outcomes VALUES (?, ?, ?, ?) ON CONFLICT (slate, position)
@@ -260,7 +248,7 @@ class SlateLog:
             self._create(path)
         while len(self._open) >= OPEN_WEEKS:
             self._close(next(iter(self._open)))
-        self._open[week] = _connect(path)
+        self._open[week] = connect(path)
         return self._open[week]
 
     def _create(self, path: Path) -> None:
@@ -272,11 +260,7 @@ class SlateLog:
                 return
             draft = path.with_suffix(".draft")
             draft.unlink(missing_ok=True)
-            with contextlib.closing(sqlite3.connect(draft, isolation_level=None)) as database:
-                database.execute(f"PRAGMA application_id = {APPLICATION}")
-                database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
-                database.executescript(_SCHEMA)
-                database.execute("PRAGMA journal_mode = WAL")
+            create(draft)
             draft.rename(path)
             flush_folder(self._folder)
             self._delete_old()
@@ -327,21 +311,6 @@ def _record(
         result.repeated += 1
 
 
-def _connect(path: Path) -> sqlite3.Connection:
-    """An open database of this format. It is opened for writing by readers too: WAL needs that after a crash."""
-    database = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
-    )
-    try:
-        found = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
-        if found != [APPLICATION, FORMAT_VERSION]:
-            raise sqlite3.DatabaseError(f"{path.name} is not a log of slates of this version of setwise")
-    except BaseException:
-        database.close()
-        raise
-    return database
-
-
 # --- reading ---
 
 
@@ -376,9 +345,23 @@ def _each_week(folder: Path, query: str, since: float, before: float) -> Iterato
         raise InvalidInput("the log", "a folder with databases of weeks", f"{folder} without any", todo)
     limits = _time_prefix(since), "g" if before == math.inf else _time_prefix(before)  # "g" is after every digit
     for path in files:
-        try:
-            with contextlib.closing(_connect(path)) as database:
-                yield path.stem.removeprefix("week-"), iter(database.execute(query, limits))
-        except sqlite3.Error as error:
-            must = "databases that can be read and, after a crash, written"
-            raise InvalidInput("the log", must, f"{path.name}: {error}", "restore or remove the file") from None
+        with _reading(path):
+            database = connect(path, read_only=True)
+        with contextlib.closing(database):
+            yield path.stem.removeprefix("week-"), _rows(path, database, query, limits)
+
+
+def _rows(path: Path, database: sqlite3.Connection, query: str, limits: tuple[str, str]) -> Iterator[Any]:
+    with _reading(path):
+        yield from database.execute(query, limits)
+
+
+@contextlib.contextmanager
+def _reading(path: Path) -> Iterator[None]:
+    """Turn errors of the database into one about the log."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        must = "databases that can be read and, after a crash, written"
+        got = "damaged: a query has no end" if str(error) == "interrupted" else error
+        raise InvalidInput("the log", must, f"{path.name}: {got}", "restore or remove the file") from None

@@ -30,7 +30,8 @@ def cluster() -> Iterator[None]:
 def two_indexes(seed: int, n: int = 900) -> tuple[sw.Index, sw.Index, sw.User]:
     catalog, user = random_catalog(seed, n=n, heads=2, base=True)
     whole = sw.Index.build(catalog, cells=7)
-    return whole, sw.Index.build(catalog, partition=whole.partition, backend="ray", shards=2), user
+    options = {"shards": 2, "deadline_ms": 120_000}  # an actor loads compiled code when it is first asked
+    return whole, sw.Index.build(catalog, partition=whole.partition, backend="ray", **options), user
 
 
 def test_candidates_and_slates_equal_those_of_one_index() -> None:

@@ -1,0 +1,85 @@
+"""One database of the log of slates: how it is made, and what is checked before anything of it is used.
+
+A database may come from elsewhere, so its content is not trusted. A view or a trigger in the place of a table could
+compute without end, and a damaged file can lead a search in circles. ``connect`` refuses a database with anything but
+the two tables of ``SCHEMA``, and ``limited`` ends a query that takes more steps than a file of that size can need.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from pathlib import Path
+
+APPLICATION = 0x73657477  # "setw", in the header of every database
+FORMAT_VERSION = 1
+BUSY_S = 10.0  # that a process waits for the transaction of another
+SCHEMA = (
+    """CREATE TABLE slates (
+    id TEXT PRIMARY KEY, key TEXT, version TEXT NOT NULL, items TEXT NOT NULL, rewards TEXT NOT NULL,
+    value REAL NOT NULL, propensity REAL NOT NULL, explored INTEGER NOT NULL
+) WITHOUT ROWID""",
+    """CREATE TABLE outcomes (
+    slate TEXT NOT NULL, position INTEGER NOT NULL, outcome REAL NOT NULL, received REAL NOT NULL,
+    PRIMARY KEY (slate, position)
+) WITHOUT ROWID""",
+)
+STATISTICS = ("sqlite_stat1", "sqlite_stat4")  # what ANALYZE adds
+STEPS = 10_000_000  # of SQLite's machine that every query may take: about a second
+STEPS_PER_BYTE = 10  # and of the file; a query of the log takes less than one
+_STEPS_AT_ONCE = 10_000
+
+
+def create(path: Path) -> None:
+    """Create an empty database."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"PRAGMA application_id = {APPLICATION}")
+        database.execute(f"PRAGMA user_version = {FORMAT_VERSION}")
+        for table in SCHEMA:
+            database.execute(table)
+        database.execute("PRAGMA journal_mode = WAL")
+
+
+def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
+    """An open database of this format. Readers open the file for writing too: WAL needs that after a crash."""
+    database = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=rw", uri=True, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+    )
+    try:
+        if read_only:
+            limited(database, path)
+            database.execute("PRAGMA query_only = ON")
+        found = [database.execute(f"PRAGMA {name}").fetchone()[0] for name in ("application_id", "user_version")]
+        if found != [APPLICATION, FORMAT_VERSION]:
+            raise sqlite3.DatabaseError(f"{path.name} is not a log of slates of this version of setwise")
+        _check_tables(database)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def _check_tables(database: sqlite3.Connection) -> None:
+    """Raise an error if the database has other tables, or anything that is not a table."""
+    tables = set()
+    for kind, name, text in database.execute("SELECT type, name, sql FROM sqlite_master"):
+        if kind == "table" and text in SCHEMA:
+            tables.add(text)
+        elif kind != "table" or name not in STATISTICS:
+            raise sqlite3.DatabaseError(f"it has the {kind} {str(name)[:40]!r}, which no log of slates has")
+    if len(tables) < len(SCHEMA):
+        raise sqlite3.DatabaseError("it lacks a table of a log of slates")
+
+
+def limited(database: sqlite3.Connection, path: Path) -> None:
+    """End queries of this connection, all together, after more steps than the file can need."""
+    files = (path, path.with_name(f"{path.name}-wal"))
+    most = STEPS + STEPS_PER_BYTE * sum(one.stat().st_size for one in files if one.exists())
+    taken = 0
+
+    def is_over() -> bool:
+        nonlocal taken
+        taken += _STEPS_AT_ONCE
+        return taken > most
+
+    database.set_progress_handler(is_over, _STEPS_AT_ONCE)
