@@ -25,6 +25,7 @@ from setwise.recommend.cluster.shard_reader import ShardReader
 from setwise.retrieval.shards import Patience
 
 NAMESPACE = "setwise"
+NICENESS = "RAY_worker_niceness"  # read by Ray when it is started
 THREADS = 4  # calls that one actor answers at a time
 
 
@@ -68,10 +69,13 @@ def _pass_on(answer: Future[Any], received: Future[bytes]) -> None:
 def connect(address: str | None = None, **options: Any) -> None:
     """Join the cluster of Ray at ``address``; without one, start a cluster on this machine that ends with the process.
 
-    A process that has joined one already stays there.
+    A process that has joined one already stays there. Ray runs actors at a low priority (nice 15), where they wait for
+    every other process of the machine. One that is started here runs them at that of this process; of others,
+    ``RAY_worker_niceness`` says it where they are started.
     """
     if ray.is_initialized():
         return
+    os.environ.setdefault(NICENESS, "0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it announces changes of later versions
         wanted = {"address": address} if address else {"include_dashboard": False}

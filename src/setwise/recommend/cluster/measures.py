@@ -29,7 +29,7 @@ from setwise.recommend.cluster.shard_measures import Anchor, Paired
 from setwise.recommend.cluster.shard_reader import Filter
 from setwise.retrieval.partners import best_pairs
 
-SPREAD = 4.0  # standard deviations of the number of partners from one of S shards, of which the items are alike
+SPREAD = 3.0  # standard deviations of the number of partners from one of S shards, of which the items are alike
 
 
 class RemoteMeasures:
