@@ -10,10 +10,8 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
-import pickle
 import warnings
 from concurrent.futures import Future
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,9 +34,9 @@ class ShardActor:
         self._reader = ShardReader()
         self._reader.answer("located", folder, first, version, [])
 
-    def answer(self, arguments: tuple[Any, ...]) -> bytes:
-        """``ShardReader.answer``, as one block of bytes: Ray takes longer for many small arrays."""
-        return pickle.dumps(self._reader.answer(*arguments), 5)
+    def answer(self, arguments: tuple[Any, ...]) -> Any:
+        """``ShardReader.answer``."""
+        return self._reader.answer(*arguments)
 
     def pid(self) -> int:
         """The process; an answer says that the shard is open."""
@@ -53,17 +51,8 @@ class ActorHost:
 
     def submit(self, *arguments: Any) -> Future[Any]:
         """Ask the actor, with one argument: Ray takes as long for each."""
-        answer: Future[Any] = Future()
-        self.actor.answer.remote(arguments).future().add_done_callback(partial(_pass_on, answer))
-        return answer
-
-
-def _pass_on(answer: Future[Any], received: Future[bytes]) -> None:
-    """Set the answer from the bytes that were received, or the error."""
-    try:
-        answer.set_result(pickle.loads(received.result()))
-    except Exception as error:
-        answer.set_exception(error)
+        future: Future[Any] = self.actor.answer.remote(arguments).future()
+        return future
 
 
 def connect(address: str | None = None, **options: Any) -> None:

@@ -121,7 +121,7 @@ class ShardState:
         return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors, cells)
 
     def mask(self, asked: Filter) -> Mask | None:
-        """(n,) whether each item is eligible; None: all are, which a search is told in less time."""
+        """(n,) whether each item is eligible; None: all are. A search without a mask is quicker."""
         catalog = self.index.catalog
         if not (asked.where or len(asked.exclude) or len(self.index.removed) or asked.scores is not None):
             return None
