@@ -6,7 +6,8 @@ A request is sent to one replica of every shard. A host serves its queue in batc
 milliseconds. When the last shard has answered, a core of the front ranks the candidates. The rules of faults are those
 of ``setwise.retrieval.shards``: the next replica is asked when a call fails or takes longer than ``hedge_ms``, and the
 request is refused when a shard has no answer after ``deadline_ms``. A host that ends loses its queue; where no other
-replica is left, its calls are made again when it is back.
+replica is left, its calls are made again when it is back. Where all hosts run on one machine, they share its
+``cores``, in the order in which they have something to do.
 
 docs/explanation/scale.md has the constants and where they come from.
 """
@@ -41,6 +42,9 @@ class Cluster:
     deadline_ms: float = 10_000.0
     fronts: int = 1  # cores that rank
     rank: float = 20.0  # a request on such a core
+    call: float = 0.0  # the front's own time for one call: calls leave one after the other
+    cores: int = 0  # that all hosts share; 0: every host has its own
+    spread: float = 0.0  # all times of a request are multiplied by exp(spread · a normal number)
     hours_between_failures: float = np.inf  # of one host
     restart: float = 10_000.0
 
@@ -68,6 +72,7 @@ class _Host:
         self.queue: deque[tuple[int, int]] = deque()
         self.batch: list[tuple[int, int]] = []
         self.life, self.back = 0, 0.0
+        self.has_core = False
 
 
 class Simulation:
@@ -79,6 +84,8 @@ class Simulation:
         self._number, self._now = itertools.count(), 0.0
         self._hosts = [[_Host() for _ in range(cluster.replicas)] for _ in range(cluster.shards)]
         self._fronts = [0.0] * cluster.fronts  # when each core is free
+        self._idle, self._waiting = cluster.cores, deque[_Host]()  # cores, and the hosts that wait for one
+        self._factor = np.exp(cluster.spread * self._rng.normal(size=requests)) if cluster.spread else np.ones(requests)
         self._began: dict[int, float] = {}
         self._missing: dict[int, set[int]] = {}
         self._asked: dict[tuple[int, int], int] = {}  # replicas of a shard that a request has asked
@@ -108,18 +115,18 @@ class Simulation:
         cluster = self._cluster
         self._began[request], self._missing[request] = self._now, set(range(cluster.shards))
         for shard in range(cluster.shards):
-            self._ask(request, shard)
+            self._ask(request, shard, shard * cluster.call)
         self._at(self._now + cluster.deadline_ms, self._refuse, request)
         if cluster.replicas > 1:
             self._at(self._now + cluster.hedge_ms, self._hedge, request)
 
-    def _ask(self, request: int, shard: int) -> bool:
-        """Ask the next replica, if one is left."""
+    def _ask(self, request: int, shard: int, later: float = 0.0) -> bool:
+        """Ask the next replica, if one is left, so much later."""
         asked = self._asked.get((request, shard), 0)
         if asked == self._cluster.replicas:
             return False
         self._asked[request, shard] = asked + 1
-        self._call(request, shard, (request + asked) % self._cluster.replicas, self._now)
+        self._call(request, shard, (request + asked) % self._cluster.replicas, self._now + later)
         return True
 
     def _call(self, request: int, shard: int, copy: int, time: float) -> None:
@@ -142,7 +149,7 @@ class Simulation:
         if not missing:
             del self._missing[request]
             free = heapq.heappop(self._fronts)
-            done = max(free, self._now) + self._cluster.rank
+            done = max(free, self._now) + self._cluster.rank * self._factor[request]
             heapq.heappush(self._fronts, done)
             self.result.latency.append(done - self._began[request])
 
@@ -154,23 +161,40 @@ class Simulation:
             self._lost(request, shard, copy)
             return
         host.queue.append((request, shard))
-        if not host.batch:
+        if not host.batch and host not in self._waiting:
             self._start(host)
 
     def _start(self, host: _Host) -> None:
+        """Begin the next batch; where hosts share cores, as soon as one is free."""
         cluster = self._cluster
+        if cluster.cores and host.queue:
+            if not self._idle:
+                self._waiting.append(host)
+                return
+            self._idle, host.has_core = self._idle - 1, True
         host.batch = [host.queue.popleft() for _ in range(min(len(host.queue), cluster.most_together))]
         if not host.batch:
             return
         slow = cluster.straggler if self._rng.random() < cluster.straggler_share else 0.0
-        self._at(self._now + cluster.fixed + cluster.each * len(host.batch) + slow, self._finish, host, host.life)
+        took = (cluster.fixed + cluster.each * len(host.batch)) * self._factor[host.batch[0][0]]
+        self._at(self._now + took + slow, self._finish, host, host.life)
+
+    def _release(self, host: _Host) -> None:
+        """Give the host's core to the one that has waited longest."""
+        if host.has_core:
+            self._idle, host.has_core = self._idle + 1, False
+            if self._waiting:
+                self._start(self._waiting.popleft())
 
     def _finish(self, host: _Host, life: int) -> None:
         if life != host.life:
             return
         for request, shard in host.batch:
             self._at(self._now + self._travel(), self._answer, request, shard)
-        self._start(host)
+        host.batch = []
+        self._release(host)
+        if host not in self._waiting:
+            self._start(host)
 
     def _lost(self, request: int, shard: int, copy: int) -> None:
         """A call failed: ask the next replica, or the same one when it is back."""
@@ -185,6 +209,7 @@ class Simulation:
         lost = [*host.batch, *host.queue]
         host.batch, host.life, host.back = [], host.life + 1, self._now + self._cluster.restart
         host.queue.clear()
+        self._release(host)
         for request, _ in lost:
             self._lost(request, shard, copy)
         if (time := self._until_failure()) < self._end:

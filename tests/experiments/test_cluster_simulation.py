@@ -23,6 +23,24 @@ def test_an_idle_cluster_takes_the_sum_of_its_times(cluster: ModuleType) -> None
     np.testing.assert_allclose(took, 13.0, rtol=1e-9)
 
 
+def test_hosts_of_one_machine_share_its_cores_and_calls_leave_one_after_the_other(cluster: ModuleType) -> None:
+    """Five passes of 6 ms on two cores take three turns; the first call leaves at once, the others 1 ms apart."""
+    shared = cluster.Cluster(shards=5, fixed=5.0, each=1.0, network=0.0, rank=7.0, cores=2, call=1.0)
+    took = cluster.simulate(shared, rate=0.01, requests=50).latency
+    np.testing.assert_allclose(took, 3 * 6.0 + 7.0, rtol=1e-9)
+    late = cluster.Cluster(shards=2, fixed=5.0, each=1.0, network=0.0, rank=7.0, cores=2, call=4.0)
+    np.testing.assert_allclose(cluster.simulate(late, rate=0.01, requests=50).latency, 17.0, rtol=1e-9)
+    noisy = cluster.simulate(cluster.Cluster(network=0.0, spread=0.2), rate=0.01, requests=4000).summary()
+    assert noisy["p99"] / noisy["p50"] == pytest.approx(np.exp(0.2 * 2.326), rel=0.05)
+
+
+def test_no_request_is_lost_where_failing_hosts_share_cores(cluster: ModuleType) -> None:
+    busy = cluster.Cluster(shards=4, cores=2, hours_between_failures=0.002, restart=500.0, deadline_ms=4000.0, fronts=8)
+    result = cluster.simulate(busy, rate=60.0, requests=3000, seed=2)
+    assert len(result.latency) + result.refused == 3000
+    assert len(result.latency) > 1000
+
+
 def test_one_host_is_the_queue_of_the_textbook(cluster: ModuleType) -> None:
     """M/D/1: with load ρ and service s the mean wait is ρ s / (2 (1 − ρ)) (Pollaczek–Khinchine)."""
     service, load = 10.0, 0.6

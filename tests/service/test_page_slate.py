@@ -296,3 +296,17 @@ def test_without_attention_the_page_says_so_and_names_codes(open_page, tmp_path)
         assert "more or less beside the others" not in about
         for byline in page.locator("#slate .byline").all_inner_texts():
             assert re.fullmatch(r"artist \d+ · album \d+", byline)
+
+
+def test_a_slate_without_the_items_of_a_shard_says_so(open_page, address) -> None:
+    page = open_page(address, asking(history=["song-1"], k=4))
+
+    def lacking(route) -> None:
+        answer = route.fetch().json()
+        route.fulfill(json=answer | {"partial": True, "upper_bound": None, "gap": None, "proven": False})
+
+    page.route("**/v1/recommend", lacking)
+    page.get_by_label("Length of the slate").fill("5")
+    settled(page)
+    assert page.locator(".verdict").inner_text().startswith("A part of the items could not be reached.")
+    assert page.get_by_role("meter").count() == 0

@@ -18,6 +18,7 @@ from setwise._validation import read_only
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
+from setwise.model.rewards import Reward
 from setwise.model.users import User
 
 
@@ -34,10 +35,16 @@ def best_pairs(rows: Rows, values: Floats, most: int) -> Rows:
     return rows[np.argsort(-values, kind="stable")]
 
 
-def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows, base: Floats | None = None) -> Floats:
-    """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),).
+def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats:
+    """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),)."""
+    base = objective.base_scores(catalog, user, np.append(rows, anchor))
+    return pairs_with(catalog, user, catalog, anchor, rows, base)
 
-    ``base`` are the self terms of the rows and the anchor where they are known.
+
+def pairs_with(catalog: Catalog, user: User, others: Catalog, anchor: int, rows: Rows, base: Floats) -> Floats:
+    """F({anchor, c}) for every c of ``rows``, where the anchor is an item of ``others``, a catalogue of the same model.
+
+    ``base`` are the self terms of the rows, then that of the anchor.
     """
     from setwise.retrieval.partner_kernels import fill_pair_values  # compiled: imported when first needed
 
@@ -46,8 +53,8 @@ def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows, base: Flo
     if catalog.sink is not None:
         sink_key = np.array(catalog.sink.key, np.float64)
         sink_score = np.einsum("hd,hd->h", catalog.sink.value.astype(np.float64), user.heads)
-    base = objective.base_scores(catalog, user, np.append(rows, anchor)) if base is None else base
-    table, result = RewardTable.of(catalog.rewards), np.empty(len(rows))
+    rewards, first = (catalog.rewards, 0) if others is catalog else _both(catalog, others)
+    table, result = RewardTable.of(rewards), np.empty(len(rows))
     fill_pair_values(
         catalog.query,
         catalog.key,
@@ -57,7 +64,10 @@ def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows, base: Flo
         sink_key,
         sink_score,
         base,
-        anchor,
+        read_only(others.query[anchor]),
+        read_only(others.key[anchor]),
+        read_only(others.value[anchor]),
+        first + int(others.reward_class[anchor]),
         base[-1],
         read_only(rows),
         table.code,
@@ -69,3 +79,8 @@ def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows, base: Flo
         result,
     )
     return result
+
+
+def _both(catalog: Catalog, others: Catalog) -> tuple[tuple[Reward, ...], int]:
+    """The reward functions of both, and the number of the first of ``others`` among them."""
+    return (*catalog.rewards, *others.rewards), len(catalog.rewards)

@@ -23,6 +23,7 @@ from setwise.recommend.cluster.shard_reader import ShardReader
 from setwise.retrieval.shards import Patience
 
 NAMESPACE = "setwise"
+NICENESS = "RAY_worker_niceness"  # read by Ray when it is started
 THREADS = 4  # calls that one actor answers at a time
 
 
@@ -33,7 +34,7 @@ class ShardActor:
         self._reader = ShardReader()
         self._reader.answer("located", folder, first, version, [])
 
-    def answer(self, *arguments: Any) -> Any:
+    def answer(self, arguments: tuple[Any, ...]) -> Any:
         """``ShardReader.answer``."""
         return self._reader.answer(*arguments)
 
@@ -49,18 +50,21 @@ class ActorHost:
         self.actor = actor
 
     def submit(self, *arguments: Any) -> Future[Any]:
-        """Ask the actor."""
-        future: Future[Any] = self.actor.answer.remote(*arguments).future()
+        """Ask the actor, with one argument: Ray takes as long for each."""
+        future: Future[Any] = self.actor.answer.remote(arguments).future()
         return future
 
 
 def connect(address: str | None = None, **options: Any) -> None:
     """Join the cluster of Ray at ``address``; without one, start a cluster on this machine that ends with the process.
 
-    A process that has joined one already stays there.
+    A process that has joined one already stays there. Ray runs actors at a low priority (nice 15), where they wait for
+    every other process of the machine. One that is started here runs them at that of this process; of others,
+    ``RAY_worker_niceness`` says it where they are started.
     """
     if ray.is_initialized():
         return
+    os.environ.setdefault(NICENESS, "0")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # it announces changes of later versions
         wanted = {"address": address} if address else {"include_dashboard": False}

@@ -1,4 +1,4 @@
-"""Calls of all shards at once, with the rules for faults of ``retrieval/shards.py``; and how answers are merged."""
+"""Calls of all shards at once, with the rules for faults of ``retrieval/shards.py``."""
 
 from __future__ import annotations
 
@@ -9,15 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-import numpy as np
-
 from setwise.errors import ShardUnavailable
 from setwise.recommend.cluster.files import Layout, shard_folder
 from setwise.recommend.cluster.shard_reader import Refused
-from setwise.retrieval.backends.protocol import Hits
 from setwise.retrieval.shards import Patience, first_answers
-
-NOWHERE = np.iinfo(np.int64).max  # the row of an empty place: after all others
 
 
 class Host(Protocol):
@@ -65,11 +60,3 @@ class Shards:
         start, version = layout.starts[shard], layout.versions[shard]
         named = (what, str(shard_folder(self._folder, shard)), start, version, *arguments)
         return [partial(hosts[(turn + at) % len(hosts)].submit, *named) for at in range(len(hosts))]
-
-
-def merged_hits(answers: Sequence[Hits], per_cell: int) -> Hits:
-    """The best ``per_cell`` rows of every cell among all answers, by (score descending, row ascending)."""
-    rows = np.concatenate([one.rows for one in answers], axis=2)
-    scores = np.concatenate([one.scores for one in answers], axis=2)
-    best = np.lexsort((np.where(rows < 0, NOWHERE, rows), -scores), axis=2)[:, :, :per_cell]
-    return Hits(np.take_along_axis(rows, best, axis=2), np.take_along_axis(scores, best, axis=2))

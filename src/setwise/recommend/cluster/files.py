@@ -36,6 +36,9 @@ from setwise.recommend.cluster.history_columns import can_be_split, history_colu
 from setwise.recommend.cluster.shard_cells import ShardCells
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
+from setwise.retrieval.backends.brute_force import BruteForce
+from setwise.retrieval.backends.protocol import item_vectors
+from setwise.retrieval.index_state import IndexState
 from setwise.retrieval.partition import Partition
 from setwise.retrieval.shards import row_ranges
 from setwise.storage import artifact
@@ -58,6 +61,11 @@ class Layout:
     versions: tuple[int, ...]
     sizes: tuple[int, ...]
     rows: int
+
+    @property
+    def in_order(self) -> bool:
+        """Whether the rows of a shard are all smaller than those of the next one: no added item precedes another."""
+        return self.rows == self.starts[-1] + self.sizes[-1]
 
     def changed(self, shard: int, added: int) -> Layout:
         """The layout after one more change of a shard."""
@@ -88,6 +96,17 @@ class FrontFiles:
     options: dict[str, Any]
     cells: FrontCells | None = None
     features: FeatureEncoder | None = None
+
+    @cached_property
+    def backend(self) -> BruteForce:
+        """A search of the one item of the pattern, for indexes that are not searched."""
+        return BruteForce.build(item_vectors(self.pattern), self.partition.cell_of, self.partition.n_cells)
+
+    @cached_property
+    def index(self) -> Index:
+        """The pattern as an index."""
+        state = IndexState(self.pattern, self.partition, self.backend, len(self.pattern), None, None)
+        return Index(state, "numpy", {})
 
     @cached_property
     def bound_groups(self) -> tuple[Groups, RewardArrays]:

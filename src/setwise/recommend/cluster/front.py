@@ -3,7 +3,7 @@
     front = ClusterRecommender.open("cluster/", hosts)        hosts[s] are the replicas of shard s
     slate = front.recommend(user, k=10, where={"city": "Rome"})
 
-A request takes three rounds of calls (rounds.py), after which the front has a small catalogue of the candidates. The
+A request takes two rounds of calls (rounds.py), after which the front has a small catalogue of the candidates. The
 pipeline ranks that. ``slate.catalog`` is this small catalogue, and ``slate.indices`` are its rows: use ``slate.items``,
 the ids.
 

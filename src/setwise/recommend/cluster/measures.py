@@ -1,13 +1,19 @@
 """How the front chooses candidates among rows that are at the shards: from scores and pair values, without vectors.
 
 A single index chooses by the scores of the best rows, by their cells, and by the value of the pair that a row makes
-with the anchor (``recommend/retrieve.py``). The shards return the scores and cells with their search, and value the
-pairs in a round of their own. Products with base vectors depend, in their last bits, on how many rows are multiplied at
-a time; so base vectors come to the front, which multiplies the rows that a single index would.
+with the anchor (``recommend/retrieve.py``). The shards return the scores with their search, and value the pairs in a
+round of their own. Products with base vectors depend, in their last bits, on how many rows are multiplied at a time;
+so base vectors come to the front, which multiplies the rows that a single index would.
+
+**Records with the pairs.** When pairs are valued, all other candidates are known. So each shard returns these as
+records with the pairs, and its own best partners too: about as many as come from one of S shards that are alike. What
+is missing afterwards takes a round more. All values are fetched where the last partner and the next row have the same
+value, because which of them one index takes depends on all.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,36 +23,43 @@ from numpy.typing import NDArray
 from setwise._types import Array, Floats, Ints, Rows
 from setwise.model.users import User
 from setwise.recommend.cluster.calls import Shards
-from setwise.recommend.cluster.shard_measures import Anchor, Measured
+from setwise.recommend.cluster.merging import Merged
+from setwise.recommend.cluster.packed import Packed, Records
+from setwise.recommend.cluster.shard_measures import Anchor, Paired
 from setwise.recommend.cluster.shard_reader import Filter
 from setwise.retrieval.partners import best_pairs
 
+SPREAD = 3.0  # standard deviations of the number of partners from one of S shards, of which the items are alike
+
 
 class RemoteMeasures:
-    """Measures of rows of a cluster, for one request; ``by_shard`` says where rows are."""
+    """Measures of rows of a cluster, for one request; ``by_shard`` says where rows are.
+
+    ``firsts`` are the vectors of possible anchors. ``sure`` are rows that are candidates whatever is measured.
+    ``records`` are those that came with the pairs.
+    """
 
     def __init__(
         self,
         shards: Shards,
         user: User,
-        measured: Mapping[int, Measured],
+        merged: Merged,
+        firsts: Mapping[int, Packed],
         by_shard: Callable[[Ints], dict[int, Ints]],
-        rows_found: Ints,
         asked: Filter,
         base: bool,
+        sure: Ints,
     ) -> None:
         self._shards, self._user, self._by_shard = shards, user, by_shard
-        rows = np.concatenate([one.rows for one in measured.values()])
-        order = np.argsort(rows)
-        self._rows = rows[order]
-        self._score = np.concatenate([one.score for one in measured.values()], axis=1)[:, order]
-        self._cells = np.concatenate([one.cells for one in measured.values()])[order]
-        self._firsts = dict(one.first for one in measured.values())
-        self._found = rows_found
-        self._base: Array | None = self._asked("bases", rows_found) if base else None
+        self._rows, self._score, self._cells = merged.found.best, merged.score, merged.cells
+        self._firsts, self._sure = dict(firsts), sure
+        self._plain = not base and asked.scores is None  # self terms are zero
+        self.records: list[Records] = []
+        self._found = np.sort(np.concatenate(merged.found))
+        self._base: Array | None = self._asked("bases", self._found) if base else None
         self._added: Array | None = None
         if asked.scores is not None:
-            self._added = self._asked("added", rows_found, None, asked, user)
+            self._added = self._asked("added", self._found, None, asked, user)
 
     def _asked(self, what: str, rows: Ints, parts: Array | None = None, *others: Any) -> Array:
         """An answer of the shards for each of these rows, in their order, which may be any."""
@@ -68,6 +81,8 @@ class RemoteMeasures:
         return score.sum(axis=0) + self._self_terms(rows), score
 
     def _self_terms(self, rows: Rows) -> Floats:
+        if self._plain:
+            return np.zeros(len(rows))
         at = np.searchsorted(self._found, rows)
         added = np.zeros(len(rows)) if self._added is None else self._added[at]
         if self._base is None or self._user.base is None:
@@ -87,4 +102,33 @@ class RemoteMeasures:
             (shard, mine), *_ = self._by_shard(np.array([anchor])).items()
             self._firsts[anchor] = self._shards.ask("vectors_of", {shard: (mine,)})[shard]
         given = Anchor(self._firsts[anchor], float(base[-1]))
+        paired = self._paired(rows, base[:-1], given, most)
+        self.records = [one.records for one in paired]
+        best = _best_of(paired, most)
+        if best is not None:
+            return best
         return best_pairs(rows, self._asked("pairs", rows, base[:-1], given, self._user), most)
+
+    def _paired(self, rows: Rows, base: Floats, anchor: Anchor, most: int) -> list[Paired]:
+        """The best pairs of every shard, and the records that come with them."""
+        order = np.argsort(rows)
+        wanted = self._by_shard(rows[order])
+        others = np.union1d(np.setdiff1d(self._rows, rows, assume_unique=True), self._sure)
+        sure, none = self._by_shard(others), np.empty(0, np.int64)
+        mine = most / max(len(wanted), 1)
+        fetched = min(most, math.ceil(mine + SPREAD * math.sqrt(mine))) if len(wanted) > 1 else most
+        asked = {}
+        for shard in sorted({*wanted, *sure}):
+            own = wanted.get(shard, none)
+            terms = None if self._plain else base[order[np.searchsorted(rows, own, sorter=order)]]
+            asked[shard] = own, terms, sure.get(shard, none), anchor, self._user, most, fetched
+        return list(self._shards.ask("paired", asked).values())
+
+
+def _best_of(paired: list[Paired], most: int) -> Rows | None:
+    """The rows of the ``most`` largest values; None where these do not say which rows they are."""
+    rows, values = (np.concatenate([one[at] for one in paired]) for at in (0, 1))
+    if sum(one.total for one in paired) <= most:
+        return rows[np.argsort(-values, kind="stable")]
+    order = np.argsort(-values, kind="stable")
+    return rows[order[:most]] if values[order[most - 1]] > values[order[most]] else None

@@ -22,10 +22,15 @@ class Records(NamedTuple):
     attributes: dict[str, Any]
 
 
-def merged_records(parts: Sequence[Records]) -> tuple[Ints, Catalog]:
-    """The items of several shards as one catalogue, in the order of their rows; the rows come first."""
+def merged_records(parts: Sequence[Records], wanted: Ints | None = None) -> tuple[Ints, Catalog]:
+    """The items of several shards as one catalogue, in the order of their rows; the rows come first.
+
+    Where some are ``wanted``, ascending, the others are left out; no row is in two parts.
+    """
     rows = np.concatenate([one.rows for one in parts])
     order = np.argsort(rows)
+    if wanted is not None:
+        order = order[np.searchsorted(rows, wanted, sorter=order)]
     ids = np.concatenate([one.ids for one in parts])[order]
     columns = {name: _joined([one.attributes[name] for one in parts], order) for name in parts[0].attributes}
     return rows[order], _merged_vectors([one.vectors for one in parts], order).named(ids, columns)

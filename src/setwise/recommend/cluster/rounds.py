@@ -1,12 +1,14 @@
 """The rounds of calls that answer one request.
 
 1. **search**: every shard returns the best rows of every cell with their scores; the front keeps the best of all.
-2. **pairs**: the shards value the pairs of these rows with the anchor, and the front chooses the candidates as a single
-   index does (``measures.py``). Where items have base vectors, a round before it fetches those (**bases**).
-3. **records**: the candidates with vectors, ids and attributes, now a small catalogue, on which the pipeline ranks.
+2. **paired**: the shards value the pairs of these rows with the anchor, and the front chooses the candidates as a
+   single index does (``measures.py``). With the values come the candidates with vectors, ids and attributes, now a
+   small catalogue, on which the pipeline ranks. Where items have base vectors, a round before it fetches those
+   (**bases**).
+3. **records**: candidates that did not come with the pairs. Mostly there are none.
 
-Where all eligible items can be ranked, the second round is left out. Where items do not interact, each shard first
-returns its best k.
+Where all eligible items can be ranked, no pairs are valued, and records are the second round. Where items do not
+interact, each shard first returns its best k.
 
 A bound over all items takes more rounds (``remote_reader.py``): one for the scores of all items, then some for the
 vectors of cells that the search opens. A shard that does not answer leaves no bound.
@@ -28,11 +30,12 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
 from setwise.recommend import pipeline
-from setwise.recommend.cluster.calls import Shards, merged_hits
+from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.held import Held
 from setwise.recommend.cluster.measures import RemoteMeasures
-from setwise.recommend.cluster.packed import merged_records
+from setwise.recommend.cluster.merging import Merged, merged
+from setwise.recommend.cluster.packed import Records, merged_records
 from setwise.recommend.cluster.remote_reader import RemoteReader
 from setwise.recommend.cluster.required import Needs, needed_rows
 from setwise.recommend.cluster.shard_reader import Filter, Found
@@ -43,9 +46,7 @@ from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, per_head, reserve
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
-from setwise.retrieval.backends.brute_force import BruteForce
-from setwise.retrieval.backends.protocol import item_vectors
-from setwise.retrieval.index_state import IndexState, Retrieved, merged_passes, search_vectors
+from setwise.retrieval.index_state import IndexState, search_vectors
 
 
 class _Fetched(NamedTuple):
@@ -101,9 +102,8 @@ class Rounds:
     def _general(self, user: ArrayLike | User) -> Query:
         """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
         files = self._files
-        pattern = self._index(files.pattern, files.partition.cell_of)
         options = {name: one for name, one in self._options.items() if name not in LIMITS}
-        query = Query.parse(pattern, user, where=None, **options)
+        query = Query.parse(files.index, user, where=None, **options)
         stated = {name: one for name, one in self._options.items() if name in LIMITS}
         query = replace(query, limits=catalog_limits(stated, files.pattern.attributes))
         if self._asked.where is not None and not isinstance(self._asked.where, Mapping):
@@ -123,7 +123,7 @@ class Rounds:
         if sum(one.admitted for one in found.values()) <= effort.candidates:
             rows = np.concatenate([one.few for one in found.values() if one.few is not None])
             return self._records(found, np.sort(rows)), True
-        if len(best.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
+        if len(best.found.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
             found, best = self._search(general, replace(effort, per_cell=general.k))
         needs, more = self._needs(general, effort), np.empty(0, np.int64)
         if needs is not None:
@@ -132,16 +132,15 @@ class Rounds:
         query = replace(general, include=pins)
         if query.ranker.by_reward_alone:  # those are among the rows that are needed
             query = replace(query, ranker=replace(query.ranker, by_reward_alone=False))
-        pattern = self._snapshot(self._index(self._files.pattern, self._files.partition.cell_of))
-        candidates = chosen(query, best, pattern, self._measures(general, found, best))
-        return self._records(found, np.union1d(candidates.rows, more)), False
+        measures = self._measures(general, found, best, np.union1d(pins, more))
+        candidates = chosen(query, best.found, self._snapshot(self._files.index), measures)
+        return self._records(found, np.union1d(candidates.rows, more), measures.records), False
 
-    def _measures(self, general: Query, found: Mapping[int, Found], best: Retrieved) -> RemoteMeasures:
+    def _measures(self, general: Query, found: Mapping[int, Found], best: Merged, sure: Ints) -> RemoteMeasures:
         """What the candidates are chosen by."""
-        measured = {shard: one.measured for shard, one in found.items() if one.measured is not None}
-        rows, base = np.union1d(best.best, best.reserve), self._files.pattern.base is not None
-        by_shard = partial(_by_shard, found)
-        return RemoteMeasures(self._shards, general.user, measured, by_shard, rows, self._asked, base)
+        firsts = dict(one.measured.first for one in found.values() if one.measured is not None)
+        base, by_shard = self._files.pattern.base is not None, partial(self._by_shard, found)
+        return RemoteMeasures(self._shards, general.user, best, firsts, by_shard, self._asked, base, sure)
 
     def _needs(self, general: Query, effort: Effort) -> Needs | None:
         """What the request needs beside the best items of every cell."""
@@ -150,19 +149,14 @@ class Rounds:
             return None
         return Needs(general.user, general.k, general.limits, effort.candidates, alone)
 
-    def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Retrieved]:
+    def _search(self, general: Query, effort: Effort) -> tuple[dict[int, Found], Merged]:
         """The first round, merged: the best rows of every cell and the reserve."""
-        pattern = self._index(self._files.pattern, self._files.partition.cell_of)
         depth, heads = effort.per_cell, per_head(general, effort)
         more = reserve(general, self._files.partition.n_cells, effort)
-        (search,), passes = search_vectors(pattern.state, [general.user], depth, heads, more)
+        (search,), passes = search_vectors(self._files.index.state, [general.user], depth, heads, more)
         counts, needs = [(one.best, one.reserve) for one in passes], self._needs(general, effort)
         found = self._found("search", general.user, search.vectors, counts, effort.candidates, needs)
-        answers = [one.passes for one in found.values() if one.admitted]
-        merged = [merged_hits(some, sum(count)).rows for *some, count in zip(*answers, counts, strict=True)]
-        best = [rows[:, :, : one.best] for rows, one in zip(merged, passes, strict=True)]
-        rest = [rows[:, :, one.best :] for rows, one in zip(merged, passes, strict=True)]
-        return found, merged_passes(best, rest)
+        return found, merged(found, passes)
 
     def _found(self, what: str, *arguments: Any) -> dict[int, Found]:
         """The answers of all shards about eligible items; what no shard can satisfy is refused."""
@@ -183,24 +177,35 @@ class Rounds:
             raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
         return found
 
-    def _records(self, found: Mapping[int, Found], rows: Ints) -> _Fetched:
-        """The last round: these rows with vectors, ids and attributes."""
-        fetched, catalog = self._fetch_records(_by_shard(found, rows))
-        return _Fetched(fetched, self._index(catalog, np.zeros(len(fetched), np.int32)))
+    def _records(self, found: Mapping[int, Found], rows: Ints, known: Sequence[Records] = ()) -> _Fetched:
+        """These rows with vectors, ids and attributes; the last round, if some are not ``known``."""
+        missing = np.setdiff1d(rows, np.concatenate([one.rows for one in known])) if known else rows
+        fetched = self._ask_records(self._by_shard(found, missing)) if len(missing) else []
+        catalog = merged_records([*known, *fetched], rows)[1]
+        return _Fetched(rows, self._index(catalog, np.zeros(len(rows), np.int32)))
+
+    def _ask_records(self, wanted: Mapping[int, Ints]) -> list[Records]:
+        return list(self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()}).values())
 
     def _fetch_records(self, wanted: Mapping[int, Ints]) -> tuple[Ints, Catalog]:
         """These rows of each shard as one catalogue in the order of rows; the rows come first."""
-        answers = self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()})
-        return merged_records(list(answers.values()))
+        return merged_records(self._ask_records(wanted))
+
+    def _by_shard(self, found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
+        """These rows, ascending, at the shards that have them."""
+        layout = self._files.layout
+        if not layout.in_order:
+            return _holders(found, rows)
+        parts = np.split(rows, np.searchsorted(rows, layout.starts[1:]))
+        return {shard: part for shard, part in enumerate(parts) if len(part)}
 
     # --- the items at the front ---
 
     def _index(self, catalog: Catalog, cell_of: NDArray[np.int32]) -> Index:
         """A few items as an index, which is not searched: its backend has the one item of the pattern."""
         files = self._files
-        backend = BruteForce.build(item_vectors(files.pattern), files.partition.cell_of, files.partition.n_cells)
         partition = replace(files.partition, cell_of=np.asarray(cell_of, np.int32))
-        return Index(IndexState(catalog, partition, backend, len(catalog), None, None), "numpy", {})
+        return Index(IndexState(catalog, partition, files.backend, len(catalog), None, None), "numpy", {})
 
     def _snapshot(self, index: Index, reader: RemoteReader | None = None) -> Snapshot:
         return Snapshot(index, reader, self._files.options["candidates"])
@@ -223,7 +228,7 @@ def _pins(found: Mapping[int, Found]) -> Ints:
     return np.concatenate([one.pins for one in found.values()])
 
 
-def _by_shard(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
+def _holders(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
     """These rows, ascending, at the shards that have found them."""
     wanted: dict[int, Ints] = {}
     for shard, one in found.items():

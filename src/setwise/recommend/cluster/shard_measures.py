@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from setwise._types import Floats, Ints, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
-from setwise.recommend.cluster.packed import Packed
-from setwise.retrieval.partners import pair_values
+from setwise.recommend.cluster.packed import Packed, Records
+from setwise.retrieval.partners import pairs_with
 
 
 class Measured(NamedTuple):
-    """Scores and cells of the best rows of a shard, and the vectors of that of the largest total score."""
+    """Scores of the best rows of a shard, and the vectors of that of the largest total score."""
 
-    rows: Ints  # ascending
-    score: Floats  # (H, m)
-    cells: NDArray[np.int32]
+    scores: list[Floats]  # (H, vectors, cells, best) for each pass, in the places of its rows
     first: tuple[int, Packed]
 
 
@@ -31,14 +29,42 @@ class Anchor(NamedTuple):
     base: float
 
 
-def measured_here(catalog: Catalog, numbers: Ints, cell_of: NDArray[np.int32], user: User, at: Rows) -> Measured:
-    """The answer of a shard about its best rows; ``numbers`` (n,) are the rows of its items in the cluster."""
+class Paired(NamedTuple):
+    """The rows of a shard that make the best pairs with the anchor, best first, and the values of these pairs.
+
+    total    the rows that were valued: there are further ones where it is larger than the number of ``rows``
+    records  the best of them, and the rows that are candidates in any case
+    """
+
+    rows: Ints
+    values: Floats
+    total: int
+    records: Records
+
+
+def measured_here(catalog: Catalog, numbers: Ints, user: User, best: Sequence[Ints]) -> Measured:
+    """The answer of a shard about the best rows of its passes, (vectors, cells, best) each with −1 in empty places.
+
+    ``numbers`` (n,) are the rows of its items in the cluster.
+    """
+    rows = np.concatenate([one.reshape(-1) for one in best])
+    there = rows >= 0
+    at = rows[there]
     score, _ = objective.scores(catalog, user, at, None)
     first = at[np.argmax(score.sum(axis=0) + objective.base_scores(catalog, user, at))]
-    return Measured(numbers[at], score, cell_of[at], (int(numbers[first]), catalog.bare(first[None]).packed()))
+    if len(at) < len(rows):
+        whole = np.zeros((len(score), len(rows)))
+        whole[:, there] = score
+        score = whole
+    parts = np.split(score, np.cumsum([one.size for one in best])[:-1], axis=1)
+    scores = [part.reshape(len(score), *one.shape) for part, one in zip(parts, best, strict=True)]
+    return Measured(scores, (int(numbers[first]), catalog.bare(first[None]).packed()))
 
 
-def pairs_here(catalog: Catalog, user: User, at: Rows, base: Floats, anchor: Anchor) -> Floats:
-    """The values of the pairs that these rows of a shard make with the anchor; ``base`` are their self terms."""
-    small = catalog.bare(at).joined(Catalog.unpacked(*anchor.item))
-    return pair_values(small, user, len(at), np.arange(len(at)), np.append(base, anchor.base))
+def pairs_here(catalog: Catalog, user: User, at: Rows, base: Floats | None, anchor: Anchor) -> Floats:
+    """The values of the pairs that these rows of a shard make with the anchor.
+
+    ``base`` are their self terms; None: all are zero.
+    """
+    own = np.zeros(len(at)) if base is None else base
+    return pairs_with(catalog, user, Catalog.unpacked(*anchor.item), 0, at, np.append(own, anchor.base))

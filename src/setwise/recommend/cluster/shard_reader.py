@@ -24,7 +24,7 @@ from setwise.recommend.cluster.packed import Packed, Records
 from setwise.recommend.cluster.required import Needed, Needs, needed_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
 from setwise.recommend.cluster.shard_items import ITEM_ANSWERS
-from setwise.recommend.cluster.shard_measures import Anchor, Measured, measured_here, pairs_here
+from setwise.recommend.cluster.shard_measures import Anchor, Measured, Paired, measured_here, pairs_here
 from setwise.recommend.independent import best_independent
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
@@ -120,13 +120,14 @@ class ShardState:
         vectors = None if self.vectors is None else self.vectors[kept[: len(self.vectors)]]
         return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors, cells)
 
-    def mask(self, asked: Filter) -> Mask:
-        """(n,) whether each item is eligible."""
+    def mask(self, asked: Filter) -> Mask | None:
+        """(n,) whether each item is eligible; None: all are. A search without a mask is quicker."""
         catalog = self.index.catalog
-        mask = catalog.attributes.matching(asked.where) if asked.where else np.ones(len(catalog), bool)
-        mask = mask.copy()
+        if not (asked.where or len(asked.exclude) or len(self.index.removed) or asked.scores is not None):
+            return None
+        mask = catalog.attributes.matching(asked.where).copy() if asked.where else np.ones(len(catalog), bool)
         mask[self.index.removed] = False
-        mask[catalog.ids.known_rows(list(asked.exclude))[0]] = False
+        mask[self._known(asked.exclude)[0]] = False
         if asked.scores is not None and asked.floor is None:
             named = np.zeros(len(mask), bool)
             named[catalog.ids.known_rows(list(asked.scores))[0]] = True
@@ -158,13 +159,14 @@ class ShardState:
 
         Without vectors, only what the filter leaves.
         """
-        ids, mask = self.index.catalog.ids, self.mask(asked)
-        count = int(np.count_nonzero(mask))
+        mask = self.mask(asked)
+        count = len(self.rows) if mask is None else int(np.count_nonzero(mask))
         named = asked.exclude, asked.include, () if asked.scores is None else tuple(asked.scores)
-        without, within, unscored = (ids.known_rows(list(some))[1] for some in named)
+        without, within, unscored = (self._known(some)[1] for some in named)
         own = None if user is None else self.scored(asked, user)
-        pins = ids.known_rows(list(asked.include))[0]
-        few = self.rows[mask] if count <= most else None
+        pins = self._known(asked.include)[0]
+        pins = pins if mask is None else pins[mask[pins]]
+        few = (self.rows if mask is None else self.rows[mask]) if count <= most else None
         parts = [slice(0, 1), slice(1, None)][: len(counts)]
         passes = [
             self._best(vectors[part], sum(depth), mask, own if part.start == 0 else None)
@@ -174,17 +176,21 @@ class ShardState:
         needed = None
         if needs is not None:
             needs = needs._replace(user=self.scored(asked, needs.user))
-            needed = needed_here(self.index.catalog, self.rows, np.flatnonzero(mask), needs)
+            eligible = np.arange(len(self.rows)) if mask is None else np.flatnonzero(mask)
+            needed = needed_here(self.index.catalog, self.rows, eligible, needs)
         measured = None
         if own is not None and count:
-            best = [one.rows[:, :, : depth[0]].reshape(-1) for one, depth in zip(passes, counts, strict=True)]
-            at = np.unique(np.concatenate(best))
-            measured = measured_here(self.index.catalog, self.rows, self.index.cell_of, own, at[at >= 0])
+            best = [one.rows[:, :, : depth[0]] for one, depth in zip(passes, counts, strict=True)]
+            measured = measured_here(self.index.catalog, self.rows, own, best)
         numbered = [self._numbered(one) for one in passes]
         unknown = without, within, unscored
-        return Found(count, few, numbered, self.rows[pins[mask[pins]]], unknown, needed, measured)
+        return Found(count, few, numbered, self.rows[pins], unknown, needed, measured)
 
-    def _best(self, vectors: Floats32, count: int, mask: Mask, user: User | None) -> Hits:
+    def _known(self, ids: Sequence[Any]) -> tuple[Rows, list[Any]]:
+        """The rows of those of these ids that are here, and the others; mostly there are none to look up."""
+        return self.index.catalog.ids.known_rows(list(ids)) if len(ids) else (np.empty(0, np.intp), [])
+
+    def _best(self, vectors: Floats32, count: int, mask: Mask | None, user: User | None) -> Hits:
         """The best rows of every cell, by total score where the user has added scores."""
         if user is None or user.scores is None:
             return self.index.best_of_cells(vectors, count, mask)
@@ -194,7 +200,9 @@ class ShardState:
         return Hits(rows[None], cast(Any, totals[None]))  # in double precision, as they are merged
 
     def _numbered(self, hits: Hits) -> Hits:
-        return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1), hits.scores)
+        """Rows as numbers of the whole cluster, in 32 bits where they fit: most of an answer are rows."""
+        kind = np.int32 if self.rows[-1] <= np.iinfo(np.int32).max else np.int64
+        return Hits(np.where(hits.rows >= 0, self.rows[hits.rows], -1).astype(kind), hits.scores)
 
     def vectors_of(self, rows: Ints) -> Packed:
         """The vectors of these rows."""
@@ -212,9 +220,21 @@ class ShardState:
         assert scores is not None
         return scores.of(self._at(rows))
 
-    def pairs(self, rows: Ints, base: Floats, anchor: Anchor, user: User) -> Floats:
+    def pairs(self, rows: Ints, base: Floats | None, anchor: Anchor, user: User) -> Floats:
         """The values of the pairs of these rows with an anchor."""
         return pairs_here(self.index.catalog, user, self._at(rows), base, anchor)
+
+    def paired(
+        self, rows: Ints, base: Floats | None, sure: Ints, anchor: Anchor, user: User, most: int, fetched: int
+    ) -> Paired:
+        """The best ``most`` + 1 of the pairs of these rows with an anchor.
+
+        The first ``fetched`` of them come as records, and so do the rows ``sure``.
+        """
+        values = self.pairs(rows, base, anchor, user)
+        order = np.argsort(-values, kind="stable")[: most + 1]
+        best = rows[order]
+        return Paired(best, values[order], len(rows), self.records(np.union1d(sure, best[:fetched])))
 
     def records(self, rows: Ints) -> Records:
         """These rows with vectors, ids and attributes."""
@@ -227,8 +247,7 @@ class ShardState:
         found = self.search(asked)
         if not found.admitted:
             return found
-        here = self.index.catalog.ids.known_rows(list(asked.exclude))[0]
-        exclude = self.index.catalog.ids[here]
+        exclude = self.index.catalog.ids[self._known(asked.exclude)[0]]
         if asked.scores is not None:
             known = set(self.index.catalog.ids.known_rows(list(asked.scores))[1])
             mine = {one: score for one, score in asked.scores.items() if one not in known}
@@ -240,8 +259,9 @@ class ShardState:
         """The scores of all items, for a bound over all shards."""
         assert self.cells is not None
         catalog = self.index.catalog
-        pins = catalog.ids.known_rows(list(asked.include))[0]
+        pins = self._known(asked.include)[0]
         mask = self.mask(asked)
+        mask = np.ones(len(catalog), bool) if mask is None else mask
         return self.cells.scored(catalog, self.scored(asked, user), pad, padding, mask, pins[mask[pins]])
 
     def bound_items(self, wanted: Wanted) -> ShardItems:
@@ -282,6 +302,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.bases,
         ShardState.added,
         ShardState.pairs,
+        ShardState.paired,
         ShardState.records,
         ShardState.independent,
         ShardState.bound_scores,

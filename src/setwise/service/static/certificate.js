@@ -49,6 +49,7 @@ export function leftOutWords({ left_out: parts }) {
 }
 
 export function verdict(slate, catalogSize) {
+  if (slate.partial) return "A part of the items could not be reached. This slate is of the others, without an upper bound.";
   const among = `of these ${many(catalogSize)}`;
   if (slate.proven) return `Proven optimal: no feasible slate ${among} has a higher value.`;
   if (slate.upper_bound === null) return "No upper bound was computed.";
