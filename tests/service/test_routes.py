@@ -86,7 +86,9 @@ def test_a_user_and_constraints(service: Here, recommender: sw.Recommender) -> N
 
 @pytest.mark.parametrize("ranker", ["swap", "greedy", "beam", "knn", "top-k", "mmr", "dpp"])
 def test_rankers_without_a_certificate(service: Here, recommender: sw.Recommender, ranker: str) -> None:
-    answer = post(service, "/v1/recommend", {"history": HISTORY, "ranker": ranker, "certify": False})
+    answer = post(
+        service, "/v1/recommend", {"history": HISTORY, "ranker": ranker, "certify": False, "budget_ms": 10_000}
+    )
     slate = recommender.recommend(history=HISTORY, ranker=ranker, certify=False)
     assert answer["value"] == pytest.approx(slate.value, rel=1e-9)
     assert answer["upper_bound"] is None
