@@ -13,6 +13,7 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 from setwise.bounds.lifts import pair_weights, signed_search
 from setwise.bounds.lifts.pair_weights import PairWeights
+from setwise.bounds.lifts.signed_changes import NEVER
 from setwise.bounds.lifts.signed_search import SignedSearch
 from setwise.model.eligibility import Eligibility
 from worlds import random_catalog
@@ -50,12 +51,14 @@ def search_of(
 
 
 def disturb(search: SignedSearch, rng: np.random.Generator) -> None:
-    """Move every charge at random, and the price of empty places."""
+    """Move every charge at random, rounded upwards as the search does, and the price of empty places."""
     n = len(search._items.base)
     moved = np.triu(rng.choice([0.01, 0.3]) * rng.normal(size=(n, n)), 1).astype(np.float32)
     able = search._items.able
     moved[~able] = moved[:, ~able] = 0.0
-    search._change += moved - moved.T
+    charge = search._change.astype(np.float64) + moved - moved.T
+    pairs = search._change > NEVER
+    search._change[pairs] = (charge + 1.3e-7 * np.abs(charge) + 1e-30)[pairs]
     price = float(rng.choice([-0.1, 0.0, 0.05, 1.0]))
     each = np.sort((search._lines.slope * search._lines.empty)[able])[::-1][: search._k - 1]
     search._floor, search._empty = -price, float(np.maximum(each + price, 0.0).sum())
