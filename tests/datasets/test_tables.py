@@ -506,20 +506,16 @@ def test_ta_feng_by_day(shared_data, sample, large):
 
 
 def test_parquet_shares_texts_and_limits_batches(tmp_path):
-    """A text of a megabyte that 500 rows refer to is one object, also in lists, and long rows make small batches."""
-    arrow = pytest.importorskip("pyarrow")
-    long = "a" * (1 << 20)
+    """A text of a megabyte that 250 rows refer to is one object, and long rows make small batches."""
+    arrow, long = pytest.importorskip("pyarrow"), "a" * (1 << 20)
     texts = arrow.DictionaryArray.from_arrays(arrow.array([0, None] * 250, arrow.int32()), arrow.array([long]))
-    lists = arrow.array([[long, None], None, [], [long]] * 125)
+    lists = [["b", None], None, [], ["c"]] * 125
     path = parquet(tmp_path / "a.parquet", {"text": texts, "list": lists, "number": list(range(500))})
     assert path.stat().st_size < 1 << 20
     rows = [cells for _, cells in parquet_rows(path, ["text", "list", "number"], progress=False)]
-    assert [row[2] for row in rows] == list(range(500))
-    assert [row[0] for row in rows] == [long, None] * 250
-    assert [row[1] for row in rows] == [[long, None], None, [], [long]] * 125
-    assert (
-        len({id(row[0]) for row in rows[:8:2]} | {id(cell) for row in rows[:8] for cell in row[1] or [] if cell}) <= 2
-    )
-    assert _batch_rows(pytest.importorskip("pyarrow.parquet").read_metadata(path), ["number"]) == 1 << 15
+    assert rows == list(zip([long, None] * 250, lists, range(500), strict=True))
+    assert len({id(text) for text, *_ in rows if text}) == 1
+    metadata = pytest.importorskip("pyarrow.parquet").read_metadata
+    assert _batch_rows(metadata(path), ["number"]) == 1 << 15
     wide = parquet(tmp_path / "b.parquet", {"list": [[0] * 1_000_000] * 4})
-    assert _batch_rows(pytest.importorskip("pyarrow.parquet").read_metadata(wide), ["list"]) == 8
+    assert _batch_rows(metadata(wide), ["list"]) == 8

@@ -55,7 +55,8 @@ def parquet_rows(
     with _open(file) as table:
         column_positions(file, table.schema_arrow.names, columns)
         leaves = [table.schema.column(leaf) for leaf in range(table.metadata.num_columns)]
-        texts = [leaf.path for leaf in leaves if leaf.physical_type == "BYTE_ARRAY"]
+        flat = [leaf for leaf in leaves if leaf.max_repetition_level == 0]  # pyarrow reads no lists of dictionaries
+        texts = [leaf.path for leaf in flat if leaf.physical_type == "BYTE_ARRAY"]
     with _open(file, texts) as table:
         rows = _batch_rows(table.metadata, columns)
         with progress_bar(f"reading {file.name}", table.metadata.num_rows, progress) as shown:
@@ -84,10 +85,4 @@ def _cells(array: Any) -> list[Any]:
     if kind.is_dictionary(array.type):
         texts = array.dictionary.to_pylist()
         return [None if place is None else texts[place] for place in array.indices.to_pylist()]
-    if kind.is_list(array.type) or kind.is_large_list(array.type):
-        cells, begin, lists = _cells(array.flatten()), 0, []
-        for length in array.value_lengths().to_pylist():
-            lists.append(None if length is None else cells[begin : begin + length])
-            begin += length or 0
-        return lists
     return list(array.to_pylist())
