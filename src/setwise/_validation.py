@@ -10,6 +10,7 @@ import math
 import operator
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 import numpy as np
@@ -64,10 +65,16 @@ def whole_number(parameter: str, number: object, least: int = 1) -> int:
     return value
 
 
+_LONGEST_NAME, _MOST_NAMES = 200, 1000  # beyond these, comparing names would take long
+
+
 def did_you_mean(given: object, names: Iterable[str]) -> str:
     """The question "did you mean 'item'?" with the most similar of some dozens of names; empty if none is similar."""
-    plain = {_plain(name): name for name in names}
-    close = difflib.get_close_matches(_plain(str(given)), plain, n=1, cutoff=0.7)
+    text = str(given)
+    if len(text) > _LONGEST_NAME:
+        return ""
+    plain = {_plain(name): name for name in islice(names, _MOST_NAMES)}
+    close = difflib.get_close_matches(_plain(text), plain, n=1, cutoff=0.7)
     return f"did you mean {plain[close[0]]!r}?" if close else ""
 
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from setwise.datasets.grouping import LATEST
+from setwise.datasets.parquet import _batch_rows, parquet_rows
 from setwise.datasets.tables import read_table, table_columns, with_attributes
 from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile, MissingDependency
@@ -502,3 +503,19 @@ def test_ta_feng_by_day(shared_data, sample, large):
     found = (len(result), (result.items.lengths >= 20).sum())
     assert found == (len(baskets), sum(n >= 20 for n in baskets.values()))
     assert not large or found == (119_578, 6477)
+
+
+def test_parquet_shares_texts_and_limits_batches(tmp_path):
+    """A text of a megabyte that 250 rows refer to is one object, and long rows make small batches."""
+    arrow, long = pytest.importorskip("pyarrow"), "a" * (1 << 20)
+    texts = arrow.DictionaryArray.from_arrays(arrow.array([0, None] * 250, arrow.int32()), arrow.array([long]))
+    lists = [["b", None], None, [], ["c"]] * 125
+    path = parquet(tmp_path / "a.parquet", {"text": texts, "list": lists, "number": list(range(500))})
+    assert path.stat().st_size < 1 << 20
+    rows = [cells for _, cells in parquet_rows(path, ["text", "list", "number"], progress=False)]
+    assert rows == list(zip([long, None] * 250, lists, range(500), strict=True))
+    assert len({id(text) for text, *_ in rows if text}) == 1
+    metadata = pytest.importorskip("pyarrow.parquet").read_metadata
+    assert _batch_rows(metadata(path), ["number"]) == 1 << 15
+    wide = parquet(tmp_path / "b.parquet", {"list": [[0] * 1_000_000] * 4})
+    assert _batch_rows(metadata(wide), ["list"]) == 8

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model import ids as module
 from setwise.model.ids import Ids
@@ -252,3 +253,12 @@ def test_saved_ids_of_another_catalogue() -> None:
         Ids.opened(np.arange(2), np.arange(3), np.arange(3), 3)
     with pytest.raises(InvalidInput, match="ids must be distinct, got 7 more than once"):
         Ids.opened(np.array([7, 7, 9]), np.array([7, 7, 9]), np.arange(3), 3)
+
+
+def test_long_names_and_many_names_are_not_compared() -> None:
+    """Comparing a name of a megabyte, or a million names, would take long."""
+    assert did_you_mean("produkt", ["order", "product"]) == "did you mean 'product'?"
+    assert did_you_mean("a" * 201, ["a" * 200]) == ""
+    read = iter(range(10**6))
+    assert did_you_mean("product", (f"column {number}" for number in read)) == ""
+    assert next(read) <= 1000

@@ -414,3 +414,25 @@ def test_abandoned_requests_are_not_computed(folder: Path, count) -> None:
             until(lambda: dropped() >= count(200) // 2)
             os.kill(worker, signal.SIGCONT)
             assert is_slate(computing.response())
+
+
+@pytest.mark.promise("slow-clients")
+def test_the_system_buffers_little_for_a_client_that_does_not_read(process: Running) -> None:
+    """Responses of 6 MB without reading: the service makes few of them, where the system would buffer megabytes."""
+    request = b"GET /docs/openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    size = len(process.client.get("/docs/openapi.json").content)
+
+    def answered() -> int:
+        line = re.search(
+            r'setwise_requests_total\{route="/docs/openapi.json",status="200"\} (\d+)',
+            process.client.get("/metrics").text,
+        )
+        return int(line[1]) if line else 0
+
+    before, count = answered(), 200
+    with process.raw(timeout=1) as raw:
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+        raw.sendall(request * count)
+        time.sleep(1)
+        made = answered() - before
+        assert 0 < made * size < 2 * MEGABYTE, made

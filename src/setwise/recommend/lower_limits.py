@@ -5,7 +5,9 @@ eligible item has. Each is a list of *requirements*: a group of eligible rows, o
 
 **Candidates.** Retrieval ranks items by score whatever their group, so it may return none of a required group. The best
 items by score of every required group are added. Every value that eligible items have is then among the candidates, so
-``exactly`` means the same to ``rank``, which sees the candidates alone.
+``exactly`` means the same to ``rank``, which sees the candidates alone. The best of a group may all have one value of
+an attribute with an upper limit, and no set of them be feasible. Then items of other values are added
+(``with_varied``).
 
 **Bounds.** A lower limit only removes feasible sets: a bound that ignores it holds for the sets that remain. As an
 upper limit on the items outside of its group it tightens them (``bounded_limits.py``); ``exactly`` is one itself.
@@ -19,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise._types import Floats, Rows
+from setwise._types import Floats, Ints, Rows
 from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.catalog import Catalog
@@ -88,6 +90,48 @@ def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Cat
     share = int(SHARE * most) // len(required)
     best = [_best(catalog, user, one.rows, max(SPARE * one.least, share)) for one in required]
     return np.unique(np.concatenate([candidates, *best])).astype(np.intp)
+
+
+def with_varied(
+    candidates: Rows,
+    required: tuple[Required, ...],
+    catalog: Catalog,
+    user: User,
+    limits: Limits,
+    pinned: int,
+    most: int,
+) -> Rows:
+    """The candidates and, of every required group, the best items of many values of each attribute with an upper limit.
+
+    Let required groups and ``pinned`` items need R items in all. A feasible set can be reduced to these. If a group has
+    candidates of R values, or of all its values, and of each value as many as the limit allows, every item of the set
+    can be exchanged for a candidate of its group: one of the same value, or else of a value that the set does not have.
+    So with one limit from above and disjoint groups there is a feasible set of candidates if there is one at all,
+    unless ``most`` candidates do not suffice for this.
+    """
+    upper = [(name, n) for limit, stated in limits.items() if LIMITS[limit].upper for name, n in stated.items()]
+    needed = sum(one.least for one in required)
+    parts = [candidates]
+    for one in required:
+        order = one.rows[np.argsort(-item_scores(catalog, user, one.rows), kind="stable")]
+        for attribute, n in upper:
+            each = min(int(n), one.least)
+            values = min(needed + pinned, max(SPARE, most // (needed * each)))
+            parts.append(_of_many_values(order, catalog.attributes.labels(attribute, order), values, each))
+    return np.unique(np.concatenate(parts)).astype(np.intp)
+
+
+def _of_many_values(order: Rows, labels: Ints, values: int, each: int) -> Rows:
+    """Of so many values, those that come first in ``order``, the first ``each`` rows; a missing value is no limit."""
+    unlimited = np.flatnonzero(labels < 0)[: values * each]
+    counted = np.flatnonzero(labels >= 0)
+    _, first, number = np.unique(labels[counted], return_index=True, return_inverse=True)
+    among_first = np.argsort(np.argsort(first))[number] < values
+    kept = counted[among_first]
+    sorted_by = np.argsort(labels[kept], kind="stable")
+    ordered = labels[kept][sorted_by]
+    begin = np.searchsorted(ordered, ordered)
+    return np.asarray(order[np.concatenate([unlimited, kept[sorted_by[np.arange(len(ordered)) - begin < each]]])])
 
 
 def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:

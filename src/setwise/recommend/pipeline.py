@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from setwise._types import Rows
+from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -36,6 +37,7 @@ from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
+from setwise.recommend.lower_limits import with_varied
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
 from setwise.recommend.slate import Slate, proves
@@ -201,7 +203,23 @@ def answer(
 def ranked_and_bounded(
     query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
 ) -> Bounded:
-    """The best set found among the candidates or by the bound, and the bound where one is wanted."""
+    """The best set found among the candidates or by the bound, and the bound where one is wanted.
+
+    If the candidates hold no feasible set, items of other values of the limited attributes join them.
+    """
+    try:
+        return _of_candidates(query, snapshot, candidates, clock, scored)
+    except Infeasible:
+        most, pinned = snapshot.most_candidates, len(query.include)
+        rows = with_varied(candidates.rows, query.required, query.catalog, query.user, query.limits, pinned, most)
+        if candidates.complete or len(rows) == len(candidates.rows):
+            raise
+    return _of_candidates(query, snapshot, Candidates(rows, False), clock, scored)
+
+
+def _of_candidates(
+    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None
+) -> Bounded:
     if not snapshot.effort(query).candidates:
         return _unranked(query, snapshot, candidates, clock)
     with clock.phase("rank"):

@@ -3,8 +3,8 @@
 h11 parses one request at a time: the next one on a connection is read when the response before it has been handed to
 the transport, and reading is paused meanwhile, so pipelined requests cost one read buffer. It reads a body as a body
 whatever the ``Upgrade`` header says. What it does not limit is limited here: connections in all and by client address,
-time for a head, idle time, and output that the client does not read. uvicorn accepts the connections and ends them
-(server.py).
+time for a head, idle time, and output that the client does not read, in the system's buffers too. uvicorn accepts the
+connections and ends them (server.py).
 
 A client may end its sending side after a request and wait for the response. TCP shows the same if the client has closed
 the connection, until something is sent to it. So the first bytes of the response, which are the same for every one, are
@@ -18,6 +18,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -32,6 +33,7 @@ from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
 
 SWEEP_S = 0.25  # between two checks of all connections
+SEND_BYTES = 1 << 17  # that the system buffers for one client; its own default grows to megabytes
 OTHER = "other"  # the metrics label of requests that match no route
 _PREFIX = b"HTTP/1.1 "  # of every response
 _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
@@ -98,6 +100,10 @@ class Connection(asyncio.Protocol):
         """Count the connection, or refuse it."""
         self.transport = cast(asyncio.Transport, transport)  # uvloop's transports have its methods, not its type
         self._flow = FlowControl(self.transport)
+        line = transport.get_extra_info("socket")
+        if line is not None:
+            with suppress(OSError):  # of a connection that has ended already
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BYTES)
         self._server.connections.add(cast(Any, self))
         peer = transport.get_extra_info("peername")
         address = str(peer[0]) if isinstance(peer, tuple) else ""
