@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -92,33 +92,52 @@ def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Cat
     return np.unique(np.concatenate([candidates, *best])).astype(np.intp)
 
 
+class Variety(NamedTuple):
+    """What ``with_varied`` adds: of every required group, the best items of many values of attributes that are limited.
+
+    upper   attributes with an upper limit, and the limits
+    needed  items that all groups require together
+    pinned  items that are pinned
+    most    the most candidates of a request
+    """
+
+    upper: list[tuple[str, int]]
+    needed: int
+    pinned: int
+    most: int
+
+    @classmethod
+    def of(cls, limits: Limits, required: tuple[Required, ...], pinned: int, most: int) -> Variety:
+        """The variety of a request with these limits and requirements."""
+        upper = [
+            (name, int(n)) for limit, stated in limits.items() if LIMITS[limit].upper for name, n in stated.items()
+        ]
+        return cls(upper, sum(one.least for one in required), pinned, most)
+
+    def rows(self, catalog: Catalog, user: User, group: Rows, least: int) -> list[Rows]:
+        """The items of a group that are added, for each attribute."""
+        order = group[np.argsort(-item_scores(catalog, user, group), kind="stable")]
+        parts = []
+        for attribute, n in self.upper:
+            each = min(n, least)
+            values = min(self.needed + self.pinned, max(SPARE, self.most // (self.needed * each)))
+            parts.append(_of_many_values(order, catalog.attributes.labels(attribute, order), values, each))
+        return parts
+
+
 def with_varied(
-    candidates: Rows,
-    required: tuple[Required, ...],
-    catalog: Catalog,
-    user: User,
-    limits: Limits,
-    pinned: int,
-    most: int,
+    candidates: Rows, required: tuple[Required, ...], catalog: Catalog, user: User, variety: Variety
 ) -> Rows:
     """The candidates and, of every required group, the best items of many values of each attribute with an upper limit.
 
-    Let required groups and ``pinned`` items need R items in all. A feasible set can be reduced to these. If a group has
+    Let required groups and pinned items need R items in all. A feasible set can be reduced to these. If a group has
     candidates of R values, or of all its values, and of each value as many as the limit allows, every item of the set
     can be exchanged for a candidate of its group: one of the same value, or else of a value that the set does not have.
     So with one limit from above and disjoint groups there is a feasible set of candidates if there is one at all,
-    unless ``most`` candidates do not suffice for this.
+    unless the most candidates do not suffice for this.
     """
-    upper = [(name, n) for limit, stated in limits.items() if LIMITS[limit].upper for name, n in stated.items()]
-    needed = sum(one.least for one in required)
-    parts = [candidates]
-    for one in required:
-        order = one.rows[np.argsort(-item_scores(catalog, user, one.rows), kind="stable")]
-        for attribute, n in upper:
-            each = min(int(n), one.least)
-            values = min(needed + pinned, max(SPARE, most // (needed * each)))
-            parts.append(_of_many_values(order, catalog.attributes.labels(attribute, order), values, each))
-    return np.unique(np.concatenate(parts)).astype(np.intp)
+    parts = [part for one in required for part in variety.rows(catalog, user, one.rows, one.least)]
+    return np.unique(np.concatenate([candidates, *parts])).astype(np.intp)
 
 
 def _of_many_values(order: Rows, labels: Ints, values: int, each: int) -> Rows:

@@ -37,7 +37,7 @@ from setwise.recommend.bounded_limits import tightest_limit
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
-from setwise.recommend.lower_limits import with_varied
+from setwise.recommend.lower_limits import Variety, with_varied
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
 from setwise.recommend.slate import Slate, proves
@@ -210,8 +210,8 @@ def ranked_and_bounded(
     try:
         return _of_candidates(query, snapshot, candidates, clock, scored)
     except Infeasible:
-        most, pinned = snapshot.most_candidates, len(query.include)
-        rows = with_varied(candidates.rows, query.required, query.catalog, query.user, query.limits, pinned, most)
+        variety = Variety.of(query.limits, query.required, len(query.include), snapshot.most_candidates)
+        rows = with_varied(candidates.rows, query.required, query.catalog, query.user, variety)
         if candidates.complete or len(rows) == len(candidates.rows):
             raise
     return _of_candidates(query, snapshot, Candidates(rows, False), clock, scored)

@@ -2,6 +2,10 @@
 
 A lower limit (``at_least``, ``exactly``) requires items of a group, and some rankers start from what items are worth
 alone (``recommend/retrieve.py``). Every shard returns its best items of each kind, and the front keeps the best of all.
+
+Where no set of the candidates keeps all limits, items of other values join them (``recommend/lower_limits.py``). Every
+shard returns the best of its first values, among which are the first values of all. Where more than one item of each is
+wanted, a second call names these values: their next items may be late at another shard.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from setwise.model.alone import best_alone, rewards_alone
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limits
 from setwise.model.users import User
-from setwise.recommend.lower_limits import SHARE, SPARE, check_sizes, item_scores
+from setwise.recommend.lower_limits import SHARE, SPARE, Required, Variety, check_sizes, item_scores
 
 NONE: Ints = np.empty(0, np.int64)
 Key = tuple[str, str, Any]  # a limit, an attribute and a value
@@ -99,7 +103,7 @@ def _groups(catalog: Catalog, eligible: Rows, needs: Needs) -> Iterable[tuple[st
             for at in first.tolist():
                 value = column[eligible[[at]]][0]
                 rows = eligible[labels == labels[at]] if few else None
-                yield name, attribute, value.item() if hasattr(value, "item") else value, rows
+                yield name, attribute, _plain(value), rows
 
 
 def needed_rows(answers: Mapping[int, Needed], needs: Needs) -> Ints:
@@ -125,3 +129,53 @@ def _best(parts: list[Best], count: int) -> Ints:
     """The best of several answers, by (measure descending, row ascending)."""
     rows, measure = np.concatenate([one.rows for one in parts]), np.concatenate([one.measure for one in parts])
     return rows[np.lexsort((rows, -measure))[:count]]
+
+
+class RequiredGroup(NamedTuple):
+    """A required group: attribute, value, and how many items; ``named`` are values of the limited attributes."""
+
+    attribute: str
+    value: Any
+    least: int
+    named: list[list[Any]] | None = None
+
+
+def varied_here(
+    catalog: Catalog, numbers: Ints, eligible: Rows, user: User, groups: list[RequiredGroup], variety: Variety
+) -> Ints:
+    """The rows that a shard adds for ``groups``, ascending."""
+    parts = [NONE]
+    for one in groups:
+        rows = eligible[catalog.attributes.matching({one.attribute: one.value})[eligible]]
+        if one.named is None:
+            parts += variety.rows(catalog, user, rows, one.least)
+            continue
+        for (attribute, n), values in zip(variety.upper, one.named, strict=True):
+            for value in values:
+                some = rows[catalog.attributes.matching({attribute: value})[rows]]
+                order = np.argsort(-item_scores(catalog, user, some), kind="stable")
+                parts.append(some[order[: min(n, one.least)]])
+    return np.unique(numbers[np.concatenate(parts).astype(np.int64)])
+
+
+def wanted_groups(required: tuple[Required, ...]) -> list[RequiredGroup]:
+    """The groups as shards read them."""
+    return [RequiredGroup(one.attribute, _plain(one.value), one.least) for one in required]
+
+
+def named_values(catalog: Catalog, user: User, required: tuple[Required, ...], variety: Variety) -> list[RequiredGroup]:
+    """The groups with the values of the items that would be added."""
+    groups = []
+    for one in required:
+        parts = variety.rows(catalog, user, one.rows, one.least)
+        named = [
+            [_plain(value) for value in np.unique(catalog.attributes[attribute][rows[labels >= 0]])]
+            for (attribute, _), rows in zip(variety.upper, parts, strict=True)
+            for labels in [catalog.attributes.labels(attribute, rows)]
+        ]
+        groups.append(RequiredGroup(one.attribute, _plain(one.value), one.least, named))
+    return groups
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if hasattr(value, "item") else value

@@ -37,11 +37,12 @@ from setwise.recommend.cluster.measures import RemoteMeasures
 from setwise.recommend.cluster.merging import Merged, merged
 from setwise.recommend.cluster.packed import Records, merged_records
 from setwise.recommend.cluster.remote_reader import RemoteReader
-from setwise.recommend.cluster.required import Needs, needed_rows
+from setwise.recommend.cluster.required import Needs, RequiredGroup, named_values, needed_rows, wanted_groups
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
 from setwise.recommend.independent import is_independent
+from setwise.recommend.lower_limits import Variety
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, per_head, reserve
 from setwise.recommend.slate import Slate
@@ -85,11 +86,43 @@ class Rounds:
             return pipeline.run(self._query(items.items, general.user), self._snapshot(items.items), self._began)
         with clock.phase("retrieve"):
             fetched, complete = self._candidates(general)
-            held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
+        try:
+            return self._ranked(general, fetched, Candidates(np.arange(len(fetched.rows)), complete), clock)
+        except Infeasible:
+            more = fetched if complete else self._varied(general, fetched)
+            if len(more.rows) == len(fetched.rows):
+                raise
+        return self._ranked(general, more, Candidates(np.searchsorted(more.rows, fetched.rows), False), clock)
+
+    def _ranked(self, general: Query, fetched: _Fetched, candidates: Candidates, clock: pipeline.Clock) -> Slate:
+        """The slate from these candidates, and from what the bound and the limits add to them."""
+        held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
         snapshot, query = self._snapshot(fetched.items, self._reader(general, held)), held.asking()
-        everything = Candidates(np.arange(len(fetched.rows)), complete)
-        bounded = pipeline.ranked_and_bounded(query, snapshot, everything, clock)
+        bounded = pipeline.ranked_and_bounded(query, snapshot, candidates, clock)
         return pipeline.valued(*held.settled(bounded.best), bounded.upper_bound, clock)
+
+    def _varied(self, general: Query, fetched: _Fetched) -> _Fetched:
+        """These items, and those of other values that a single index would look at (``required.py``)."""
+        query = self._query(fetched.items, general.user)
+        variety = Variety.of(query.limits, query.required, len(query.include), self._files.options["candidates"])
+        more = self._joined(fetched, general.user, wanted_groups(query.required), variety)
+        if any(min(n, one.least) > 1 for _, n in variety.upper for one in query.required):
+            query = self._query(more.items, general.user)
+            groups = named_values(query.catalog, query.user, query.required, variety)
+            more = self._joined(more, general.user, groups, variety)
+        return more
+
+    def _joined(self, fetched: _Fetched, user: User, groups: list[RequiredGroup], variety: Variety) -> _Fetched:
+        """These items, and what the shards add for the required groups."""
+        asked = dict.fromkeys(self._alive, (self._asked, user, groups, variety))
+        rows, catalog = merged_records(list(self._shards.ask("varied", asked).values()))
+        new = np.flatnonzero(~np.isin(rows, fetched.rows))
+        if not len(new):
+            return fetched
+        every = np.concatenate([fetched.rows, rows[new]])
+        order = np.argsort(every)
+        joined = fetched.items.catalog.joined(catalog.taken(new)).taken(order)
+        return _Fetched(every[order], self._index(joined, np.zeros(len(every), np.int32)))
 
     def _reader(self, general: Query, held: Held) -> RemoteReader | None:
         """What bounds over all items read; None if a shard is lost, or the cluster has no cells."""

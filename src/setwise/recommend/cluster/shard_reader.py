@@ -21,11 +21,12 @@ from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
 from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
 from setwise.recommend.cluster.packed import Packed, Records
-from setwise.recommend.cluster.required import Needed, Needs, needed_here
+from setwise.recommend.cluster.required import Needed, Needs, RequiredGroup, needed_here, varied_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
 from setwise.recommend.cluster.shard_items import ITEM_ANSWERS
 from setwise.recommend.cluster.shard_measures import Anchor, Measured, Paired, measured_here, pairs_here
 from setwise.recommend.independent import best_independent
+from setwise.recommend.lower_limits import Variety
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
 from setwise.retrieval.backends.protocol import Hits
@@ -242,6 +243,13 @@ class ShardState:
         columns = {name: column[at] for name, column in catalog.attributes.items()}
         return Records(rows, catalog.bare(at).packed(), catalog.ids[at], columns)
 
+    def varied(self, asked: Filter, user: User, groups: list[RequiredGroup], variety: Variety) -> Records:
+        """Items of other values, where no set of the candidates keeps all limits."""
+        mask = self.mask(asked)
+        eligible = np.arange(len(self.rows)) if mask is None else np.flatnonzero(mask)
+        own = self.scored(asked, user)
+        return self.records(varied_here(self.index.catalog, self.rows, eligible, own, groups, variety))
+
     def independent(self, asked: Filter, user: User, k: int, limits: Mapping[str, Any]) -> Found:
         """The best k items where items do not interact: the best of all shards are among them."""
         found = self.search(asked)
@@ -304,6 +312,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.pairs,
         ShardState.paired,
         ShardState.records,
+        ShardState.varied,
         ShardState.independent,
         ShardState.bound_scores,
         ShardState.bound_items,
