@@ -80,8 +80,18 @@ def test_mistakes_are_errors_of_the_request(service: Here) -> None:
     assert "an id of history" in error_message(refused, 422)
     refused = service.client.post("/v1/recommend", json={"history": HISTORY, "where": {"colour": "red"}})
     assert "colour" in error_message(refused, 422)
-    given = {"history": HISTORY, "k": 2, "items": ["song-5", "song-6"]}
-    assert error_message(service.client.post("/v1/explain", json=given), 422)
+    given = {"history": HISTORY, "k": 2, "items": ["song-none"]}
+    assert "song-none" in error_message(service.client.post("/v1/explain", json=given), 422)
+
+
+def test_explanations_are_those_of_the_index(service: Here, index: Here) -> None:
+    body = {"history": HISTORY, "k": 4, "certify": False, "budget_ms": 5000}
+    for more in ({}, {"items": ["song-9", "song-30", "song-5"]}):
+        ours, theirs = (post(one, "/v1/explain", body | more) for one in (service, index))
+        for name in ("attention", "sink", "rewards", "alone", "lent", "gain_over_top_k", "gain_over_greedy"):
+            assert ours[name] == theirs[name], name
+        sets = [[(one["ranker"], one["items"], one["value"]) for one in each["rivals"]] for each in (ours, theirs)]
+        assert sets[0] == sets[1]
 
 
 class FewAnswers:
@@ -107,8 +117,6 @@ def test_what_a_front_does_not_have_is_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=f"{name} must be left out, as a cluster does not have it"):
             call(**arguments)
-    with pytest.raises(InvalidInput, match="the service must be one of an index for this route"):
-        answers.explain(None)  # type: ignore[arg-type]
 
 
 def test_a_reload_serves_the_changes_in_one_step(world: sw.Recommender, tmp_path: Path) -> None:

@@ -57,6 +57,14 @@ class Neighbours:
         offsets = np.concatenate([[0], np.cumsum(counts)])
         return replace(self, offsets=offsets, items=place[self.items[kept]], weights=self.weights[kept])
 
+    def of_rows(self, rows: Rows) -> Neighbours:
+        """All neighbours of these rows, in this order; the items keep their numbers."""
+        starts, lengths = self.offsets[rows], self.offsets[rows + 1] - self.offsets[rows]
+        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        places = np.repeat(starts, lengths) + within
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        return replace(self, offsets=offsets, items=self.items[places], weights=self.weights[places])
+
     def scores(self, rows: Ints, filled: Mask) -> list[tuple[Ints, Floats]]:
         """For each padded history (B, T) the rows that have a score, ascending, and their scores."""
         weight = recency_weights(filled, self.decay)
@@ -64,9 +72,7 @@ class Neighbours:
         return [self._of_one(seen[mask], given[mask]) for seen, given, mask in zip(rows, weight, filled, strict=True)]
 
     def _of_one(self, seen: Ints, weight: Floats) -> tuple[Ints, Floats]:
-        starts, lengths = self.offsets[seen], self.offsets[seen + 1] - self.offsets[seen]
-        within = np.arange(lengths.sum()) - np.repeat(np.cumsum(lengths) - lengths, lengths)
-        places = np.repeat(starts, lengths) + within
-        related, place = np.unique(self.items[places], return_inverse=True)
-        scores = np.bincount(place, np.repeat(weight, lengths) * self.weights[places], minlength=len(related))
+        some = self.of_rows(seen)
+        related, place = np.unique(some.items, return_inverse=True)
+        scores = np.bincount(place, np.repeat(weight, np.diff(some.offsets)) * some.weights, minlength=len(related))
         return related.astype(np.int64), np.asarray(scores, np.float64)

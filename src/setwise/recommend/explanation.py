@@ -11,7 +11,8 @@ a whole is worth. Every value is recomputed by the reference objective.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise.model import objective
+from setwise.model.catalog import Catalog
 from setwise.ranking import Ranker
 from setwise.ranking.beam import BEAM
 from setwise.ranking.dpp import DPP
@@ -35,7 +37,7 @@ RIVALS = (TOP_K, KNN, MMR, DPP, GREEDY, BEAM)
 
 @dataclass(frozen=True, eq=False)
 class Rival:
-    """The same query under one ranker: ids, rows and value of its set, and how long ranking took.
+    """The same query under one ranker: ids, rows of ``catalog`` and value of its set, and how long ranking took.
 
     The slate's own ranker is listed with the slate as answered, which the search for the bound may have improved.
     """
@@ -45,6 +47,7 @@ class Rival:
     indices: Rows
     value: float
     milliseconds: float
+    catalog: Catalog = field(repr=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +92,7 @@ class Explanation:
             "rivals": [
                 {
                     "ranker": rival.ranker,
-                    "items": items_to_dicts(self.slate.catalog, rival.indices),
+                    "items": items_to_dicts(rival.catalog, rival.indices),
                     "value": finite(rival.value),
                     "milliseconds": rival.milliseconds,
                 }
@@ -103,13 +106,17 @@ class Explanation:
         return next(self.slate.value - rival.value for rival in self.rivals if rival.ranker == ranker.name)
 
 
-def explained(slate: Slate, snapshot: Snapshot) -> Explanation:
-    """Explain the slate; ``snapshot`` is of the index that it came from."""
+def rivals_of(slate: Slate) -> list[Ranker]:
+    """The rankers that a slate is compared with, its own among them."""
+    return [*dict.fromkeys((*RIVALS, slate.query.ranker))]
+
+
+def explained(slate: Slate, answers: Iterable[Slate]) -> Explanation:
+    """Explain the slate; ``answers`` are those of its rivals."""
     catalog, user, rows = slate.catalog, slate.user, slate.indices
     logit, sink_logit = objective.logits(catalog, rows, None)
     attention, sink = objective.softmax(logit, sink_logit)
     score, _ = objective.scores(catalog, user, rows, None)
-    candidates = retrieve(slate.query, snapshot)
     return Explanation(
         slate=slate,
         attention=attention,
@@ -117,16 +124,25 @@ def explained(slate: Slate, snapshot: Snapshot) -> Explanation:
         rewards=objective.item_rewards(catalog, user, rows),
         alone=np.array([objective.set_value(catalog, user, [row]) for row in rows]),
         lent=np.einsum("hij,hj->ij", attention, score),
-        rivals=[_rival(one, slate, snapshot, candidates) for one in dict.fromkeys((*RIVALS, slate.query.ranker))],
+        rivals=[_rival(one) for one in answers],
     )
 
 
-def _rival(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candidates) -> Rival:
+def _rival(one: Slate) -> Rival:
+    value = objective.set_value(one.catalog, one.user, one.indices)
+    return Rival(one.ranker, one.items, one.indices, value, one.timings["rank"], one.catalog)
+
+
+def answers_of_rivals(slate: Slate, snapshot: Snapshot) -> list[Slate]:
+    """What each rival chooses; ``snapshot`` is of the index that the slate came from."""
+    candidates = retrieve(slate.query, snapshot)
+    return [_answer(one, slate, snapshot, candidates) for one in rivals_of(slate)]
+
+
+def _answer(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candidates) -> Slate:
     """The set that this ranker chooses under the same constraints, from the same candidates or from its own."""
-    answered = slate
-    if ranker != slate.query.ranker:
-        query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
-        candidates = retrieve(query, snapshot) if ranker.by_reward_alone else candidates
-        answered = answer(query, snapshot, candidates, Clock(slate.query.budget_ms))
-    value = objective.set_value(slate.catalog, slate.user, answered.indices)
-    return Rival(ranker.name, answered.items, answered.indices, value, answered.timings["rank"])
+    if ranker == slate.query.ranker:
+        return slate
+    query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
+    candidates = retrieve(query, snapshot) if ranker.by_reward_alone else candidates
+    return answer(query, snapshot, candidates, Clock(slate.query.budget_ms))

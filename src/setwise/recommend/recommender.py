@@ -36,7 +36,7 @@ from setwise.ranking import DEFAULT, ranker_named, warm_up
 from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.encoder_items import EncoderItems
-from setwise.recommend.explanation import Explanation, explained
+from setwise.recommend.explanation import Explanation, answers_of_rivals, explained
 from setwise.recommend.given import featured, one_of, requests_of
 from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
@@ -275,7 +275,7 @@ class Recommender:
 
     def explain(self, slate: Slate) -> Explanation:
         """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""
-        return explained(slate, self._snapshot_of(slate, False, "explain"))
+        return explained(slate, answers_of_rivals(slate, self._snapshot_of(slate, False, "explain")))
 
     def certify(self, slate: Slate, seconds: float = 1.0) -> Slate:
         """The slate after ``seconds`` more of search for its upper bound, or fewer if it is proven optimal before.

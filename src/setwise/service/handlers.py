@@ -140,9 +140,7 @@ class Handlers:
         slate = self._given(request, left_ms) if given else self._slate(request, left_ms, task.level)
         explanation = self._artifact.recommender.explain(slate)
         rivals = [
-            RivalResponse(
-                one.ranker, [item(explanation.slate.catalog, row) for row in one.indices], one.value, one.milliseconds
-            )
+            RivalResponse(one.ranker, [item(one.catalog, row) for row in one.indices], one.value, one.milliseconds)
             for one in explanation.rivals
         ]
         return msgspec.json.encode(
@@ -175,11 +173,11 @@ class Handlers:
             raise InvalidInput("items", "ids that differ", "one twice", "send each once")
         arguments = request.arguments() | {"budget_ms": LEAST_MS}
         slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
-        query = recommend(**arguments).query
-        if query.catalog is not slate.catalog:
-            must = "left out, as a cluster explains the slate that it finds"
-            raise InvalidInput("items", must, f"{len(items)}", "send the request without them")
-        return replace(slate, query=replace(query, budget_ms=self._limits(request, left_ms, FULL)["budget_ms"]))
+        query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL)["budget_ms"]
+        if query.catalog is slate.catalog:
+            return replace(slate, query=replace(query, budget_ms=budget_ms))
+        free = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: it answers again
+        return replace(slate, improver=free.improver)
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""

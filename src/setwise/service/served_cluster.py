@@ -149,8 +149,8 @@ class FrontAnswers:
         return self._front.recommend_many(**arguments, threads=threads)
 
     def explain(self, slate: Slate) -> Explanation:
-        """Refused: an explanation reads items that the front does not have."""
-        raise InvalidInput("the service", "one of an index for this route", "one of a cluster", "ask /v1/recommend")
+        """What each item contributes, and what other rankers would have shown."""
+        return self._front.explain(slate)
 
 
 def _not_in_a_cluster(name: str) -> InvalidInput:

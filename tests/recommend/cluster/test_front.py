@@ -15,6 +15,7 @@ from setwise.model.base_terms import BaseTerms
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.fold_in import FoldIn
+from setwise.model.neighbours import Neighbours
 from setwise.model.two_tower import TwoTower
 from setwise.recommend.cluster.front import ClusterRecommender
 from worlds import REWARDS, random_catalog
@@ -96,11 +97,77 @@ def test_histories_of_models_with_base_terms(tmp_path: Path) -> None:
     cluster, _ = cluster_of(whole, tmp_path / "split", 3, bounds=False)
     for history in (["item 3", "item 150", "unheard", "item 77"], []):
         same(*(one.recommend(history=history, k=4, certify=False) for one in (whole, cluster)))
-    popular = Encoder(*parts, base_terms=BaseTerms(terms.fold_in, (), terms.two_tower, np.zeros(200)))
-    whole = sw.Recommender(sw.Index.build(catalog, cells=5), certify=False, encoder=popular)
-    cluster, _ = cluster_of(whole, tmp_path / "whole", 3, bounds=False)
-    with pytest.raises(InvalidInput, match="history must be left out"):
-        cluster.recommend(history=["item 3"])
+
+
+def with_neighbours(seed: int, n: int, new_user: bool, catalog: sw.Catalog) -> Encoder:
+    """An encoder with two matrices of neighbours, in which some items have none."""
+    rng = np.random.default_rng(seed)
+    matrices = []
+    for power in (0.0, 0.5):
+        lengths = rng.integers(0, 12, n)
+        related = [np.sort(rng.choice(n, length, replace=False)) for length in lengths]
+        offsets = np.concatenate([[0], np.cumsum(lengths)])
+        weights = rng.normal(size=offsets[-1]).astype(np.float32)
+        matrices.append(Neighbours(offsets, np.concatenate(related), weights, 0.8, power))
+    popular = rng.normal(size=n).astype(np.float32) if new_user else None
+    _, heads, d_v = catalog.value.shape
+    pooled = (
+        () if catalog.base is None else (rng.normal(size=(catalog.base.shape[1], 4)), np.zeros(catalog.base.shape[1]))
+    )
+    parts = rng.normal(size=(n, 4)), rng.normal(size=(heads, d_v, 4)), rng.normal(size=(heads, d_v))
+    return Encoder(*parts, *pooled, base_terms=BaseTerms(None, tuple(matrices), None, popular))
+
+
+def test_histories_of_models_with_neighbours(tmp_path: Path, count) -> None:
+    """Also with scores of the caller, while items come and go, and for new users."""
+    for seed in range(count(100)):
+        rng = np.random.default_rng(seed)
+        catalog, _ = world(seed, 300, **shapes(seed))
+        index = sw.Index.build(catalog, cells=6)
+        encoder = with_neighbours(seed, 300, seed % 3 > 0, catalog)
+        whole = sw.Recommender(index, candidates=40, encoder=encoder)
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 1 + seed % 5)
+        for changed in (False, True):
+            if changed:
+                new, _ = world(1000 + seed, 4, 300, **shapes(seed))
+                new.sink = catalog.sink
+                for one in (index, cluster):
+                    one.remove(["item 3", "item 40"])
+                    one.add(new)
+            ids = [f"item {row}" for row in range(300) if row not in (3, 40)]
+            for history in ([*rng.choice(ids, 5, replace=False).tolist(), "unheard", "item 301"], ["unheard"], []):
+                request = {"history": history, "k": int(rng.integers(2, 6)), "certify": not changed and seed % 2 == 0}
+                request["at_most"] = {"colour": 3} if rng.random() < 0.5 else None
+                if rng.random() < 0.5:
+                    some = rng.choice(ids, 150, replace=False).tolist()
+                    request["scores"] = dict(zip(some, rng.normal(size=150).tolist(), strict=True))
+                    request["scores_floor"] = -1.0 if rng.random() < 0.5 else None
+                if request["certify"]:
+                    request["budget_ms"] = 10_000.0
+                one, other = whole.recommend(**request), cluster.recommend(**request)
+                same(one, other)
+                assert one.ignored == other.ignored
+                assert other.upper_bound >= one.value * (1 - 1e-12) or not request["certify"]
+
+
+def test_explanations_are_those_of_one_index(tmp_path: Path) -> None:
+    for seed in (0, 1):
+        catalog, user = world(seed, 300, **shapes(seed))
+        whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=40)
+        cluster, _ = cluster_of(whole, tmp_path / str(seed), 3, bounds=False)
+        request = {"k": 4, "exclude": ["item 5"], "at_most": {"colour": 2}, "certify": False, "budget_ms": 10_000.0}
+        mine = cluster.recommend(user, **request)
+        one, other = whole.explain(whole.recommend(user, **request)), cluster.explain(mine)
+        for name in ("attention", "rewards", "alone", "lent"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+        sets = [[(r.ranker, r.items.tolist(), r.value) for r in each.rivals] for each in (one, other)]
+        assert sets[0] == sets[1]
+        assert [each["items"] for each in one.to_dict()["rivals"]] == [
+            each["items"] for each in other.to_dict()["rivals"]
+        ]
+    for wrong in (whole.recommend(user, k=2), None):
+        with pytest.raises(InvalidInput, match="slate must be a slate of this cluster, got another"):
+            cluster.explain(wrong)
 
 
 def test_an_id_that_was_removed_may_come_back(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@
                                     the weights of the encoder, the fine cells of bounds (``front_cells.py``), and
                                     the *layout*: how many rows and changes there are
     folder/shard-0/index            the items of shard 0 with a single-machine backend: an index like any other
-    folder/shard-0/encoder          the vectors of these items in histories
+    folder/shard-0/encoder          what the encoder knows of these items (``shard_history.py``)
     folder/shard-0/bounds           the fine cells of these items, and their reach
     folder/shard-0/change-1, …      items that were added to shard 0, or removed from it, in order
 
@@ -32,8 +32,8 @@ from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.cluster.front_cells import FrontCells, reward_arrays
-from setwise.recommend.cluster.history_columns import can_be_split, history_columns
 from setwise.recommend.cluster.shard_cells import ShardCells
+from setwise.recommend.cluster.shard_history import ShardHistory
 from setwise.recommend.recommender import Recommender
 from setwise.retrieval import Index
 from setwise.retrieval.backends.brute_force import BruteForce
@@ -86,6 +86,7 @@ class FrontFiles:
     options    of the recommender: ranker, candidates
     features   turns features into users
     cells      of bounds over all items; None where the cluster was written without them
+    new_user   the smallest and the largest score for new users; None where the encoder has none
     """
 
     layout: Layout
@@ -96,6 +97,7 @@ class FrontFiles:
     options: dict[str, Any]
     cells: FrontCells | None = None
     features: FeatureEncoder | None = None
+    new_user: tuple[float, float] | None = None
 
     @cached_property
     def backend(self) -> BruteForce:
@@ -130,8 +132,6 @@ def write_cluster(
     index = recommender.index.snapshot()
     index.compact()
     catalog, encoder = index.catalog, recommender.encoder
-    if encoder is not None and not can_be_split(encoder):
-        encoder = None
     ranges, cells = row_ranges(len(catalog), shards), None
     if bounds:
         cells = recommender.cells_of(index) or CellBounds.build(catalog)
@@ -140,8 +140,8 @@ def write_cluster(
         part = Index.build(catalog.taken(rows), backend=backend, partition=index.partition.taken(rows), progress=False)
         part.save(shard_folder(folder, shard) / "index")
         if encoder is not None:
-            vectors = {"items": history_columns(encoder.taken(rows))}
-            artifact.write(shard_folder(folder, shard) / "encoder", VECTORS, vectors, {})
+            known = ShardHistory.of(encoder, rows).to_arrays()
+            artifact.write(shard_folder(folder, shard) / "encoder", VECTORS, known, {})
         if cells is not None:
             mine = {"cell_of": cells.partition.cell_of[rows], "reach": cells.reach[rows]}
             artifact.write(shard_folder(folder, shard) / "bounds", BOUNDS, mine, {})
@@ -159,9 +159,16 @@ def write_cluster(
         {"ranker": recommender.ranker, "candidates": recommender.most_candidates},
         None if cells is None else FrontCells.of(cells),
         recommender.features,
+        _new_user_range(encoder),
     )
     write_front(folder, files)
     return files
+
+
+def _new_user_range(encoder: Encoder | None) -> tuple[float, float] | None:
+    """The smallest and the largest score for new users, of items that are added later too; None without any."""
+    scores = None if encoder is None else encoder.base_terms.new_user
+    return None if scores is None else (float(scores.min(initial=0.0)), float(scores.max(initial=0.0)))
 
 
 def write_front(folder: Path, files: FrontFiles) -> None:
@@ -175,7 +182,7 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     trees, named = ({}, None) if files.features is None else files.features.packed()
     parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
-    content["features"] = named
+    content |= {"features": named, "new_user": files.new_user and list(files.new_user)}
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -197,6 +204,7 @@ def read_front(folder: Path) -> FrontFiles:
             dict(saved.meta["options"]),
             FrontCells.from_arrays(cells, pattern) if cells else None,
             FeatureEncoder.unpacked(trees, named) if named else None,
+            None if (scores := saved.meta.get("new_user")) is None else (float(scores[0]), float(scores[1])),
         )
 
 

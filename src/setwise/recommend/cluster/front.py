@@ -22,7 +22,8 @@ is answered by the others; the slate says so (``slate.partial``) and has no boun
 **Scores** of the caller are a mapping by id. Retrieval by them rounds otherwise than that of a single index, so of
 items whose totals differ by rounding alone others may be candidates.
 
-**Not supported:** ``explain``, and histories of models with neighbours.
+**Histories.** An item that was added later is unknown to the encoder, also where it has the id of a removed one: the
+shard that has it knows nothing of the other.
 """
 
 from __future__ import annotations
@@ -44,15 +45,16 @@ from setwise.errors import InvalidInput, ShardUnavailable
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
-from setwise.ranking import ranker_named
+from setwise.ranking import Ranker, ranker_named
 from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
 from setwise.recommend.cluster.front_cells import warm_up_bounds
 from setwise.recommend.cluster.rounds import Rounds
-from setwise.recommend.cluster.seen_items import encoded
+from setwise.recommend.cluster.seen_items import Encoded, encoded
 from setwise.recommend.cluster.shard_reader import Filter
+from setwise.recommend.explanation import Explanation, explained, rivals_of
 from setwise.recommend.given import featured, one_of
 from setwise.recommend.histories import IGNORE
 from setwise.recommend.proofs import positive_seconds
@@ -174,7 +176,7 @@ class ClusterRecommender:
             _scores(self._files.pattern, scores, scores_floor),
             scores_floor,
         )
-        return replace(self._answer(request, began), improver=partial(self._improved, request))
+        return replace(self._answer(request, began), improver=Improver(self, request))
 
     def recommend_many(
         self,
@@ -218,14 +220,32 @@ class ClusterRecommender:
         """
         return slate.improve(seconds)
 
-    def _improved(self, request: Request, slate: Slate, seconds: float) -> Slate:
+    def explain(self, slate: Slate) -> Explanation:
+        """What each item contributes to the slate, and what top-k, greedy and beam search would have shown.
+
+        The others are requests of their own, from the items as they are now, each with the budget of the slate's.
+        """
+        made = slate.improver if isinstance(slate, Slate) else None
+        if not isinstance(made, Improver) or made.front is not self:
+            raise InvalidInput("slate", "a slate of this cluster", "another", "recommend again, then explain")
+        with ThreadPoolExecutor(THREADS) as pool:
+            return explained(slate, pool.map(partial(self._by_ranker, made.request, slate), rivals_of(slate)))
+
+    def _by_ranker(self, request: Request, slate: Slate, ranker: Ranker) -> Slate:
+        """The set that this ranker chooses."""
+        if ranker == slate.query.ranker:
+            return slate
+        options = {**request.options, "ranker": ranker.name, "certify": False}
+        return self._answer(replace(request, options=options), time.perf_counter())
+
+    def improved(self, request: Request, slate: Slate, seconds: float) -> Slate:
         """The slate, or a better one of the same request, with the smaller bound."""
         budget_ms, layout = 1000 * positive_seconds(seconds), self._files.layout
         if slate.proven:
             return slate
         longer = replace(request, options={**request.options, "budget_ms": budget_ms, "certify": True})
         again = self._answer(longer, time.perf_counter())
-        improver = partial(self._improved, request)
+        improver = Improver(self, request)
         if again.partial or slate.partial or layout != request.layout:
             return replace(again, improver=improver)
         best = again if again.value > slate.value else slate
@@ -250,16 +270,28 @@ class Request:
     scores_floor: float | None
 
 
+@dataclass(frozen=True, eq=False)
+class Improver:
+    """What ``Slate.improve`` calls: the front that made a slate, and what it was asked."""
+
+    front: ClusterRecommender
+    request: Request
+
+    def __call__(self, slate: Slate, seconds: float) -> Slate:
+        """The slate with a smaller bound, or a better one."""
+        return self.front.improved(self.request, slate, seconds)
+
+
 def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequence[int], began: float) -> Slate:
     """The slate of a request from the shards that are ``alive``."""
-    person, seen, ignored = request.user, list[Any](), tuple[Any, ...]()
+    person = Encoded(request.user)
     if request.history is not None:
-        person, seen, ignored = encoded(files.encoder, shards, alive, request.history, request.unknown)
+        person = encoded(files, shards, alive, request.history, request.unknown)
     hidden = request.exclude
     if hidden is None:
-        hidden = [one for one in seen if one not in request.include]
-    asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor)
-    return Rounds(files, shards, alive, asked, request.options, ignored, began).slate(person)
+        hidden = [one for one in person.seen if one not in request.include]
+    asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor, person.scores)
+    return Rounds(files, shards, alive, asked, request.options, person.ignored, began).slate(person.user)
 
 
 def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, float] | None:

@@ -1,36 +1,32 @@
 """What an encoder knows of each item, as one row of numbers: a shard keeps the rows of its items for histories.
 
 These are the vectors x of the encoder, the factors of a fold-in and their solutions, and the vectors of a two-tower
-network. Neighbours of a history, and scores for new users, are about other items than those of the history, so an
-encoder with those is not split.
+network. Neighbours, which are few for each item, are kept beside them (``shard_history.py``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from setwise._types import Array, Floats32
+from setwise._types import Array, Floats32, Rows
 from setwise.model.encoder import Encoder
+from setwise.model.neighbours import Neighbours
 
 
-def can_be_split(encoder: Encoder) -> bool:
-    """Whether a user depends on the items of the history alone."""
-    return not encoder.base_terms.neighbours and encoder.base_terms.new_user is None
+def history_columns(encoder: Encoder, rows: Rows) -> Floats32:
+    """(m, D): everything that the encoder knows of each of these items."""
+    return np.concatenate([np.asarray(part[rows], np.float32) for part in _parts(encoder).values()], axis=1)
 
 
-def history_columns(encoder: Encoder) -> Floats32:
-    """(n, D): everything that the encoder knows of each item."""
-    return np.concatenate([np.asarray(part, np.float32) for part in _parts(encoder).values()], axis=1)
-
-
-def with_columns(encoder: Encoder, columns: Array) -> Encoder:
-    """The encoder of items with these columns."""
+def with_columns(encoder: Encoder, columns: Array, neighbours: Sequence[Neighbours]) -> Encoder:
+    """The encoder of items with these columns and neighbours; it has no scores for new users."""
     parts = _parts(encoder)
     ends = np.cumsum([part.shape[1] for part in parts.values()])
     split = dict(zip(parts, np.split(columns, ends[:-1], axis=1), strict=True))
-    terms = encoder.base_terms
+    terms = replace(encoder.base_terms, neighbours=tuple(neighbours), new_user=None)
     for model in ("fold_in", "two_tower"):
         mine = {name.partition(".")[2]: part for name, part in split.items() if name.startswith(f"{model}.")}
         if mine:

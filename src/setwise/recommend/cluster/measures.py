@@ -53,12 +53,14 @@ class RemoteMeasures:
         self._shards, self._user, self._by_shard = shards, user, by_shard
         self._rows, self._score, self._cells = merged.found.best, merged.score, merged.cells
         self._firsts, self._sure = dict(firsts), sure
-        self._plain = not base and asked.scores is None  # self terms are zero
+        self._plain = not base and not asked.adds_scores  # self terms are zero
         self.records: list[Records] = []
         self._found = np.sort(np.concatenate(merged.found))
         self._base: Array | None = self._asked("bases", self._found) if base else None
         self._added: Array | None = None
-        if asked.scores is not None:
+        if asked.scores is None and asked.history is not None and asked.history.new_user is None:
+            self._added = asked.history.of(self._found)
+        elif asked.adds_scores:
             self._added = self._asked("added", self._found, None, asked, user)
 
     def _asked(self, what: str, rows: Ints, parts: Array | None = None, *others: Any) -> Array:

@@ -69,11 +69,14 @@ class RemoteReader:
     # --- scores ---
 
     def added(self, user: User) -> AddedScores | None:
-        """All scores that the request names, and that of the others if they are eligible."""
-        scores, floor = self._asked.scores, self._asked.floor
+        """Scores that include the smallest and the largest of the request's: no item has one beyond these."""
+        scores, floor, history = self._asked.scores, self._asked.floor, self._asked.history
         if scores is None:
-            return None
-        return AddedScores.dense([*scores.values(), *([] if floor is None else [floor])])
+            return None if history is None else AddedScores.dense(history.extremes)
+        given = [*scores.values(), *([] if floor is None else [floor])]
+        if history is None:
+            return AddedScores.dense(given)
+        return AddedScores.dense([end(given) + end(history.extremes) for end in (min, max)])
 
     def scored(self, user: User, eligible: Eligibility | None) -> Scored:
         """The scores of all items, made at the shards."""

@@ -24,8 +24,9 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Ints
+from setwise._types import Floats, Ints
 from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
@@ -38,6 +39,7 @@ from setwise.recommend.cluster.merging import Merged, merged
 from setwise.recommend.cluster.packed import Records, merged_records
 from setwise.recommend.cluster.remote_reader import RemoteReader
 from setwise.recommend.cluster.required import Needs, RequiredGroup, named_values, needed_rows, wanted_groups
+from setwise.recommend.cluster.shard_history import HistoryScores
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
@@ -83,7 +85,7 @@ class Rounds:
                 found = self._found("independent", general.user, general.k, limits)
                 best = np.concatenate([one.few for one in found.values() if one.few is not None])
                 items = self._records(found, np.union1d(best, _pins(found)))
-            return pipeline.run(self._query(items.items, general.user), self._snapshot(items.items), self._began)
+            return pipeline.run(self._query(items, general.user), self._snapshot(items.items), self._began)
         with clock.phase("retrieve"):
             fetched, complete = self._candidates(general)
         try:
@@ -103,11 +105,11 @@ class Rounds:
 
     def _varied(self, general: Query, fetched: _Fetched) -> _Fetched:
         """These items, and those of other values that a single index would look at (``required.py``)."""
-        query = self._query(fetched.items, general.user)
+        query = self._query(fetched, general.user)
         variety = Variety.of(query.limits, query.required, len(query.include), self._files.options["candidates"])
         more = self._joined(fetched, general.user, wanted_groups(query.required), variety)
         if any(min(n, one.least) > 1 for _, n in variety.upper for one in query.required):
-            query = self._query(more.items, general.user)
+            query = self._query(more, general.user)
             groups = named_values(query.catalog, query.user, query.required, variety)
             more = self._joined(more, general.user, groups, variety)
         return more
@@ -245,16 +247,27 @@ class Rounds:
 
     def _parser(self, user: User) -> Callable[[Catalog, Ints], Query]:
         """What makes the query about a catalogue at the front."""
-        return lambda catalog, _: self._query(self._index(catalog, np.zeros(len(catalog), np.int32)), user)
+        return lambda catalog, rows: self._query(
+            _Fetched(rows, self._index(catalog, np.zeros(len(catalog), np.int32))), user
+        )
 
-    def _query(self, index: Index, user: User) -> Query:
+    def _query(self, fetched: _Fetched, user: User) -> Query:
         """The request about the items at the front."""
-        asked, options = self._asked, self._options
+        asked, options, index = self._asked, self._options, fetched.items
+        if asked.history is not None:
+            user = user.with_scores(AddedScores.dense(self._of_history(asked.history, fetched.rows)))
         if asked.scores is not None:
             ids = set(index.catalog.ids[np.arange(len(index.catalog))].tolist())
             mine = {one: score for one, score in asked.scores.items() if one in ids}
             options = {**options, "scores": mine, "scores_floor": asked.floor}
         return Query.parse(index, user, include=asked.include, ignored=self._ignored, **options)
+
+    def _of_history(self, scores: HistoryScores, rows: Ints) -> Floats:
+        """The scores that the history adds to these rows; those for new users are at the shards."""
+        if scores.new_user is None:
+            return scores.of(rows)
+        answers = self._shards.ask("new_user_scores", dict.fromkeys(self._alive, (self._asked, rows)))
+        return np.asarray(np.nanmax(list(answers.values()), axis=0))
 
 
 def _pins(found: Mapping[int, Found]) -> Ints:

@@ -2,42 +2,84 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from setwise._types import Ints
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.encoder import Encoder
+from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.recommend.cluster.calls import Shards
+from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.history_columns import history_columns, with_columns
-from setwise.recommend.cluster.shard_reader import SeenItems
+from setwise.recommend.cluster.shard_history import HistoryScores, SeenItems, joined_neighbours
 from setwise.recommend.histories import ERROR, IGNORE
 
 
-def encoded(
-    encoder: Encoder | None, shards: Shards, alive: Sequence[int], history: Sequence[Any], unknown: str
-) -> tuple[User, list[Any], tuple[Any, ...]]:
-    """The user, the ids of the history that are known, and those that are not."""
-    if encoder is None:
-        todo = "pass a user, or split a recommender whose encoder has no neighbours and no scores of new users"
+class Encoded(NamedTuple):
+    """The user of a history, the scores that it adds, its ids that are known, and those that are not."""
+
+    user: Any
+    scores: HistoryScores | None = None
+    seen: Sequence[Any] = ()
+    ignored: tuple[Any, ...] = ()
+
+
+def encoded(files: FrontFiles, shards: Shards, alive: Sequence[int], history: Sequence[Any], unknown: str) -> Encoded:
+    """The history as a user; items of shards that are not ``alive`` are unknown."""
+    if files.encoder is None:
+        todo = "pass a user, or split a recommender that has an encoder"
         raise InvalidInput("history", "left out, as this cluster has no encoder for it", "one", todo)
     if unknown not in (IGNORE, ERROR):
         raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
     answers: dict[int, SeenItems] = shards.ask("seen", dict.fromkeys(alive, (list(history),)))
-    vectors = np.full((len(history), history_columns(encoder).shape[1]), np.nan, np.float32)
-    known = np.zeros(len(history), bool)
-    for current in (False, True):  # an item that was removed here may have been added elsewhere: that one counts
-        for one in answers.values():
-            mine = one.current == current
-            known[one.places[mine]] = True
-            vectors[one.places[mine]] = one.vectors[mine]
-    ignored = tuple(one for one, has in zip(history, known, strict=True) if not has)
+    places = _places(answers.values())
+    ignored = tuple(one for place, one in enumerate(history) if place not in places)
     if ignored and unknown == ERROR:
         raise UnknownId("an id of history", "one of the catalogue", repr(ignored[0]), "check it")
-    usable = vectors[known & ~np.isnan(vectors).any(axis=1)]
-    items = usable if len(usable) else np.zeros((1, vectors.shape[1]), np.float32)
-    (user,) = with_columns(encoder, items).users(Ragged.of([np.arange(len(usable))]))
-    return user, [one for one, has in zip(history, known, strict=True) if has], ignored
+    usable = [places[place] for place in sorted(places) if places[place][0].known[places[place][1]]]
+    user, scores = _user(files.encoder, usable)
+    if not usable and files.new_user is not None:
+        scores = HistoryScores(np.empty(0, np.int64), np.empty(0), files.new_user)
+    return Encoded(user, scores, [one for place, one in enumerate(history) if place in places], ignored)
+
+
+def _places(answers: Iterable[SeenItems]) -> dict[int, tuple[SeenItems, int]]:
+    """For each place of the history that is known the answer that has it, and where."""
+    found: dict[int, tuple[SeenItems, int]] = {}
+    every = list(answers)
+    for current in (False, True):  # an item that was removed here may have been added elsewhere: that one counts
+        for one in every:
+            for at in np.flatnonzero(one.current == current).tolist():
+                found[int(one.places[at])] = one, at
+    return found
+
+
+def _user(encoder: Encoder, usable: Sequence[tuple[SeenItems, int]]) -> tuple[User, HistoryScores | None]:
+    """The user of these items of answers, oldest first, and the scores that their neighbours have."""
+    vectors = [one.vectors[at] for one, at in usable]
+    items = np.stack(vectors) if vectors else np.zeros_like(history_columns(encoder, np.zeros(1, np.intp)))
+    neighbours = [_neighbours(encoder, number, usable) for number in range(len(encoder.base_terms.neighbours))]
+    (user,) = with_columns(encoder, items, neighbours).users(Ragged.of([np.arange(len(usable))]))
+    if user.scores is None:
+        return user, None
+    assert user.scores.rows is not None  # numbers of the cluster, as the neighbours are
+    return user.with_scores(None), HistoryScores(user.scores.rows, user.scores.values)
+
+
+def _neighbours(encoder: Encoder, number: int, usable: Sequence[tuple[SeenItems, int]]) -> Neighbours:
+    """The neighbours of these items in one of the matrices."""
+    settings = encoder.base_terms.neighbours[number]
+    none = replace(settings, offsets=np.zeros(1, np.int64), items=settings.items[:0], weights=settings.weights[:0])
+    parts = [one.neighbours[number].of_rows(_among_known(one, at)) for one, at in usable]
+    return joined_neighbours([none, *parts])
+
+
+def _among_known(one: SeenItems, at: int) -> Ints:
+    """The place of an item of an answer among those that the encoder knows."""
+    return np.array([np.count_nonzero(one.known[:at])])

@@ -19,10 +19,12 @@ from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
 from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
+from setwise.recommend.caller_scores import CallerScores
 from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
 from setwise.recommend.cluster.packed import Packed, Records
 from setwise.recommend.cluster.required import Needed, Needs, RequiredGroup, needed_here, varied_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
+from setwise.recommend.cluster.shard_history import HistoryScores, SeenItems, ShardHistory
 from setwise.recommend.cluster.shard_items import ITEM_ANSWERS
 from setwise.recommend.cluster.shard_measures import Anchor, Measured, Paired, measured_here, pairs_here
 from setwise.recommend.independent import best_independent
@@ -45,7 +47,8 @@ class Refused(NamedTuple):
 class Filter(NamedTuple):
     """What a request says about single items: conditions, ids not to show, ids that must be shown, and added scores.
 
-    Items that ``scores`` does not name have the score ``floor``; they are not eligible if that is None.
+    Items that ``scores`` does not name have the score ``floor``; they are not eligible if that is None. The scores of
+    a ``history`` are added to these.
     """
 
     where: Mapping[str, Any] | None
@@ -53,6 +56,12 @@ class Filter(NamedTuple):
     include: Sequence[Any]
     scores: Mapping[Any, float] | None = None
     floor: float | None = None
+    history: HistoryScores | None = None
+
+    @property
+    def adds_scores(self) -> bool:
+        """Whether items have added scores."""
+        return self.scores is not None or self.history is not None
 
 
 class Found(NamedTuple):
@@ -76,31 +85,23 @@ class Found(NamedTuple):
     measured: Measured | None = None
 
 
-class SeenItems(NamedTuple):
-    """Items of a history that this shard has: their places in it, vectors (NaN: none), and whether they are current."""
-
-    places: Ints
-    vectors: Floats32
-    current: Mask
-
-
 @dataclass(frozen=True, eq=False)
 class ShardState:
     """A shard as of one version; ``rows`` (n,) are the numbers of its items, ascending."""
 
     index: Index
     rows: Ints
-    vectors: Floats32 | None  # of the first items, for histories; items that were added have none
+    history: ShardHistory | None  # None: without an encoder
     cells: ShardCells | None = None  # of bounds
 
     @classmethod
     def opened(cls, folder: Path, first: int) -> ShardState:
         """The shard as it was written."""
         index = Index.load(folder / "index")
-        vectors = None
+        history = None
         if (folder / "encoder").exists():
-            vectors = artifact.read(folder / "encoder", VECTORS).arrays["items"]
-        return cls(index, first + np.arange(len(index.catalog)), vectors, read_bounds(folder))
+            history = ShardHistory.from_arrays(artifact.read(folder / "encoder", VECTORS).arrays)
+        return cls(index, first + np.arange(len(index.catalog)), history, read_bounds(folder))
 
     def changed(self, change: Change) -> ShardState:
         """The shard after one change."""
@@ -108,7 +109,7 @@ class ShardState:
         index, before = self.index.snapshot(), len(self.index.catalog)
         if items is None:
             index.remove(index.catalog.ids[np.searchsorted(self.rows, rows)])
-            return ShardState(index, self.rows, self.vectors, cells)
+            return ShardState(index, self.rows, self.history, cells)
         kept = np.ones(before, bool)
         kept[index.removed] = False
         index.add(items)
@@ -116,10 +117,10 @@ class ShardState:
         if cells is not None and change.cells is not None:
             cells = (cells if whole else cells.kept(kept)).joined(change.cells.cell_of, change.cells.reach)
         if whole:
-            return ShardState(index, np.concatenate([self.rows, rows]), self.vectors, cells)
+            return ShardState(index, np.concatenate([self.rows, rows]), self.history, cells)
         # A removed id has come back, for which the index has dropped its removed rows.
-        vectors = None if self.vectors is None else self.vectors[kept[: len(self.vectors)]]
-        return ShardState(index, np.concatenate([self.rows[kept], rows]), vectors, cells)
+        history = None if self.history is None else self.history.kept(kept)
+        return ShardState(index, np.concatenate([self.rows[kept], rows]), history, cells)
 
     def mask(self, asked: Filter) -> Mask | None:
         """(n,) whether each item is eligible; None: all are. A search without a mask is quicker."""
@@ -137,13 +138,21 @@ class ShardState:
 
     def scored(self, asked: Filter, user: User) -> User:
         """The user with the added scores of the request, of the items that are here."""
+        own = self._of_history(asked)
         if asked.scores is None:
-            return user
+            return user if own is None else user.with_scores(own)
         catalog = self.index.catalog
         places = catalog.ids.places_of(list(asked.scores))
         values, known = np.array(list(asked.scores.values()), np.float64), places >= 0
         rest = 0.0 if asked.floor is None else asked.floor
-        return user.with_scores(AddedScores.sparse(len(catalog), places[known], values[known], rest))
+        given = AddedScores.sparse(len(catalog), places[known], values[known], rest)
+        return user.with_scores(CallerScores(given, given.rows if asked.floor is None else None).combined(own))
+
+    def _of_history(self, asked: Filter) -> AddedScores | None:
+        """The scores that the history adds to the items that are here."""
+        if asked.history is None or self.history is None:
+            return None
+        return self.history.added(asked.history, self.rows)
 
     # --- answers ---
 
@@ -260,6 +269,7 @@ class ShardState:
             known = set(self.index.catalog.ids.known_rows(list(asked.scores))[1])
             mine = {one: score for one, score in asked.scores.items() if one not in known}
             limits = {**limits, "scores": mine, "scores_floor": asked.floor}
+        user = user.with_scores(self._of_history(asked))
         query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
         return found._replace(few=self.rows[best_independent(query)])
 
@@ -284,12 +294,15 @@ class ShardState:
         places = np.array([place for place, one in enumerate(history) if one not in unknown], np.int64)
         at = ids.rows_of([history[place] for place in places])
         current = ~np.isin(at, self.index.removed)
-        width = 0 if self.vectors is None else self.vectors.shape[1]
-        found = np.full((len(at), width), np.nan, np.float32)
-        if self.vectors is not None:
-            has = at < len(self.vectors)
-            found[has] = self.vectors[at[has]]
-        return SeenItems(places, found, current)
+        assert self.history is not None  # the front refuses histories otherwise
+        return self.history.seen(places, at, current)
+
+    def new_user_scores(self, asked: Filter, rows: Ints) -> Floats:
+        """The scores for new users of these rows, NaN for those that are not here."""
+        places = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+        scores = self._of_history(asked)
+        assert scores is not None
+        return np.where(self.rows[places] == rows, scores.of(places), np.nan)
 
     def located(self, ids: Sequence[Any]) -> tuple[Ints, list[Any]]:
         """The rows of those of these ids that are here and were not removed, and the ids themselves."""
@@ -317,6 +330,7 @@ ANSWERS: dict[str, Callable[..., Any]] = {
         ShardState.bound_scores,
         ShardState.bound_items,
         ShardState.seen,
+        ShardState.new_user_scores,
         ShardState.located,
     )
 } | ITEM_ANSWERS
