@@ -65,6 +65,13 @@ def test_truth_values_over_http(value: str) -> None:
     assert set(recommender.recommend(**request.arguments()).indices.tolist()) <= set(range(0, N, 2))
 
 
+@pytest.mark.parametrize("value", ["1_0", " 10", "10 ", "\u0661", "ten", "", "1__0"])
+def test_texts_that_json_would_not_write_as_numbers_are_refused(value: str) -> None:
+    recommender, user = world()
+    with pytest.raises(SetwiseError, match="about numbers, which the attribute holds"):
+        recommender.recommend(user, k=3, at_least={"number": {value: 1}})
+
+
 @pytest.mark.promise("certificates")
 def test_a_lie_about_a_large_number_is_refused(tmp_path: Path) -> None:
     """A slate without the item of this number: as floats both numbers are equal."""

@@ -13,6 +13,7 @@ and the search read the meaning of a limit from its entry.
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -119,16 +120,21 @@ def _value(parameter: str, column: Any, value: Any) -> Any:
         return value
     if column.dtype.kind == "b" and value.lower() in _TRUTH:
         return _TRUTH[value.lower()]
+    with suppress(ValueError):  # a float, or no number
+        return int(_digits(value))
     try:
-        return int(value)
-    except ValueError:  # a float, or no number
-        pass
-    try:
-        number = float(value)
+        number = float(_digits(value))
     except ValueError:
         must = "about numbers, which the attribute holds"
         raise InvalidInput(parameter, must, repr(value), "pass a number") from None
     return int(number) if number.is_integer() else number
+
+
+def _digits(value: str) -> str:
+    """The text, if it is written as JSON writes numbers; Python would also read "1_0", " 10" and other digits."""
+    if "_" in value or not value.isascii() or value != value.strip():
+        raise ValueError
+    return value
 
 
 def limits_to_json(limits: Limits) -> dict[str, dict[str, Any]]:
