@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from setwise.datasets import Sessions, read
+from setwise.datasets import Sessions, read, text_files
 from setwise.datasets.baskets import read_baskets
 from setwise.datasets.tables import read_table
 from setwise.errors import InvalidInput, MalformedFile
@@ -42,6 +42,16 @@ def test_encodings_of_spreadsheets(tmp_path: Path, encoding: str, capsys: pytest
     assert named(read(written(tmp_path, content.encode(encoding)))) == [["tea", "café"], ["crème – brûlée"]]
     said = capsys.readouterr().err
     assert ("some.csv: not UTF-8, read as Windows-1252 from line 3" in said) == (encoding == "cp1252")
+
+
+def test_utf_16_in_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Characters and lines that continue in the next block; U+2028 ends no line, as in UTF-8."""
+    content = "session,item\n" + "".join(f"1,tea {number} \U0001f375\u2028x\n" for number in range(50)) + "1,last"
+    expected = [[f"tea {number} \U0001f375\u2028x" for number in range(50)] + ["last"]]
+    for block in (1, 3, 1000):
+        monkeypatch.setattr(text_files, "_BLOCK", block)
+        for encoding in ("utf-8", "utf-16"):
+            assert named(read(written(tmp_path, content.encode(encoding)))) == expected
 
 
 def test_json_lines_are_utf_8(tmp_path: Path) -> None:

@@ -23,8 +23,9 @@ import re
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NoReturn
 
@@ -42,7 +43,7 @@ _EMPTY = "the file must begin with a header, and is empty; check that it was wri
 _NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
 _NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
 LONGEST_LINE = 64 << 20  # bytes: a small compressed file may hold a line without end
-LARGEST_UTF16 = 1 << 30  # bytes of a file in UTF-16, which is decoded as a whole
+_BLOCK = 1 << 23  # bytes of UTF-16 that are decoded at a time
 _BAR_LINES = 1 << 12  # lines between updates of the progress bar
 
 
@@ -88,7 +89,7 @@ def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iter
     with file.open("rb") as raw, progress_bar(f"reading {file.name}", file.stat().st_size, progress) as shown:
         decode = _Decoder(file, legacy, progress)
         try:
-            for number, line in enumerate(_byte_lines(file, decompressed(file, raw), legacy), 1):
+            for number, line in enumerate(_byte_lines(decompressed(file, raw), legacy), 1):
                 if number == 1:
                     line = line.removeprefix(codecs.BOM_UTF8)
                 if len(line) >= LONGEST_LINE:
@@ -108,18 +109,29 @@ def text_lines(file: Path, progress: bool = False, legacy: bool = False) -> Iter
             raise MalformedFile(file, number, reason) from None
 
 
-def _byte_lines(file: Path, stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
+def _byte_lines(stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
     """The lines as bytes of UTF-8; UTF-16 with a byte order mark is converted if ``legacy`` is set."""
     first = stream.readline(LONGEST_LINE)
     if legacy and first.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        whole = first + stream.read(LARGEST_UTF16)  # spreadsheets write such files, which are small
-        if len(whole) > LARGEST_UTF16:
-            raise MalformedFile(file, 1, f"UTF-16 must have at most {LARGEST_UTF16:,} bytes; convert the file to UTF-8")
-        yield from (line.encode() for line in whole.decode("utf-16").splitlines(keepends=True))
+        yield from _lines_of_utf16(chain([first], iter(partial(stream.read, _BLOCK), b"")))
         return
     if first:
         yield first
         yield from iter(partial(stream.readline, LONGEST_LINE), b"")
+
+
+def _lines_of_utf16(blocks: Iterable[bytes]) -> Iterator[bytes]:
+    """The lines of a text in UTF-16 as UTF-8, in pieces where a line is too long: it is refused by its first one."""
+    decoder, rest = codecs.getincrementaldecoder("utf-16")(), ""
+    for block in blocks:
+        *lines, rest = (rest + decoder.decode(block)).split("\n")
+        yield from (f"{line}\n".encode() for line in lines)
+        if len(rest) >= LONGEST_LINE:
+            yield rest.encode()
+            rest = ""
+    rest += decoder.decode(b"", final=True)
+    if rest:
+        yield rest.encode()
 
 
 class _Decoder:
