@@ -27,7 +27,7 @@ class Settings:
     body_bytes: int = _setting(1 << 20, 1 << 10, 1 << 30, "The most bytes of a request's body; more is answered 413.")
     body_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a body may take to arrive; then 408.")
     bodies_bytes: int = _setting(
-        1 << 25, 1 << 10, 1 << 40, "The most bytes of all bodies that are being read, beyond 16 KiB of each; then 503."
+        3 << 23, 1 << 10, 1 << 40, "The most bytes of all bodies that are being read, beyond 16 KiB of each; then 503."
     )
     head_bytes: int = _setting(1 << 14, 1 << 10, 1 << 20, "The most bytes of URL and headers; more is answered 431.")
     head_ms: int = _setting(10_000, 10, 600_000, "Milliseconds that a request's head may take to arrive; then 408.")
