@@ -380,6 +380,13 @@ def scores_changed(content: Content, rng: np.random.Generator) -> np.ndarray:
     return scores
 
 
+def other_scores(content: Content, catalog: sw.Catalog, scores: np.ndarray | None) -> Lie:
+    """A lie only where it changes the value: rewards may have reached their largest, or do not grow in between."""
+    user = sw.User(**content["user"], scores=scores)
+    value = sw.set_value(catalog, user, content["indices"], content["positions"])
+    return {"scores": scores} if abs(value - content["value"]) > 1e-6 * (1 + abs(value)) else None
+
+
 LIES: dict[str, Callable[[Content, sw.Catalog, np.random.Generator], Lie]] = {
     "value": lambda content, catalog, rng: {"value": moved(content["value"], rng)},
     "reward": lambda content, catalog, rng: {"rewards": changed(content["rewards"], rng)},
@@ -414,10 +421,10 @@ LIES: dict[str, Callable[[Content, sw.Catalog, np.random.Generator], Lie]] = {
     "limit forgotten": lambda content, catalog, rng: more_allowed(content, catalog, {"at_most": {}}),
     "pin forgotten": lambda content, catalog, rng: more_allowed(content, catalog, {"include": []}),
     "backwards": lambda content, catalog, rng: backwards(content),
-    "scores forgotten": lambda content, catalog, rng: None if content["scores"] is None else {"scores": None},
-    "scores of a slate without": lambda content, catalog, rng: {"scores": np.full(len(catalog), 0.01)} if content["scores"] is None else None,
+    "scores forgotten": lambda content, catalog, rng: None if content["scores"] is None else other_scores(content, catalog, None),
+    "scores of a slate without": lambda content, catalog, rng: other_scores(content, catalog, np.full(len(catalog), 0.01)) if content["scores"] is None else None,
     "a score of another length": lambda content, catalog, rng: {"scores": [1.0]},
-    "a score changed": lambda content, catalog, rng: None if content["scores"] is None else {"scores": scores_changed(content, rng)},
+    "a score changed": lambda content, catalog, rng: None if content["scores"] is None else other_scores(content, catalog, scores_changed(content, rng)),
     "a floor left out": lambda content, catalog, rng: {"scores": {str(catalog.ids[int(content["indices"][0])]): 0.0}} if len(content["indices"]) > 1 else None,
 }  # fmt: skip
 
