@@ -87,7 +87,7 @@ def meta_change(rng: np.random.Generator, arrays: dict[str, Any], meta: Any) -> 
     if rng.random() < 0.3:
         del parent[key]
         return f"metadata without {key!r}"
-    parent[key] = OTHERS[rng.integers(len(OTHERS))]
+    parent[key] = copy.deepcopy(OTHERS[rng.integers(len(OTHERS))])
     return f"metadata {key!r}: {parent[key]!r}"
 
 
@@ -103,7 +103,7 @@ def file_change(rng: np.random.Generator, folder: Path) -> str:
     content = json.loads((folder / "manifest.json").read_bytes())["manifest"]
     if rng.random() < 0.5:
         parent, key = (places := list(nodes(content)))[rng.integers(len(places))]
-        parent[key] = OTHERS[rng.integers(len(OTHERS))]
+        parent[key] = copy.deepcopy(OTHERS[rng.integers(len(OTHERS))])
         what = f"manifest {key!r}: {parent[key]!r}"
     else:
         what = header_change(rng, folder, content)
@@ -118,7 +118,7 @@ def header_change(rng: np.random.Generator, folder: Path, content: dict[str, Any
     size = int.from_bytes(raw[:8], "little")
     header = json.loads(raw[8 : 8 + size])
     parent, key = (places := list(nodes(header)))[rng.integers(len(places))]
-    parent[key] = OTHERS[rng.integers(len(OTHERS))]
+    parent[key] = copy.deepcopy(OTHERS[rng.integers(len(OTHERS))])
     body = json.dumps(header).encode()
     raw = len(body).to_bytes(8, "little") + body + raw[8 + size :]
     if rng.random() < 0.2:
