@@ -50,6 +50,21 @@ def test_hits_are_counted(songs: Path, tmp_path: Path) -> None:
     assert shown <= 12 * 5
 
 
+def test_digits_of_a_text_file_are_whole_number_ids(tmp_path: Path) -> None:
+    """The table of ``train --held-out`` is text, also where the ids of the data were numbers; "007" is not 7."""
+    rng, zeros = np.random.default_rng(1), np.zeros((N, 1, 2), np.float32)
+    ids = [-3, 7, *range(100, 98 + N)]
+    catalog = sw.Catalog(zeros, zeros, zeros, base=rng.normal(size=(N, 3)), ids=ids)
+    encoder = Encoder(rng.normal(size=(N, 3)), np.zeros((1, 2, 3)), np.zeros((1, 2)), np.eye(3), np.zeros(3))
+    sw.Recommender.from_model(SimpleTransformer(catalog, encoder), cells=4).save(tmp_path / "numbers")
+    file = tmp_path / "held_out.csv"
+    file.write_text("session,item\n0,-3\n0,100\n0,101\n1,7\n1,102\n1,007\n1,x\n")
+    result = run("evaluate", tmp_path / "numbers", file, "--k", 3, "--ranker", "knn", "--json")
+    assert result.exit_code == 0, result.output or result.exception
+    report = json.loads(result.stdout)
+    assert (report["sessions"], report["unknown_entries"]) == (2, 2)
+
+
 def test_a_model_without_attention_needs_no_search(tmp_path: Path) -> None:
     """Greedy and beam search are left out unless they are asked for, and have the same hits if they are."""
     rng, ids = np.random.default_rng(1), list(IDS)

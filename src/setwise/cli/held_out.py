@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import os
+import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +17,11 @@ from setwise.cli.train_data import RANDOM, TIME
 from setwise.datasets import Sessions, Slates
 from setwise.datasets.splits import HistorySplit, time_split
 from setwise.errors import InvalidInput
+from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
+
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes a whole number of 64 bits: "007" is not 7
 
 
 def write_sessions(path: Path, sessions: Sessions | Slates | None) -> None:
@@ -57,7 +62,7 @@ def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[
     if isinstance(data, Slates):
         todo = "setwise train evaluates on logged slates"
         raise InvalidInput("sessions", "sessions of items", f"{path.name} with slates and outcomes", todo)
-    place = np.array([row_of(catalog, one) for one in data.ids], np.int64)
+    place = np.array([row_of(catalog, one) for one in _as_in_catalog(data.ids, catalog)], np.int64)
     rows = place[data.items.values]
     known = data.items.kept(rows >= 0)
     items = Ragged.cut(place[known.values], known.lengths)
@@ -69,3 +74,10 @@ def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[
         got = f"none: the file has ids such as {theirs}, the catalogue such as {ours}"
         raise InvalidInput("sessions", must, got, "name their column with --item")
     return whole.taken(long), int(np.count_nonzero(rows < 0))
+
+
+def _as_in_catalog(ids: Sequence[Any], catalog: Catalog) -> list[Any]:
+    """The ids of a file; digits become whole numbers where the catalogue's ids are, as text files have no numbers."""
+    if isinstance(catalog.ids.values, Strings):
+        return list(ids)
+    return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
