@@ -108,6 +108,15 @@ def test_the_weights_prefer_the_model_that_knows(good: int) -> None:
     assert blend.hits(blend.combined(pool, weights / blend.spread(pool.scores)), pool.target, 5).mean() >= alone - 0.1
 
 
+def test_scores_without_differences_have_no_huge_weight() -> None:
+    """The spread of equal scores, or of scores that differ by rounding, is their size and not almost zero."""
+    equal = np.full((4, 6), 0.5, np.float32)
+    noisy = equal + np.array([0, 1, 0, 1, 0, 1], np.float32) * np.float32(6e-8)
+    wide = np.linspace(-1, 1, 6, dtype=np.float32) + np.zeros((4, 1), np.float32)
+    found = blend.spread(np.stack([equal, noisy, np.zeros_like(equal), wide]))
+    assert found == pytest.approx([0.5, 0.5, 1.0, wide[0].std()])
+
+
 def test_large_data_has_one_setting_of_the_slow_models(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("setwise.training.base.search.MOST_INVERTED", 10)
     monkeypatch.setattr("setwise.training.base.search.MOST_FACTORISED", 10)

@@ -22,6 +22,7 @@ from setwise._types import Floats, Floats32, Mask
 POOL = 200  # best items of each model that take part
 STEPS = (0.0, 0.25, 0.5, 0.7, 1.0, 1.4, 2.0, 3.0)  # multiples of the inverse spread
 ROUNDS = 3
+LEAST_SPREAD = 1e-6  # of scores, relative to their size: less is rounding
 LEAST_GAIN = 0.002  # relative: a smaller gain does not change a weight
 
 
@@ -63,9 +64,14 @@ def hits(scores: Floats32, target: Mask, k: int) -> Floats:
 
 
 def spread(scores: Floats32) -> Floats:
-    """The typical spread of each model's scores within a session."""
+    """The typical spread of each model's scores within a session.
+
+    Scores that differ by rounding alone have none: their size counts in its place, or 1 if all are zero.
+    """
     finite = np.where(np.isfinite(scores), scores, np.nan)
-    return np.asarray(np.nanmean(np.nanstd(finite, axis=2), axis=1), np.float64) + 1e-12
+    within = np.asarray(np.nanmean(np.nanstd(finite, axis=2), axis=1), np.float64) + 1e-12
+    size = np.asarray(np.nanmean(np.abs(finite), axis=(1, 2)), np.float64)
+    return np.where((size > 0) & (within > LEAST_SPREAD * size), within, np.where(size > 0, size, 1.0))
 
 
 def blend_weights(pool: Pool, k: int) -> Floats:
