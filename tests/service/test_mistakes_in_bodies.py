@@ -11,6 +11,7 @@ from mistakes import check_sentence
 MISTAKES = [
     ("recommend", {"histroy": ["song-1"]}, 400, "`histroy`", "did you mean 'history'?"),
     ("recommend", {"history": ["song-1"], "colour": 1}, 400, "`colour`", "drop it"),
+    ("recommend", {"history": ["song-1"], "items": ["song-2"]}, 400, "`items` (drop it)"),
     ("recommend", {"history": [], "where": {"price": {"max": 3}}}, 400, "`max`", '{"from": 3, "to": 5}'),
     ("recommend", {"history": "song-1"}, 400, "expected `array", "got `str`", "`$.history`"),
     ("recommend", {"history": ["song-1"], "k": "ten"}, 400, "expected `int`, got `str`", "`$.k`"),

@@ -293,6 +293,12 @@ _HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
 _EXPLAIN = msgspec.json.Decoder(ExplainRequest)
 _OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
+_FIELDS: dict[Any, tuple[str, ...]] = {  # names to suggest for an unknown one
+    RecommendRequest: RecommendRequest.__struct_fields__,
+    BatchRequest: RecommendRequest.__struct_fields__,
+    ExplainRequest: ExplainRequest.__struct_fields__,
+    OutcomesRequest: (*OutcomesRequest.__struct_fields__, *OutcomeEntry.__struct_fields__),
+}
 
 
 def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
@@ -381,7 +387,7 @@ def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
         elif ".where" in reason:
             reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
         elif unknown := _UNKNOWN.search(reason):
-            reason += f" ({did_you_mean(unknown[1], ExplainRequest.__struct_fields__) or 'drop it'})"
+            reason += f" ({did_you_mean(unknown[1], _FIELDS[decoder.type]) or 'drop it'})"
         reason = reason.replace("JSON is malformed", "it is not JSON")
         raise malformed(reason[:1].lower() + reason[1:]) from None
 
