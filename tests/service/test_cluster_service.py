@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from setwise.recommend.cluster.files import read_front
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.recommend.cluster.joining import check_address
 from setwise.service.metrics import Metrics
-from setwise.service.served_cluster import FrontAnswers
+from setwise.service.served_cluster import FrontAnswers, TimedCalls
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import WorkerPool
 
@@ -166,6 +167,29 @@ def test_lost_shards(world: sw.Recommender, tmp_path: Path, partial: bool) -> No
     assert 'setwise_shard_failures_total{shard="1"}' in text
     assert 'setwise_shard_seconds_count{shard="2"}' in text
     assert ("setwise_partial_slates_total 0.0" in text) != partial
+
+
+def test_late_and_refused_calls_count_as_failures() -> None:
+    """A host that is started again answers what it was asked before, too late; meanwhile its calls are refused."""
+    asked = list[Future[int]]()
+
+    class Slow:
+        def submit(self, *arguments: object) -> Future[int]:
+            asked.append(Future())
+            return asked[-1]
+
+    timed = TimedCalls(deadline_ms=20)
+    host = timed.host(3, Slow())
+    host.submit()
+    time.sleep(0.03)
+    assert isinstance(host.submit().exception(), ConnectionError)
+    asked[0].set_result(1)
+    host.submit()
+    asked[1].set_result(1)
+    late, refused, answered = sorted(timed.taken(), key=lambda call: call[1] is not None)
+    assert late == refused == (3, None)
+    assert answered[0] == 3
+    assert answered[1] is not None
 
 
 def test_a_folder_without_shards(world: sw.Recommender, tmp_path: Path) -> None:

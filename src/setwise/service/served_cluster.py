@@ -112,6 +112,7 @@ class _TimedHost:
         if began - oldest > self._deadline_s:
             refused: Future[Any] = Future()
             refused.set_exception(ConnectionError("an earlier call is not answered yet"))
+            self._ended.append((self._shard, None))
             return refused
         future = self._host.submit(*arguments)
         with self._lock:
@@ -122,8 +123,9 @@ class _TimedHost:
     def _note(self, done: Future[Any]) -> None:
         with self._lock:
             began = self._open.pop(done)
-        failed = done.cancelled() or done.exception() is not None
-        self._ended.append((self._shard, None if failed else time.monotonic() - began))
+        seconds = time.monotonic() - began
+        failed = done.cancelled() or done.exception() is not None or seconds > self._deadline_s  # late: for nobody
+        self._ended.append((self._shard, None if failed else seconds))
 
 
 class FrontAnswers:
