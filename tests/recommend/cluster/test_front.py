@@ -17,6 +17,7 @@ from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.fold_in import FoldIn
 from setwise.model.neighbours import Neighbours
 from setwise.model.two_tower import TwoTower
+from setwise.recommend.cluster import changes
 from setwise.recommend.cluster.front import ClusterRecommender
 from worlds import REWARDS, random_catalog
 
@@ -194,6 +195,32 @@ def test_changes_of_one_front_are_seen_by_another_after_refresh(tmp_path: Path) 
     assert other.recommend(user, k=3).items.tolist() == first
     other.refresh()
     assert not set(other.recommend(user, k=3).items.tolist()) & set(first)
+
+
+def test_changes_of_two_fronts_are_all_kept(tmp_path: Path) -> None:
+    """A front that has not read the changes of another one adds to them, and does not replace them."""
+    catalog, user = world(7, 60)
+    index = sw.Index.build(catalog.taken(np.arange(40)), cells=4)
+    one, hosts = cluster_of(sw.Recommender(index, certify=False), tmp_path, 2)
+    other = ClusterRecommender.open(tmp_path, [[host] for host in hosts], LONG)
+    one.add(catalog.taken(np.arange(40, 45)))
+    other.add(catalog.taken(np.arange(45, 50)))
+    one.remove(catalog.ids[[46]].tolist())
+    other.refresh()
+    for row in (40, 44, 45, 49):
+        for front in (one, other):
+            assert catalog.ids[row] in front.recommend(user, k=3, include=[catalog.ids[row]]).items.tolist()
+    with pytest.raises(Infeasible, match="include"):
+        other.recommend(user, k=3, include=[catalog.ids[46]])
+
+
+def test_a_change_waits_for_another_front_and_then_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    catalog, _ = world(7, 60)
+    front, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=4), certify=False), tmp_path, 2)
+    monkeypatch.setattr(changes, "WAIT_S", 0.05)
+    with changes.changing(tmp_path), pytest.raises(InvalidInput, match="no other front changes"):
+        front.remove(catalog.ids[[1]].tolist())
+    front.remove(catalog.ids[[1]].tolist())
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import (
     Change,
     FrontFiles,
+    read_front,
     shard_folder,
     write_change,
     write_front,
@@ -24,10 +27,28 @@ from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.retrieval.clusters import nearest_cells
 
 ALL = Filter(None, (), ())
+_LOCK, WAIT_S = ".setwise-lock", 60.0  # the lock of the folder, and how long a change waits for that of another front
+
+
+@contextmanager
+def changing(folder: Path) -> Iterator[FrontFiles]:
+    """What the front's file says now, while no other front changes the cluster in ``folder``."""
+    from filelock import FileLock, Timeout
+
+    lock = FileLock(folder / _LOCK)
+    try:
+        lock.acquire(timeout=WAIT_S)
+    except Timeout:
+        got = f"one that another front has been changing for {WAIT_S:.0f} s"
+        raise InvalidInput("the cluster", "one that no other front changes", got, "try again later") from None
+    try:
+        yield read_front(folder)
+    finally:
+        lock.release()
 
 
 class Changes:
-    """Changes of the cluster in ``folder``. One front makes changes at a time."""
+    """Changes of the cluster in ``folder``, made within ``changing``, with the files that it returns."""
 
     def __init__(self, folder: Path, files: FrontFiles, shards: Shards) -> None:
         self._folder, self._files, self._shards = folder, files, shards

@@ -48,7 +48,7 @@ from setwise.model.users import User
 from setwise.ranking import Ranker, ranker_named
 from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
-from setwise.recommend.cluster.changes import Changes
+from setwise.recommend.cluster.changes import Changes, changing
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
 from setwise.recommend.cluster.front_cells import warm_up_bounds
 from setwise.recommend.cluster.rounds import Rounds
@@ -111,12 +111,14 @@ class ClusterRecommender:
 
     def add(self, items: Catalog) -> None:
         """Add items of the same model: all to the smallest shard. Later requests see them all."""
-        with self._change:
+        with self._change, changing(self._folder) as files:
+            self._commit(files)  # the changes of other fronts come first
             self._commit(Changes(self._folder, self._files, self._shards).add(items))
 
     def remove(self, ids: IdChoice) -> None:
         """Make items ineligible, each at the shard that has it."""
-        with self._change:
+        with self._change, changing(self._folder) as files:
+            self._commit(files)  # the changes of other fronts come first
             self._commit(Changes(self._folder, self._files, self._shards).remove(ids))
 
     def refresh(self) -> None:
