@@ -94,7 +94,8 @@ class TimedCalls:
 class _TimedHost:
     """A host whose calls are timed. While one of them is overdue, others fail at once instead of waiting too.
 
-    A host that comes back answers the overdue call, or Ray makes it again; that ends this state.
+    A host that comes back answers the overdue call, or Ray makes it again; that ends this state. An answer after the
+    deadline counts as a failure.
     """
 
     def __init__(self, shard: int, host: Host, ended: deque[ShardCall], deadline_s: float) -> None:
@@ -124,7 +125,7 @@ class _TimedHost:
         with self._lock:
             began = self._open.pop(done)
         seconds = time.monotonic() - began
-        failed = done.cancelled() or done.exception() is not None or seconds > self._deadline_s  # late: for nobody
+        failed = done.cancelled() or done.exception() is not None or seconds > self._deadline_s
         self._ended.append((self._shard, None if failed else seconds))
 
 
