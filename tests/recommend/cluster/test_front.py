@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -258,6 +259,25 @@ def test_wrong_changes_are_refused_and_change_nothing(tmp_path: Path) -> None:
         cluster.remove([f"item {row}" for row in range(20)])
     assert cluster.layout == layout
     same(before, cluster.recommend(user, k=3))
+
+
+def test_a_shard_of_another_cluster_or_number_is_refused(tmp_path: Path) -> None:
+    """Its rows would be taken for others, and its items would have the vectors of others in histories."""
+    catalog, user = world(8, 60)
+    for name, some in (("one", catalog), ("other", world(9, 60)[0])):
+        whole = sw.Recommender(sw.Index.build(some, cells=4), certify=False)
+        cluster, hosts = cluster_of(whole, tmp_path / name, 2, bounds=False)
+    cluster.recommend(user, k=2)
+    for wrong in (tmp_path / "one" / "shard-0", tmp_path / "other" / "shard-1"):
+        aside = tmp_path / "aside"
+        (tmp_path / "other" / "shard-0").rename(aside)
+        shutil.copytree(wrong, tmp_path / "other" / "shard-0")
+        restarted = ClusterRecommender.open(tmp_path / "other", [[Here()] for _ in hosts], LONG)
+        with pytest.raises(ShardUnavailable, match="it is not the shard that the cluster was split into"):
+            restarted.recommend(user, k=2)
+        shutil.rmtree(tmp_path / "other" / "shard-0")
+        aside.rename(tmp_path / "other" / "shard-0")
+    assert ClusterRecommender.open(tmp_path / "other", [[Here()] for _ in hosts], LONG).recommend(user, k=2).value > 0
 
 
 def test_a_lost_shard_is_refused_or_said(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ it lacks.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -28,6 +29,7 @@ import numpy as np
 from setwise._types import Array, Ints
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
+from setwise.errors import DamagedArtifact
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
@@ -87,6 +89,7 @@ class FrontFiles:
     features   turns features into users
     cells      of bounds over all items; None where the cluster was written without them
     new_user   the smallest and the largest score for new users; None where the encoder has none
+    digests    of what each shard had when the cluster was written; none in clusters of earlier versions
     """
 
     layout: Layout
@@ -98,6 +101,7 @@ class FrontFiles:
     cells: FrontCells | None = None
     features: FeatureEncoder | None = None
     new_user: tuple[float, float] | None = None
+    digests: tuple[str, ...] = ()
 
     @cached_property
     def backend(self) -> BruteForce:
@@ -160,6 +164,7 @@ def write_cluster(
         None if cells is None else FrontCells.of(cells),
         recommender.features,
         _new_user_range(encoder),
+        tuple(shard_digest(shard_folder(folder, shard)) for shard in range(len(ranges))),
     )
     write_front(folder, files)
     return files
@@ -182,7 +187,7 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     trees, named = ({}, None) if files.features is None else files.features.packed()
     parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
-    content |= {"features": named, "new_user": files.new_user and list(files.new_user)}
+    content |= {"features": named, "new_user": files.new_user and list(files.new_user), "digests": list(files.digests)}
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -205,7 +210,22 @@ def read_front(folder: Path) -> FrontFiles:
             FrontCells.from_arrays(cells, pattern) if cells else None,
             FeatureEncoder.unpacked(trees, named) if named else None,
             None if (scores := saved.meta.get("new_user")) is None else (float(scores[0]), float(scores[1])),
+            tuple(map(str, saved.meta.get("digests", ()))),
         )
+
+
+def shard_digest(folder: Path) -> str:
+    """The digest of the shard in ``folder`` as it was written: changes are not in it."""
+    parts = [one for one in ("index", "encoder", "bounds") if (folder / one).exists()]
+    return hashlib.sha256("".join(artifact.digest(folder / one) for one in parts).encode()).hexdigest()
+
+
+def refuse_another_shard(folder: Path) -> None:
+    """Refuse a shard that the front beside it was not written with: its rows would be taken for others."""
+    digests = artifact.read(folder.parent / "cluster", FRONT).meta.get("digests", ())
+    number = int(folder.name.rpartition("-")[2])
+    if digests and shard_digest(folder) != digests[number]:
+        raise DamagedArtifact(folder, "it is not the shard that the cluster was split into", "split the items again")
 
 
 def read_bounds(folder: Path) -> ShardCells | None:

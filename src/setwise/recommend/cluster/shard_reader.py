@@ -20,7 +20,7 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
 from setwise.recommend.caller_scores import CallerScores
-from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change
+from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change, refuse_another_shard
 from setwise.recommend.cluster.packed import Packed, Records
 from setwise.recommend.cluster.required import Needed, Needs, RequiredGroup, needed_here, varied_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
@@ -97,6 +97,7 @@ class ShardState:
     @classmethod
     def opened(cls, folder: Path, first: int) -> ShardState:
         """The shard as it was written."""
+        refuse_another_shard(folder)
         index = Index.load(folder / "index")
         history = None
         if (folder / "encoder").exists():
