@@ -14,7 +14,7 @@ import argparse
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from cluster_simulation import Cluster, simulate
@@ -23,7 +23,20 @@ from scipy.optimize import least_squares
 NORMAL_99 = 2.326  # the 99th percentile of a normal number
 
 
-def modelled(figures: dict[str, Any], fixed: float, front: float, call: float, cores: int) -> Cluster:
+class Machine(NamedTuple):
+    """What all measurements share: milliseconds of a call, cores, and the spread of times."""
+
+    call: float
+    cores: int
+    spread: float
+
+
+def spread_of(every: Sequence[dict[str, Any]]) -> float:
+    """The spread of a single index: the median of all runs, as the p99 of one depends on a few requests."""
+    return float(np.median([np.log(one["single"]["p99"] / one["single"]["p50"]) for one in every]) / NORMAL_99)
+
+
+def modelled(figures: dict[str, Any], fixed: float, front: float, machine: Machine) -> Cluster:
     """The cluster of these figures."""
     shards, alone = figures["shards"], figures["phases"]["single"]
     return Cluster(
@@ -33,17 +46,17 @@ def modelled(figures: dict[str, Any], fixed: float, front: float, call: float, c
         most_together=1,
         network=0.0,
         rank=alone["rank"] + front,
-        call=call,
-        cores=cores,
-        spread=float(np.log(figures["single"]["p99"] / figures["single"]["p50"]) / NORMAL_99),
+        call=machine.call,
+        cores=machine.cores,
+        spread=machine.spread,
     )
 
 
-def fitted(ends: Sequence[dict[str, Any]], call: float, cores: int) -> tuple[float, float]:
+def fitted(ends: Sequence[dict[str, Any]], machine: Machine) -> tuple[float, float]:
     """``fixed`` and ``front``, not negative, whose p50 are those of ``ends``."""
 
     def missed(times: Sequence[float]) -> list[float]:
-        found = [predicted(modelled(one, *times, call, cores), 1)["p50"] for one in ends]
+        found = [predicted(modelled(one, *times, machine), 1)["p50"] for one in ends]
         return [np.log(mine / one["cluster"]["p50"]) for mine, one in zip(found, ends, strict=True)]
 
     fixed, front = least_squares(missed, [5.0, 10.0], bounds=(0.0, np.inf), diff_step=1e-3).x
@@ -65,11 +78,12 @@ def main() -> None:
     parser.add_argument("--call", type=float, default=1.4, help="milliseconds of the front for the calls of a shard")
     options = parser.parse_args()
     every = sorted((json.loads(file.read_text()) for file in options.files), key=lambda one: one["shards"])
-    fixed, front = fitted([every[0], every[-1]], options.call, options.cores)
-    print(f"fixed {fixed:.1f} ms a shard, front {front:.1f} ms, call {options.call} ms")
+    machine = Machine(options.call, options.cores, spread_of(every))
+    fixed, front = fitted([every[0], every[-1]], machine)
+    print(f"fixed {fixed:.1f} ms a shard, front {front:.1f} ms, call {options.call} ms, spread {machine.spread:.3f}")
     print("| Shards | Load | p50 | simulated | | p99 | simulated | |\n|---|---|---|---|---|---|---|---|")
     for one in every:
-        found = predicted(modelled(one, fixed, front, options.call, options.cores))
+        found = predicted(modelled(one, fixed, front, machine))
         parts = [
             f"{one['cluster'][q]:.0f} ms | {found[q]:.0f} ms | {100 * (found[q] / one['cluster'][q] - 1):+.0f} %"
             for q in ("p50", "p99")
