@@ -109,12 +109,7 @@ def open_front(
     partial: bool = False,
 ) -> ClusterRecommender:
     """The front of the cluster in ``folder``, with actors of Ray at ``address`` as hosts, all shards opened."""
-    from setwise.recommend.cluster.joining import joined  # which imports this module
-
-    if address is None:
-        connect(None)
-    else:
-        joined(address)
+    connect(address)
     place = Path(folder).resolve()
     files = read_front(place)
     hosts = actor_hosts(place, files, replicas)
