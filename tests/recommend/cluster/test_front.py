@@ -152,6 +152,16 @@ def test_histories_of_models_with_neighbours(tmp_path: Path, count) -> None:
                 assert other.upper_bound >= one.value * (1 - 1e-12) or not request["certify"]
 
 
+def test_long_histories(tmp_path: Path) -> None:
+    """Longer than an encoder reads, with repetitions: the latest items count."""
+    catalog, _ = world(3, 300)
+    encoder = with_neighbours(3, 300, True, catalog)
+    whole = sw.Recommender(sw.Index.build(catalog, cells=6), certify=False, candidates=40, encoder=encoder)
+    cluster, _ = cluster_of(whole, tmp_path, 4, bounds=False)
+    history = [f"item {row}" for row in np.random.default_rng(0).integers(250, size=400)]
+    same(*(one.recommend(history=history, k=4, certify=False) for one in (whole, cluster)))
+
+
 def test_explanations_are_those_of_one_index(tmp_path: Path) -> None:
     for seed in (0, 1):
         catalog, user = world(seed, 300, **shapes(seed))
@@ -429,3 +439,6 @@ def test_wrong_scores_are_refused(tmp_path: Path) -> None:
     for wrong in ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0}):
         with pytest.raises(InvalidInput, match="scores"):
             cluster.recommend(user, **wrong)
+    for n in (1, 40):
+        with pytest.raises(InvalidInput, match="user must be one without added scores"):
+            cluster.recommend(sw.User(user.heads, user.base, np.ones(n)))

@@ -159,6 +159,9 @@ class ClusterRecommender:
         one_of(user=user, history=history, unless=scores)
         if user is None and history is None:
             user = zero_user(self._files.pattern)
+        if isinstance(user, User) and user.scores is not None:
+            must, todo = "one without added scores, as a cluster's items have no order", "pass scores={id: score}"
+            raise InvalidInput("user", must, "some", todo)
         limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
         request = Request(
             user,

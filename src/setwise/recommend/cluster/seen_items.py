@@ -8,9 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from setwise._types import Ints
 from setwise.errors import InvalidInput, UnknownId
-from setwise.model.encoder import Encoder
+from setwise.model.encoder import HISTORY, Encoder
 from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
@@ -42,27 +41,35 @@ def encoded(files: FrontFiles, shards: Shards, alive: Sequence[int], history: Se
     ignored = tuple(one for place, one in enumerate(history) if place not in places)
     if ignored and unknown == ERROR:
         raise UnknownId("an id of history", "one of the catalogue", repr(ignored[0]), "check it")
-    usable = [places[place] for place in sorted(places) if places[place][0].known[places[place][1]]]
-    user, scores = _user(files.encoder, usable)
+    usable = [places[place] for place in sorted(places) if places[place].known]
+    user, scores = _user(files.encoder, usable[-HISTORY:])
     if not usable and files.new_user is not None:
         scores = HistoryScores(np.empty(0, np.int64), np.empty(0), files.new_user)
     return Encoded(user, scores, [one for place, one in enumerate(history) if place in places], ignored)
 
 
-def _places(answers: Iterable[SeenItems]) -> dict[int, tuple[SeenItems, int]]:
-    """For each place of the history that is known the answer that has it, and where."""
-    found: dict[int, tuple[SeenItems, int]] = {}
-    every = list(answers)
+class _Seen(NamedTuple):
+    """An item of a history: the answer that has it, whether the encoder knows it, and its row among those."""
+
+    answer: SeenItems
+    known: bool
+    row: int
+
+
+def _places(answers: Iterable[SeenItems]) -> dict[int, _Seen]:
+    """The items of the history that some shard has, by place."""
+    found: dict[int, _Seen] = {}
+    every = [(one, np.cumsum(one.known) - 1) for one in answers]
     for current in (False, True):  # an item that was removed here may have been added elsewhere: that one counts
-        for one in every:
+        for one, rows in every:
             for at in np.flatnonzero(one.current == current).tolist():
-                found[int(one.places[at])] = one, at
+                found[int(one.places[at])] = _Seen(one, bool(one.known[at]), int(rows[at]))
     return found
 
 
-def _user(encoder: Encoder, usable: Sequence[tuple[SeenItems, int]]) -> tuple[User, HistoryScores | None]:
+def _user(encoder: Encoder, usable: Sequence[_Seen]) -> tuple[User, HistoryScores | None]:
     """The user of these items of answers, oldest first, and the scores that their neighbours have."""
-    vectors = [one.vectors[at] for one, at in usable]
+    vectors = [one.answer.vectors[one.row] for one in usable]
     items = np.stack(vectors) if vectors else np.zeros_like(history_columns(encoder, np.zeros(1, np.intp)))
     neighbours = [_neighbours(encoder, number, usable) for number in range(len(encoder.base_terms.neighbours))]
     (user,) = with_columns(encoder, items, neighbours).users(Ragged.of([np.arange(len(usable))]))
@@ -72,14 +79,9 @@ def _user(encoder: Encoder, usable: Sequence[tuple[SeenItems, int]]) -> tuple[Us
     return user.with_scores(None), HistoryScores(user.scores.rows, user.scores.values)
 
 
-def _neighbours(encoder: Encoder, number: int, usable: Sequence[tuple[SeenItems, int]]) -> Neighbours:
+def _neighbours(encoder: Encoder, number: int, usable: Sequence[_Seen]) -> Neighbours:
     """The neighbours of these items in one of the matrices."""
     settings = encoder.base_terms.neighbours[number]
     none = replace(settings, offsets=np.zeros(1, np.int64), items=settings.items[:0], weights=settings.weights[:0])
-    parts = [one.neighbours[number].of_rows(_among_known(one, at)) for one, at in usable]
+    parts = [one.answer.neighbours[number].of_rows(np.array([one.row])) for one in usable]
     return joined_neighbours([none, *parts])
-
-
-def _among_known(one: SeenItems, at: int) -> Ints:
-    """The place of an item of an answer among those that the encoder knows."""
-    return np.array([np.count_nonzero(one.known[:at])])

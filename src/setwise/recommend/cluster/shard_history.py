@@ -49,20 +49,17 @@ class SeenItems(NamedTuple):
     """Items of a history that a shard has.
 
     places      in the history
-    vectors     their columns; NaN for those that the encoder does not know
     current     whether they were not removed
-    neighbours  of those that the encoder knows, for each matrix of neighbours
+    known       whether the encoder knows them
+    vectors     the columns of those that it knows
+    neighbours  of the same, for each matrix of neighbours
     """
 
     places: Ints
-    vectors: Floats32
     current: Mask
-    neighbours: tuple[Neighbours, ...] = ()
-
-    @property
-    def known(self) -> Mask:
-        """Whether the encoder knows them."""
-        return np.asarray(~np.isnan(self.vectors).any(axis=1))
+    known: Mask
+    vectors: Floats32
+    neighbours: tuple[Neighbours, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,10 +110,11 @@ class ShardHistory:
 
     def seen(self, places: Ints, rows: Rows, current: Mask) -> SeenItems:
         """The items of these rows of the shard, which have these places in a history."""
-        vectors = np.full((len(rows), self.vectors.shape[1]), np.nan, np.float32)
-        has = rows < len(self.vectors)
-        vectors[has] = self.vectors[rows[has]]
-        return SeenItems(places, vectors, current, tuple(one.of_rows(rows[has]) for one in self.neighbours))
+        known = rows < len(self.vectors)
+        mine = rows[known]
+        return SeenItems(
+            places, current, known, self.vectors[mine], tuple(one.of_rows(mine) for one in self.neighbours)
+        )
 
     def added(self, scores: HistoryScores, numbers: Ints) -> AddedScores:
         """The scores that a history adds to the items of the shard, whose ``numbers`` are ascending."""
