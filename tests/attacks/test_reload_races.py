@@ -78,11 +78,16 @@ class Storm:
         time.sleep(0.05 * self.rng.random())
 
     def kill(self) -> None:
+        """Kill a worker at a random moment, and let as many answers come as there are workers: a slow machine may
+        need longer to start one than a fixed pause, and then no worker would ever live."""
+        time.sleep(0.3 * self.rng.random())
         pids = self.service.workers()
         if pids:
             os.kill(self.rng.choice(pids), signal.SIGKILL)
             self.kills += 1
-        time.sleep(0.3)
+        enough, latest = self.statuses[200] + WORKERS, time.monotonic() + 5
+        while self.statuses[200] < enough and time.monotonic() < latest:
+            time.sleep(0.01)
 
 
 @pytest.mark.promise("worker-kills")
