@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,6 +69,11 @@ class Constraints:
         result._refuse_unreachable_minimums()
         return result
 
+    @cached_property
+    def _most_labels(self) -> int:
+        """The number of labels of the group that has most."""
+        return int(self.labels.max(initial=-1)) + 1
+
     def _refuse_pinned_excess(self) -> None:
         for labels, limit in zip(self.labels, self.limits, strict=True):
             mine = labels[self.pinned]
@@ -104,9 +110,11 @@ class Constraints:
         result[members] = False
         for labels, limit in zip(self.labels, self.limits, strict=True):
             taken = labels[members]
-            count = np.bincount(taken[taken >= 0], minlength=int(labels.max(initial=0)) + 1)
-            result &= (labels < 0) | (count[np.maximum(labels, 0)] < limit)
-        for labels, deficit in zip(self.labels, self._deficits(members), strict=False):
+            count = np.bincount(taken[taken >= 0], minlength=self._most_labels + 1)
+            count[-1] = -1  # of the label −1, no group
+            result &= count[labels] < limit
+        deficits = self._deficits(members) if self.minimums.size else ()
+        for labels, deficit in zip(self.labels, deficits, strict=False):
             if deficit.sum() >= self.k - len(members) > 0:  # every further item must lower the deficit
                 result &= (labels >= 0) & (deficit[np.maximum(labels, 0)] > 0)
         return result

@@ -28,7 +28,7 @@ DEPENDENT = 1e-10  # an item whose d_i² is smaller adds no direction: its row w
 def dpp(instance: Instance, constraints: Constraints, *, diversity: float = DIVERSITY) -> Ranking:
     """Add the allowed candidate that raises log det L most, up to k times."""
     share, relevance = share_of_diversity(diversity), relevance_of(instance)
-    residual = _Residual(instance.similarity if share else np.eye(instance.m))
+    residual = _Residual(instance.similarity if share else np.eye(instance.m), constraints.k)
 
     def measure(chosen: list[int]) -> Floats:
         return np.asarray((1 - share) * relevance + share * np.log(residual.after(chosen)))
@@ -39,18 +39,21 @@ def dpp(instance: Instance, constraints: Constraints, *, diversity: float = DIVE
 class _Residual:
     """d_i² of all candidates, given the chosen ones."""
 
-    def __init__(self, similarity: Floats) -> None:
+    def __init__(self, similarity: Floats, most: int) -> None:
         self._similarity = similarity
         self._left = np.ones(len(similarity))  # a zero vector is unlike all others, itself included
-        self._rows: list[Floats] = []  # of the Cholesky factor, one for each chosen item
+        self._rows = np.zeros((min(most, len(similarity)), len(similarity)))  # of the Cholesky factor, one a member
+        self._known = 0  # rows
 
     def after(self, chosen: list[int]) -> Floats:
         """d_i², at least e^−40, after all of ``chosen``, which extends the list of the last call."""
-        for item in chosen[len(self._rows) :]:
-            row = self._similarity[item] - sum((row[item] * row for row in self._rows), np.zeros(len(self._left)))
-            row = row / np.sqrt(self._left[item]) if self._left[item] > DEPENDENT else np.zeros_like(row)
-            self._rows.append(row)
-            self._left = np.maximum(self._left - row**2, LEAST)
+        for item in chosen[self._known :]:
+            if self._left[item] > DEPENDENT:
+                before = self._rows[: self._known]
+                row = (self._similarity[item] - before[:, item] @ before) / np.sqrt(self._left[item])
+                self._rows[self._known] = row
+                self._left = np.maximum(self._left - row**2, LEAST)
+            self._known += 1
         return self._left
 
 

@@ -6,22 +6,15 @@ a sink it is not the order of what items are worth alone: that is ``top-k``.
 
 from __future__ import annotations
 
-import numpy as np
-
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.ranking.ranker import Ranker, Ranking
+from setwise.ranking.top_k import in_order
 
 
 def knn(instance: Instance, constraints: Constraints) -> Ranking:
     """Add the allowed candidate of highest score, up to k times."""
-    chosen = list(constraints.pinned)
-    while len(chosen) < constraints.k:
-        allowed = np.flatnonzero(constraints.joinable(chosen))
-        if not len(allowed):
-            break
-        chosen.append(allowed[np.argmax(instance.total_score[allowed])])
-    indices = np.array(chosen, np.intp)
+    indices = in_order(constraints, instance.total_score)
     return Ranking(indices, instance.value(indices), evaluations=1)
 
 

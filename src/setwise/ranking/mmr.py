@@ -26,9 +26,14 @@ def mmr(instance: Instance, constraints: Constraints, *, diversity: float = DIVE
     share, relevance = share_of_diversity(diversity), relevance_of(instance)
     similarity = instance.similarity if share else np.eye(instance.m)
 
+    nearest, known = np.full(instance.m, -np.inf), 0
+
     def measure(chosen: list[int]) -> Floats:
-        nearest = similarity[:, chosen].max(axis=1) if chosen else np.zeros(instance.m)
-        return np.asarray((1 - share) * relevance - share * nearest)
+        nonlocal known
+        for item in chosen[known:]:
+            np.maximum(nearest, similarity[item], out=nearest)
+        known = len(chosen)
+        return np.asarray((1 - share) * relevance - share * (nearest if known else 0.0))
 
     return Ranking(in_turn(constraints, measure), 0.0, evaluations=1)
 

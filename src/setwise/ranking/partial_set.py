@@ -19,6 +19,7 @@ from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
 from setwise._validation import milliseconds
@@ -106,12 +107,13 @@ class PartialSet:
 
     def _filled(self, order: Rows) -> PartialSet:
         """S and, until it is full, the first of ``order`` that may be added; its sums are still those of S."""
-        full = self
-        while len(addable := full._addable()):
-            known = order[np.isin(order, addable)]
-            chosen = np.append(full.chosen, known[0] if len(known) else addable[0])
-            full = PartialSet(self.instance, self.constraints, chosen, self.sums)
-        return full
+        chosen = self.chosen
+        if self.instance.positions is None and not len(self.constraints.labels):  # no candidate depends on another
+            chosen = np.append(chosen, order[self._may_join(chosen)[order]][: self.constraints.k - len(chosen)])
+        while (allowed := self._may_join(chosen)).any():
+            known = order[allowed[order]]
+            chosen = np.append(chosen, known[0] if len(known) else np.argmax(allowed))
+        return PartialSet(self.instance, self.constraints, chosen, self.sums)
 
     @property
     def evaluations(self) -> int:
@@ -142,22 +144,23 @@ class PartialSet:
 
     @cached_property
     def _choices(self) -> tuple[Rows, Floats]:
-        candidates = self._addable()
+        candidates = np.flatnonzero(self._may_join(self.chosen))
         with np.errstate(invalid="ignore"):  # ∞ − ∞
             values = self._values_with(candidates)
         values = np.nan_to_num(values, nan=-np.inf, posinf=np.inf, neginf=-np.inf)
         order = np.argsort(-values, kind="stable")
         return candidates[order], values[order]
 
-    def _addable(self) -> Rows:
-        if len(self.chosen) >= self.constraints.k:
-            return np.zeros(0, np.intp)
-        allowed = self.constraints.joinable(self.chosen)
+    def _may_join(self, chosen: Rows) -> NDArray[np.bool_]:
+        """The candidates that can be added to ``chosen``: (m,)."""
+        if len(chosen) >= self.constraints.k:
+            return np.zeros(self.instance.m, bool)
+        allowed = self.constraints.joinable(chosen)
         places = self.instance.positions
         if places is not None:
-            allowed &= ~np.isin(places, places[self.chosen])
+            allowed &= ~np.isin(places, places[chosen])
             allowed &= places == places[allowed].min(initial=places.max())
-        return np.flatnonzero(allowed)
+        return allowed
 
     def _values_with(self, candidates: Rows) -> Floats:
         """F(S ∪ {c}) for each candidate c: the reward of c plus the rewards of the members beside c."""

@@ -19,8 +19,20 @@ from setwise.ranking.ranker import Ranker, Ranking
 
 def top_k(instance: Instance, constraints: Constraints) -> Ranking:
     """Add the allowed candidate of largest reward alone, up to k times."""
-    indices = in_turn(constraints, lambda _: instance.alone)
+    indices = in_order(constraints, instance.alone)
     return Ranking(_worthwhile(instance, constraints, indices), 0.0, evaluations=1)
+
+
+def in_order(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
+    """Add the allowed candidate of largest ``measure`` to the pinned ones, up to k members.
+
+    They are sorted once, where no limit makes a candidate depend on the others.
+    """
+    if len(constraints.labels):
+        return in_turn(constraints, lambda _: measure)
+    allowed = np.flatnonzero(constraints.joinable(constraints.pinned))
+    order = allowed[np.argsort(-measure[allowed], kind="stable")]
+    return np.append(constraints.pinned, order[: constraints.k - len(constraints.pinned)])
 
 
 def in_turn(constraints: Constraints, measure: Callable[[list[int]], Floats]) -> NDArray[np.intp]:

@@ -94,7 +94,7 @@ from setwise.errors import InvalidInput
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
 
-_STEPS = 4  # steps of the search between two readings of the clock
+_STEPS, _QUICK = 4, 0.0005  # the most steps of the search between two readings of the clock, if they take less seconds
 _PROVEN_WITHIN = 1e-6  # of the rewards: how far the bound of a proven set may be above its value
 _LONG, _SHORT = 0.5, 0.002  # seconds, for turns of the two searches
 _FETCHED, _MOST_FETCHED = 1024, 8192  # items brought at a time, at first and later, where they are elsewhere
@@ -197,7 +197,7 @@ class WholeCatalogSearch:
         self._parts = self._frontier, members, workspace(reader, k), k
         self._lifts = LiftSearch.of(self._data, reader, members, k, float(value))
         self._room = _FETCHED
-        self._value, self._longest = float(value), 0.0  # seconds of a step
+        self._value, self._longest, self._steps = float(value), 0.0, 1  # seconds between two readings of the clock
         weights = cells.pair_weights if isinstance(cells, CellBounds) else None
         self._signed = SignedSearch.of(self._data, weights, members, k, float(value))
         self.offer(value, near)
@@ -218,13 +218,14 @@ class WholeCatalogSearch:
         began = now = time.perf_counter()
         lifts, mine = self._lifts, 0.0  # seconds of the search over prefixes since that by lifts
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
-            self.finished = bool(search_prefixes(self._data, *self._parts, 1 if self._longest == 0 else _STEPS))
+            self.finished = bool(search_prefixes(self._data, *self._parts, self._steps))
             if self._frontier.tally[MISSING] >= 0:
                 self._fetch()
                 now = time.perf_counter()
                 continue
             before, now = now, time.perf_counter()
             mine += now - before
+            self._steps = min(2 * self._steps, _STEPS) if now - before < _QUICK else 1
             self._longest = max(self._longest, now - before) if self._longest else 1e-9
             # With pins, which lifts and signed changes ignore, they get half of the time.
             end = began + budget_ms / 1000 / (2 if self._root else 1)

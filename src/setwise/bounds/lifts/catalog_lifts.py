@@ -49,8 +49,9 @@ OPENED = 1024  # the most items of opened cells in the first scan; in the n-th s
 SCANS = 2  # before the first tree
 TOGETHER, FIRST_ROUNDS, ROUNDS, CHILD_ROUNDS = 6, 16, 8, 4  # steps of the levels: for the first list, others, nodes
 _NODES, _HEAP = 1 << 11, 1 << 17
-_WORK = 200_000  # lifts between two readings of the clock
-_SECONDS = 2e-8  # of a first scan, for each row, head and item or cell; it is not begun with less time left
+_WORK = 50_000  # lifts between two readings of the clock
+_SECONDS = 2.5e-8  # of a first scan, for each row, head and item or cell; it is not begun with less time left
+_SMALL = 64  # k for which a first scan takes twice as long as for the smallest sets: sums of the k largest
 _PROGRESS = 0.9  # a further scan must reduce the gap to this share
 
 
@@ -67,7 +68,8 @@ class LiftSearch:
         self._least = self._outside = self._tried = math.inf
         self._room, self._scans, self.nodes, self.finished = LISTED, 0, 0, False
         heads, n = data.scored_items.score.shape
-        self._needed = _SECONDS * min(n, ROWS) * heads * (len(data.size) + min(n, OPENED) + 5 * min(n, 4 * SCORED))
+        seconds = _SECONDS * (1 + k / _SMALL)
+        self._needed = seconds * min(n, ROWS) * heads * (len(data.size) + min(n, OPENED) + 5 * min(n, 4 * SCORED))
 
     @classmethod
     def of(cls, data: CatalogArrays, reader: CatalogReader, members: Members, k: int, value: float) -> Self | None:
