@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from processes import children
-from raw_http import BODY, HEALTH, Client, head
+from raw_http import HEALTH, Client, head
 from services import Running, running
 
 pytestmark = pytest.mark.promise("soak")
 MOST_MB = 4.0  # that all processes together may grow in the second half of the requests
 SAMPLES = 20  # in that half
 FEW = 400  # requests that show a leak of 64 KiB a request
+CLIENTS = 2
+SLATES = [
+    json.dumps({"history": ["song-1"], "k": 2, **options}).encode()
+    for options in ({}, {"ranker": "top-k", "certify": False}, {"certify": False, "at_most": {"artist": 1}})
+]
 OTHERS = (HEALTH, b"GET /nowhere HTTP/1.1\r\nHost: localhost\r\n\r\n", head(3) + b"{x}")
-OPTIONS = ("--workers", "1", "--budget-ms", "1", "--deadline-ms", "60000", "--heartbeat-ms", "60000")
+OPTIONS = ("--workers", str(CLIENTS), "--budget-ms", "1", "--deadline-ms", "60000", "--heartbeat-ms", "60000")
 LEAKING = """
 import os, sys
 from setwise.cli import main
@@ -60,12 +68,18 @@ def megabytes(service: Running) -> float:
 
 
 def descriptors(service: Running) -> int:
-    return sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in processes(service))
+    """Open files and connections of all processes, after those that clients closed a moment ago are closed."""
+    seen = []
+    for _ in range(5):
+        time.sleep(0.1)
+        seen.append(sum(len([*Path(f"/proc/{pid}/fd").iterdir()]) for pid in processes(service)))
+    return min(seen)
 
 
 def send(service: Running, client: Client, number: int) -> None:
     """Mostly slates on one connection; some errors and probes; now and then another connection."""
-    message = OTHERS[number // 10 % 3] if number % 10 == 9 else head() + BODY
+    body = SLATES[number % len(SLATES)]
+    message = OTHERS[number // 10 % 3] if number % 10 == 9 else head(len(body)) + body
     assert client.send(message).response()[0] < 500
     if number % 50 == 49:
         with Client(service) as other:
@@ -74,18 +88,24 @@ def send(service: Running, client: Client, number: int) -> None:
 
 def growth(service: Running, requests: int) -> Growth:
     """Send requests; compare the means of the first and of the last quarter of the samples of the second half."""
-    used, began = [], 0.0
-    with Client(service) as client:
-        for number in range(requests):
-            send(service, client, number)
-            if number == requests // 2:
+    used, each = [], max(1, requests // (2 * SAMPLES * CLIENTS))
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(service)) for _ in range(CLIENTS)]
+        pool = stack.enter_context(ThreadPoolExecutor(CLIENTS))
+
+        def send_some(client: Client) -> None:
+            for number in range(each):
+                send(service, client, number)
+
+        for block in range(2 * SAMPLES):
+            if block == SAMPLES:
                 first, began = descriptors(service), time.monotonic()
-            if number >= requests // 2 and number % max(1, requests // 2 // SAMPLES) == 0:
-                used.append(megabytes(service))
-        last = descriptors(service)
-    quarter = len(used) // 4
-    grown = float(np.mean(used[-quarter:]) - np.mean(used[:quarter]))
-    return Growth(grown, last - first, (time.monotonic() - began) / 3600)
+            list(pool.map(send_some, clients))
+            used.append(megabytes(service))
+        last, hours = descriptors(service), (time.monotonic() - began) / 3600
+    quarter = SAMPLES // 4
+    grown = float(np.mean(used[-quarter:]) - np.mean(used[SAMPLES : SAMPLES + quarter]))
+    return Growth(grown, last - first, hours)
 
 
 def test_soak(folder: Path, count, record_property) -> None:
