@@ -41,4 +41,4 @@ def opened_model(job: Job) -> Recommender:
 
 def part_table(job: Job, recommender: Recommender, rows: list[tuple[Any, ...]]) -> Any:
     """The answers to these rows as the table of a part."""
-    return job.parts.table([cells[0] for cells in rows], answers(recommender, job.columns, rows, job.options))
+    return job.parts.table(rows, answers(recommender, job.columns, rows, job.options))

@@ -6,12 +6,14 @@
 
 A file gets its name by one rename after it was flushed to the disk. So a process that is killed leaves whole parts
 only, and the next run of the same job computes the others. A run of another job is refused, and so is a second run
-beside the first. Parts of one job do not depend on the run that computes them.
+beside the first. Parts of one job do not depend on the run that computes them. A part names the digest of the rows it
+was computed from, so a part of other rows is computed again.
 """
 
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import math
 import os
@@ -27,6 +29,7 @@ from setwise.storage.artifact import flush_folder
 
 _JOB, _LOCK = "job.json", ".lock"
 _KEY = b"setwise.batch"  # of the metadata of the finished file
+_ROWS = b"setwise.rows"  # of the metadata of a part: the digest of its rows of the table
 _ROW_GROUP = 1 << 16  # rows of a row group of the finished file
 INTEGER, TEXT = "int64", "string"  # the types of ids
 
@@ -98,17 +101,19 @@ class Parts:
 
     # --- parts ---
 
-    def has(self, number: int, rows: int) -> bool:
-        """Whether the part is there and complete."""
+    def has(self, number: int, rows: Sequence[tuple[Any, ...]]) -> bool:
+        """Whether the part of these rows of the table is there and complete."""
         arrow = _arrow()
         try:
-            return bool(arrow.parquet.read_metadata(self._path(number)).num_rows == rows)
+            found = arrow.parquet.read_metadata(self._path(number))
         except (arrow.ArrowException, OSError, ValueError):
             return False
+        return found.num_rows == len(rows) and (found.metadata or {}).get(_ROWS) == _digest(rows)
 
-    def table(self, users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> Any:
-        """The answers of these users as the table of a part."""
-        return _arrow().table(_cells(users, answers), schema=self._schema())
+    def table(self, rows: Sequence[tuple[Any, ...]], answers: Sequence[Slate | SetwiseError]) -> Any:
+        """The answers to these rows of the table, whose first cells are the users, as the table of a part."""
+        schema = self._schema().with_metadata({_ROWS: _digest(rows)})
+        return _arrow().table(_cells([cells[0] for cells in rows], answers), schema=schema)
 
     def write(self, number: int, table: Any) -> int:
         """Save the table of a part; the number of its rows."""
@@ -178,6 +183,11 @@ def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dic
         "proven": [None if slate is None else bool(slate.proven) for slate in slates],
         "error": [str(answer) if isinstance(answer, SetwiseError) else None for answer in answers],
     }
+
+
+def _digest(rows: Sequence[tuple[Any, ...]]) -> bytes:
+    """The digest of these rows: cells are texts, numbers, None, or lists of them."""
+    return hashlib.sha256(repr(list(map(tuple, rows))).encode("utf-8", "surrogatepass")).hexdigest().encode()
 
 
 def _bound(slate: Slate) -> float | None:

@@ -2,7 +2,7 @@
 
 The table is read twice. The first pass counts the rows and checks the ids: each user once. The second sends parts of
 ``part_rows`` rows to worker processes, a few ahead of their work, so memory does not grow with the table. Parts that a
-former run has finished are skipped (parts.py).
+former run has finished are skipped (parts.py). A table that changes meanwhile is refused (table_file.py).
 
 Without ``certify`` and ``budget_ms`` no answer depends on time, so an interrupted run and an unbroken one give the same
 file.
@@ -31,6 +31,7 @@ from setwise.model.attributes import Strings
 from setwise.recommend.batch.cluster_tasks import ClusterTasks
 from setwise.recommend.batch.jobs import Job, opened
 from setwise.recommend.batch.parts import INTEGER, TEXT, Parts
+from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
 from setwise.recommend.batch.workers import LocalProcesses, ThisProcess, Workers
 from setwise.recommend.query import Query
@@ -38,6 +39,7 @@ from setwise.recommend.recommender import Recommender, zero_user
 from setwise.storage import artifact
 
 PART_ROWS = 1024  # users of a part: some seconds of work
+_Part = tuple[int, list[tuple[Any, ...]]]  # its number and its rows
 
 
 @dataclass(frozen=True)
@@ -84,12 +86,13 @@ def recommend_table(
     recommender = opened(Path(model), options)
     column_positions(file, table_columns(file, delimiter), columns.names)
     _check_options(recommender, columns, options)
+    source = TableFile(file)
     users, kind = _checked_users(file, columns.user, delimiter)
     digest = artifact.digest(model)
     texts = isinstance(recommender.index.catalog.ids.values, Strings)
     described = {
         "setwise": __version__,
-        "table": _sha256(file),
+        "table": source.digest,
         "model": digest,
         "columns": asdict(columns),
         "options": options,
@@ -102,7 +105,9 @@ def recommend_table(
     if not job.parts.is_complete():
         with job.parts.opened():
             with _workers(job, recommender, cores, cluster) as workers:
-                resumed, used = _compute(job, workers, users, size, delimiter, progress), workers.processes
+                parts = _chunks(job, source, size, delimiter)
+                resumed, used = _compute(job, workers, users, parts, progress), workers.processes
+            source.check(closely=True)
             job.parts.join(-(-users // size))
     job.parts.remove()
     found = job.parts.outcome()
@@ -115,11 +120,6 @@ def _existing(table: str | os.PathLike[str]) -> Path:
         return existing_file(table)
     except InvalidInput as error:
         raise error.about("table") from None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as raw:
-        return hashlib.file_digest(raw, "sha256").hexdigest()
 
 
 def _check_options(recommender: Recommender, columns: Columns, options: Mapping[str, Any]) -> None:
@@ -164,14 +164,12 @@ def _is_id(cell: Any) -> bool:
 # --- the parts ---
 
 
-def _compute(
-    job: Job, workers: Workers, users: int, size: int, delimiter: str | None, progress: bool | None
-) -> int:  # fmt: skip
+def _compute(job: Job, workers: Workers, users: int, parts: Iterator[_Part], progress: bool | None) -> int:
     """Compute the parts that are not there; the number of users whose parts were."""
     resumed, began, done = 0, time.perf_counter(), 0
     with Progress("recommending", users, progress) as bar:
-        for number, rows in _chunks(job, size, delimiter):
-            if job.parts.has(number, len(rows)):
+        for number, rows in parts:
+            if job.parts.has(number, rows):
                 resumed += len(rows)
                 bar.advance(len(rows))
                 continue
@@ -184,11 +182,12 @@ def _compute(
     return resumed
 
 
-def _chunks(job: Job, size: int, delimiter: str | None) -> Iterator[tuple[int, list[tuple[Any, ...]]]]:
-    """The rows of the table by parts, numbered from 0."""
+def _chunks(job: Job, source: TableFile, size: int, delimiter: str | None) -> Iterator[_Part]:
+    """The rows of the table by parts, numbered from 0; refuse a table that has changed."""
     rows = table_rows(job.table, job.columns.names, 0, delimiter, False)
     number = 0
     while some := [tuple(cells) for _, cells in islice(rows, size)]:
+        source.check()
         yield number, some
         number += 1
 
