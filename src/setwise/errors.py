@@ -31,6 +31,18 @@ class SetwiseError(Exception):
         # KeyError would print the repr of the message.
         return str(self.args[0]) if self.args else ""
 
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default the message would be passed as the first argument: the error could not cross processes.
+        return _restored, (type(self), self.args, vars(self))
+
+
+def _restored(kind: type[SetwiseError], arguments: tuple[object, ...], state: dict[str, object]) -> SetwiseError:
+    """The error that was pickled, without the arguments that its message was made of."""
+    error = kind.__new__(kind, *arguments)
+    error.args = arguments
+    vars(error).update(state)
+    return error
+
 
 class InvalidInput(SetwiseError, ValueError):
     """``parameter`` must be ``must``, got ``got``; ``todo``."""
@@ -42,10 +54,6 @@ class InvalidInput(SetwiseError, ValueError):
     def about(self, parameter: str) -> InvalidInput:
         """The same error under another name of the parameter: that of an option, or of an argument of the caller."""
         return type(self)(parameter, *self._rest)
-
-    def __reduce__(self) -> tuple[object, ...]:
-        # By default the message would be passed as the parameter: the error could not cross processes.
-        return type(self), (self.parameter, *self._rest)
 
 
 class UnknownId(InvalidInput, KeyError):

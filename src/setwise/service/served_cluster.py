@@ -65,7 +65,7 @@ class Cluster:
     def hosts(self, place: Path, files: FrontFiles, settings: Settings) -> Sequence[Sequence[Host]]:
         """The replicas of each shard, started where they do not run; they have opened it."""
         opened: list[list[Any]] = joined(self.address).actor_hosts(place, files, self.replicas)
-        answers = [(shard, host.actor.pid.remote().future()) for shard, some in enumerate(opened) for host in some]
+        answers = [(shard, host.opening()) for shard, some in enumerate(opened) for host in some]
         for shard, answer in answers:
             try:
                 answer.result(settings.start_ms / 1000)

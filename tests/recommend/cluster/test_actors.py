@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,3 +62,23 @@ def test_a_shard_that_is_gone_is_refused(tmp_path: Path) -> None:
     ray.kill(front.hosts[1][0].actor, no_restart=True)
     with pytest.raises(ShardUnavailable, match="Shard 1"):
         front.recommend(user, k=3)
+
+
+def test_actors_that_run_answer_from_items_that_are_split_again(tmp_path: Path) -> None:
+    for seed in (4, 5):
+        catalog, user = random_catalog(seed, n=60)
+        whole = sw.Recommender(sw.Index.build(catalog, cells=3), certify=False)
+        shutil.rmtree(tmp_path / "files", ignore_errors=True)
+        write_cluster(whole, tmp_path / "files", 2)
+        front = actors.open_front(tmp_path / "files", patience=LONG)
+        front.remove([3])
+        whole.index.remove([3])
+        expected = whole.recommend(user, k=4)
+        for _ in range(2):
+            slate = front.recommend(user, k=4, certify=False)
+            assert (slate.items.tolist(), slate.value) == (expected.items.tolist(), expected.value)
+            os.kill(ray.get(front.hosts[0][0].actor.pid.remote()), signal.SIGKILL)
+    shutil.rmtree(tmp_path / "files" / "shard-1")
+    ray.kill(front.hosts[1][0].actor, no_restart=True)
+    with pytest.raises(sw.errors.DamagedArtifact):
+        actors.open_front(tmp_path / "files", patience=LONG)

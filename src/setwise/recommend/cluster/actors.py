@@ -7,6 +7,7 @@ deadline of the request.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -17,7 +18,8 @@ from typing import Any
 
 import ray
 
-from setwise.recommend.cluster.files import FrontFiles, read_front, shard_folder
+from setwise.errors import DamagedArtifact
+from setwise.recommend.cluster.files import FrontFiles, Version, read_front, shard_folder
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.recommend.cluster.shard_reader import ShardReader
 from setwise.retrieval.shards import Patience
@@ -28,10 +30,19 @@ THREADS = 4  # calls that one actor answers at a time
 
 
 class ShardActor:
-    """A ``ShardReader`` that has opened its shard."""
+    """A ``ShardReader`` that has opened its shard.
 
-    def __init__(self, folder: str, first: int, version: int) -> None:
+    Ray starts an actor anew with its first arguments. If the items were split again since, that version is gone: then
+    the first request opens the one that it names.
+    """
+
+    def __init__(self, folder: str, first: int, version: Version) -> None:
         self._reader = ShardReader()
+        with contextlib.suppress(DamagedArtifact):
+            self.opened(folder, first, version)
+
+    def opened(self, folder: str, first: int, version: Version) -> None:
+        """Open the shard, unless it is open."""
         self._reader.answer("located", folder, first, version, [])
 
     def answer(self, arguments: tuple[Any, ...]) -> Any:
@@ -39,15 +50,20 @@ class ShardActor:
         return self._reader.answer(*arguments)
 
     def pid(self) -> int:
-        """The process; an answer says that the shard is open."""
+        """The process."""
         return os.getpid()
 
 
 class ActorHost:
     """An actor, as the front calls it."""
 
-    def __init__(self, actor: Any) -> None:
-        self.actor = actor
+    def __init__(self, actor: Any, shard: tuple[str, int, Version]) -> None:
+        self.actor, self._shard = actor, shard
+
+    def opening(self) -> Future[Any]:
+        """An answer says that the actor has opened the shard, an error that it cannot."""
+        future: Future[Any] = self.actor.opened.remote(*self._shard).future()
+        return future
 
     def submit(self, *arguments: Any) -> Future[Any]:
         """Ask the actor, with one argument: Ray takes as long for each."""
@@ -88,17 +104,12 @@ def actor_hosts(folder: Path, files: FrontFiles, replicas: int) -> list[list[Act
         "namespace": NAMESPACE,
     }
     layout, kind = files.layout, ray.remote(ShardActor)
-    return [
-        [
-            ActorHost(
-                kind.options(name=_name(folder, shard, copy), **options).remote(
-                    str(shard_folder(folder, shard)), start, layout.versions[shard]
-                )
-            )
-            for copy in range(replicas)
-        ]
-        for shard, start in enumerate(layout.starts)
-    ]
+    hosts: list[list[ActorHost]] = []
+    for shard, start in enumerate(layout.starts):
+        opened = str(shard_folder(folder, shard)), start, layout.versions[shard]
+        names = [_name(folder, shard, copy) for copy in range(replicas)]
+        hosts.append([ActorHost(kind.options(name=name, **options).remote(*opened), opened) for name in names])
+    return hosts
 
 
 def open_front(
@@ -113,7 +124,8 @@ def open_front(
     place = Path(folder).resolve()
     files = read_front(place)
     hosts = actor_hosts(place, files, replicas)
-    ray.get([host.actor.pid.remote() for some in hosts for host in some])
+    for opening in [host.opening() for some in hosts for host in some]:
+        opening.result()
     return ClusterRecommender(place, files, hosts, patience, partial)
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
-from setwise.errors import ShardUnavailable
+from setwise.errors import InvalidInput, ShardUnavailable
 from setwise.recommend.cluster.files import Layout, shard_folder
 from setwise.recommend.cluster.shard_reader import Refused
 from setwise.retrieval.shards import Patience, first_answers
@@ -29,6 +29,9 @@ class Shards:
     def __init__(
         self, folder: Path, layout: Layout, hosts: Sequence[Sequence[Host]], patience: Patience | None = None
     ) -> None:
+        if len(hosts) != len(layout.starts):
+            todo = "open a front again: the items were split again"
+            raise InvalidInput("the cluster", f"one of {len(hosts)} shards, as its hosts are", len(layout.starts), todo)
         self._folder, self._layout, self.hosts = folder, layout, [list(some) for some in hosts]
         self._patience, self._turn = patience or Patience(), itertools.count()
 

@@ -68,8 +68,8 @@ class Changes:
         cells, mine = self._files.cells, None
         if cells is not None:
             cells, mine = cells.grown(known)
-        write_change(shard_folder(self._folder, shard), layout.versions[shard] + 1, Change(rows, explicit, mine))
-        return self._committed(replace(self._files, layout=layout.changed(shard, len(items)), cells=cells))
+        digest = self._written(shard, Change(rows, explicit, mine))
+        return self._committed(replace(self._files, layout=layout.changed(shard, len(items), digest), cells=cells))
 
     def remove(self, ids: IdChoice) -> FrontFiles:
         """Remove items, each from the shard that has it."""
@@ -85,8 +85,7 @@ class Changes:
                 raise Infeasible("ids", "fewer than all items of a shard", "all of them", "split the items again")
         for shard, (rows, _) in located.items():
             if len(rows):
-                write_change(shard_folder(self._folder, shard), layout.versions[shard] + 1, Change(np.sort(rows)))
-                layout = layout.changed(shard, 0)
+                layout = layout.changed(shard, 0, self._written(shard, Change(np.sort(rows))))
         return self._committed(replace(self._files, layout=layout))
 
     def _checked(self, items: Catalog, ids: list[Any]) -> Catalog:
@@ -111,6 +110,11 @@ class Changes:
         """The current items of each shard."""
         found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), (ALL,)))
         return {shard: one.admitted for shard, one in found.items()}
+
+    def _written(self, shard: int, change: Change) -> str:
+        """Write the next change of a shard; its digest."""
+        number = self._files.layout.versions[shard].changes + 1
+        return write_change(shard_folder(self._folder, shard), number, change)
 
     def _committed(self, files: FrontFiles) -> FrontFiles:
         write_front(self._folder, files)

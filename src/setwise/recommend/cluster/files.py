@@ -13,7 +13,8 @@ are the numbers of its items, ascending.
 
 **Versions.** A change is written before the layout counts it, and the layout is replaced by one rename. A request names
 how many changes of each shard it reads, so it sees all of a change or nothing, and a host that was restarted reads what
-it lacks.
+it lacks. It also names their digest, which the layout holds: a host does not take the files of another split, or
+another change, for those that are meant, whether it has them in memory or reads them.
 """
 
 from __future__ import annotations
@@ -22,14 +23,13 @@ import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from setwise._types import Array, Ints
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
-from setwise.errors import DamagedArtifact
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
@@ -49,6 +49,20 @@ FRONT, VECTORS, BOUNDS, CHANGE = "cluster", "history vectors", "cells of a shard
 ADDED, REMOVED = "added", "removed"
 
 
+class Version(NamedTuple):
+    """A shard at one moment: how many changes it has, and the digest of its files and of these changes, in order.
+
+    The digest is empty in clusters that were split before layouts had it; then files are not compared with it.
+    """
+
+    changes: int
+    digest: str = ""
+
+    def next(self, change: str) -> Version:
+        """The version after one more change, of this digest."""
+        return Version(self.changes + 1, self.digest and hashlib.sha256((self.digest + change).encode()).hexdigest())
+
+
 @dataclass(frozen=True)
 class Layout:
     """The shards at one moment.
@@ -60,7 +74,7 @@ class Layout:
     """
 
     starts: tuple[int, ...]
-    versions: tuple[int, ...]
+    versions: tuple[Version, ...]
     sizes: tuple[int, ...]
     rows: int
 
@@ -69,10 +83,10 @@ class Layout:
         """Whether the rows of a shard are all smaller than those of the next one: no added item precedes another."""
         return self.rows == self.starts[-1] + self.sizes[-1]
 
-    def changed(self, shard: int, added: int) -> Layout:
-        """The layout after one more change of a shard."""
+    def changed(self, shard: int, added: int, digest: str) -> Layout:
+        """The layout after one more change of a shard, of this digest."""
         versions, sizes = list(self.versions), list(self.sizes)
-        versions[shard] += 1
+        versions[shard] = versions[shard].next(digest)
         sizes[shard] += added
         return replace(self, versions=tuple(versions), sizes=tuple(sizes), rows=self.rows + added)
 
@@ -89,7 +103,6 @@ class FrontFiles:
     features   turns features into users
     cells      of bounds over all items; None where the cluster was written without them
     new_user   the smallest and the largest score for new users; None where the encoder has none
-    digests    of what each shard had when the cluster was written; none in clusters of earlier versions
     """
 
     layout: Layout
@@ -101,7 +114,6 @@ class FrontFiles:
     cells: FrontCells | None = None
     features: FeatureEncoder | None = None
     new_user: tuple[float, float] | None = None
-    digests: tuple[str, ...] = ()
 
     @cached_property
     def backend(self) -> BruteForce:
@@ -152,7 +164,7 @@ def write_cluster(
     files = FrontFiles(
         Layout(
             tuple(first for first, _ in ranges),
-            (0,) * len(ranges),
+            tuple(Version(0, shard_digest(shard_folder(folder, shard))) for shard in range(len(ranges))),
             tuple(last - first for first, last in ranges),
             len(catalog),
         ),
@@ -164,7 +176,6 @@ def write_cluster(
         None if cells is None else FrontCells.of(cells),
         recommender.features,
         _new_user_range(encoder),
-        tuple(shard_digest(shard_folder(folder, shard)) for shard in range(len(ranges))),
     )
     write_front(folder, files)
     return files
@@ -187,7 +198,7 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     trees, named = ({}, None) if files.features is None else files.features.packed()
     parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
-    content |= {"features": named, "new_user": files.new_user and list(files.new_user), "digests": list(files.digests)}
+    content |= {"features": named, "new_user": files.new_user and list(files.new_user)}
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -199,9 +210,9 @@ def read_front(folder: Path) -> FrontFiles:
         parts, layout = artifact.under("encoder.", saved.arrays), saved.meta["layout"]
         cells, named = artifact.under("bounds.", saved.arrays), saved.meta.get("features")
         trees = artifact.under("features.", saved.arrays)
-        starts, versions, sizes = (tuple(map(int, layout[name])) for name in ("starts", "versions", "sizes"))
+        starts, sizes = (tuple(map(int, layout[name])) for name in ("starts", "sizes"))
         return FrontFiles(
-            Layout(starts, versions, sizes, int(layout["rows"])),
+            Layout(starts, tuple(map(_version, layout["versions"])), sizes, int(layout["rows"])),
             pattern,
             Partition.opened(artifact.under("partition.", saved.arrays), pattern),
             Encoder.unpacked(parts) if parts else None,
@@ -210,7 +221,6 @@ def read_front(folder: Path) -> FrontFiles:
             FrontCells.from_arrays(cells, pattern) if cells else None,
             FeatureEncoder.unpacked(trees, named) if named else None,
             None if (scores := saved.meta.get("new_user")) is None else (float(scores[0]), float(scores[1])),
-            tuple(map(str, saved.meta.get("digests", ()))),
         )
 
 
@@ -220,12 +230,15 @@ def shard_digest(folder: Path) -> str:
     return hashlib.sha256("".join(artifact.digest(folder / one) for one in parts).encode()).hexdigest()
 
 
-def refuse_another_shard(folder: Path) -> None:
-    """Refuse a shard that the front beside it was not written with: its rows would be taken for others."""
-    digests = artifact.read(folder.parent / "cluster", FRONT).meta.get("digests", ())
-    number = int(folder.name.rpartition("-")[2])
-    if digests and shard_digest(folder) != digests[number]:
-        raise DamagedArtifact(folder, "it is not the shard that the cluster was split into", "split the items again")
+def _version(saved: Any) -> Version:
+    return Version(int(saved)) if isinstance(saved, int) else Version(int(saved[0]), str(saved[1]))
+
+
+def version_reached(folder: Path, before: Version, changes: int) -> Version:
+    """The version that the shard in ``folder`` reaches from an earlier one by its files of the changes since then."""
+    for number in range(before.changes + 1, changes + 1):
+        before = before.next(artifact.digest(folder / f"change-{number}"))
+    return before
 
 
 def read_bounds(folder: Path) -> ShardCells | None:
@@ -248,8 +261,8 @@ class Change:
     cells: ShardCells | None = None
 
 
-def write_change(folder: Path, version: int, change: Change) -> None:
-    """Write a change of the shard in ``folder`` as its change of this number."""
+def write_change(folder: Path, number: int, change: Change) -> str:
+    """Write a change of the shard in ``folder`` as its change of this number; its digest."""
     parts: dict[str, Array] = {"rows": change.rows}
     meta: dict[str, Any] = {"what": REMOVED}
     if change.items is not None:
@@ -258,12 +271,13 @@ def write_change(folder: Path, version: int, change: Change) -> None:
         meta = {"what": ADDED, "catalog": about}
     if change.cells is not None:
         parts |= {"bounds.cell_of": change.cells.cell_of, "bounds.reach": change.cells.reach}
-    artifact.write(folder / f"change-{version}", CHANGE, parts, meta)
+    artifact.write(folder / f"change-{number}", CHANGE, parts, meta)
+    return artifact.digest(folder / f"change-{number}")
 
 
-def read_change(folder: Path, version: int) -> Change:
+def read_change(folder: Path, number: int) -> Change:
     """What ``write_change`` saved."""
-    saved = artifact.read(folder / f"change-{version}", CHANGE)
+    saved = artifact.read(folder / f"change-{number}", CHANGE)
     with artifact.restoring(folder):
         if saved.meta["what"] == REMOVED:
             return Change(saved.arrays["rows"])

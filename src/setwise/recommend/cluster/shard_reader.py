@@ -16,11 +16,19 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from setwise._types import Array, Floats, Floats32, Ints, Mask, Rows
-from setwise.errors import InvalidInput
+from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.users import User
 from setwise.recommend.caller_scores import CallerScores
-from setwise.recommend.cluster.files import VECTORS, Change, read_bounds, read_change, refuse_another_shard
+from setwise.recommend.cluster.files import (
+    VECTORS,
+    Change,
+    Version,
+    read_bounds,
+    read_change,
+    shard_digest,
+    version_reached,
+)
 from setwise.recommend.cluster.packed import Packed, Records
 from setwise.recommend.cluster.required import Needed, Needs, RequiredGroup, needed_here, varied_here
 from setwise.recommend.cluster.shard_cells import ShardCells, ShardItems, ShardScores, Wanted
@@ -97,7 +105,6 @@ class ShardState:
     @classmethod
     def opened(cls, folder: Path, first: int) -> ShardState:
         """The shard as it was written."""
-        refuse_another_shard(folder)
         index = Index.load(folder / "index")
         history = None
         if (folder / "encoder").exists():
@@ -342,17 +349,17 @@ class ShardReader:
 
     def __init__(self, most: int = OPEN) -> None:
         self._most, self._lock = most, threading.Lock()
-        self._open: OrderedDict[tuple[str, int], ShardState] = OrderedDict()
+        self._open: OrderedDict[tuple[str, Version], ShardState] = OrderedDict()
 
-    def answer(self, what: str, folder: str, first: int, version: int, *arguments: Any) -> Any:
-        """One of ``ANSWERS``, from the shard in ``folder`` with its first ``version`` changes."""
+    def answer(self, what: str, folder: str, first: int, version: Version, *arguments: Any) -> Any:
+        """One of ``ANSWERS``, from the shard in ``folder`` with the changes of ``version``."""
         state = self._state(folder, first, version)
         try:
             return ANSWERS[what](state, *arguments)
         except InvalidInput as error:
             return Refused(error)
 
-    def _state(self, folder: str, first: int, version: int) -> ShardState:
+    def _state(self, folder: str, first: int, version: Version) -> ShardState:
         with self._lock:  # also while one is opened: others would open the same
             key = folder, version
             if key not in self._open:
@@ -362,10 +369,22 @@ class ShardReader:
             self._open.move_to_end(key)
             return self._open[key]
 
-    def _read(self, folder: str, first: int, version: int) -> ShardState:
-        """The latest state that is open and not later, with the changes since then."""
-        known = max((at for where, at in self._open if where == folder and at < version), default=None)
-        state = ShardState.opened(Path(folder), first) if known is None else self._open[folder, known]
-        for number in range(known or 0, version):
-            state = state.changed(read_change(Path(folder), number + 1))
+    def _read(self, folder: str, first: int, version: Version) -> ShardState:
+        """The latest state that is open and from which the files lead to this version, with the changes since then."""
+        path = Path(folder)
+        known = sorted(
+            (at for where, at in self._open if where == folder and at.changes < version.changes), reverse=True
+        )
+        before = next((at for at in known if version_reached(path, at, version.changes) == version), None)
+        if before is not None:
+            state = self._open[folder, before]
+        else:
+            before = Version(0, version.digest and shard_digest(path))
+            if version_reached(path, before, version.changes) != version:
+                reason = "it is not the shard that the cluster was split into, or its changes are others"
+                todo = "reload the front if the items were split again; else split them again"
+                raise DamagedArtifact(path, reason, todo)
+            state = ShardState.opened(path, first)
+        for number in range(before.changes, version.changes):
+            state = state.changed(read_change(path, number + 1))
         return state
