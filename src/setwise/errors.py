@@ -37,7 +37,7 @@ class SetwiseError(Exception):
 
 
 def _restored(kind: type[SetwiseError], arguments: tuple[object, ...], state: dict[str, object]) -> SetwiseError:
-    """The error that was pickled, without the arguments that its message was made of."""
+    """The error in another process, without the arguments that its message was made of."""
     error = kind.__new__(kind, *arguments)
     error.args = arguments
     vars(error).update(state)
