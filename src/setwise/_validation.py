@@ -218,3 +218,10 @@ def _integers(parameter: str, array: ArrayLike) -> NDArray[Any]:
     if result.dtype.kind not in "iu":
         raise InvalidInput(parameter, "a list of integers", f"dtype {result.dtype}", "pass row numbers")
     return result
+
+
+def escaped(text: str) -> str:
+    """``text`` with escapes for what is not printable: ids and titles may hold codes that control a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

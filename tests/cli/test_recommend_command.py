@@ -328,3 +328,15 @@ def test_a_model_without_attention_is_explained_in_a_sentence(tmp_path: Path) ->
     text = said(run("recommend", tmp_path / "still", "--user-json", tmp_path / "user.json", "--k", 3, "--explain"))
     assert "No item of the slate contributes to another: each reward is that of the item alone." in text
     assert "Contribution of the column's item" not in text
+
+
+def test_codes_that_control_a_terminal_are_escaped(tmp_path: Path) -> None:
+    """Ids and titles come from data of others: the title of a product could clear the screen or hide a line."""
+    vectors, title = np.eye(1, 4), {"title": ["\x1b]0;\x07"]}
+    catalog = sw.Catalog(vectors, vectors, vectors, ids=["\x1b[2J 0\r\x85"], attributes=title)
+    sw.Recommender(sw.Index.build(catalog)).save(tmp_path / "songs")
+    (tmp_path / "user.json").write_text('{"heads": [[1, 0, 0, 0]]}')
+    result = run("recommend", tmp_path / "songs", "--user-json", tmp_path / "user.json", "--k", 1)
+    assert result.exit_code == 0, result.output
+    assert not re.search("[\x1b\r\x85\x07]", result.stdout)
+    assert r"\x1b[2J 0\r\x85" in result.stdout

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setwise._validation import escaped
 from setwise.cli import query_options
 from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
@@ -156,7 +157,7 @@ def _print(slate: Slate, explanation: Explanation | None, history: Iterable[Any]
 def _table(slate: Slate, explanation: Explanation | None) -> Table:
     """The slate: the reward of each item in the set and, if explained, by itself."""
     names = list(slate.catalog.attributes)[:SHOWN]
-    table = Table("", "id", *map(escape, names), title="The slate", title_justify="left")
+    table = Table("", "id", *map(_shown, names), title="The slate", title_justify="left")
     table.add_column("reward", justify="right")
     if explanation is not None:
         table.add_column("alone", justify="right")
@@ -164,9 +165,14 @@ def _table(slate: Slate, explanation: Explanation | None) -> Table:
         record = slate.catalog.attributes.record(int(row))
         cells = [record[name] for name in names]
         figures = [slate.rewards[number], *([] if explanation is None else [explanation.alone[number]])]
-        texts = [escape("" if cell is None else str(cell)) for cell in (one, *cells)]
+        texts = ["" if cell is None else _shown(cell) for cell in (one, *cells)]
         table.add_row(str(number + 1), *texts, *(f"{figure:.4f}" for figure in figures))
     return table
+
+
+def _shown(cell: Any) -> str:
+    """An id, a name or a value of an attribute as text for the terminal."""
+    return escape(escaped(str(cell)))
 
 
 def _certificate(slate: Slate) -> str:
@@ -191,7 +197,7 @@ def _certificate(slate: Slate) -> str:
 
 def _ignored(slate: Slate, history: Iterable[Any]) -> str:
     """The ids of the history that the catalogue does not have, and what is left if these are all."""
-    shown = escape(", ".join(map(str, slate.ignored)))
+    shown = ", ".join(map(_shown, slate.ignored))
     text = f"Ignored, as the catalogue does not have them: {shown}. An id must match exactly, and a title is none."
     if set(history) - set(slate.ignored):
         return text

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
+from setwise._validation import escaped
 from setwise.errors import (
     DamagedArtifact,
     Infeasible,
@@ -66,13 +67,6 @@ class HttpError(Exception):
     def body(self) -> bytes:
         """The body, encoded."""
         return msgspec.json.encode(self.as_dict())
-
-
-def escaped(text: str) -> str:
-    """``text`` with escapes for what is not printable: a message may quote control characters that a client sent."""
-    if text.isprintable():
-        return text
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
 _CODES: dict[type[SetwiseError], tuple[int, str]] = {  # the first that matches
