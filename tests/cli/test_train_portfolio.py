@@ -76,12 +76,18 @@ def test_json(runs: Path, tmp_path: Path) -> None:
         ("case,item,y,f\n1,a,1,2\n1,a,1,2\n", "must not try an item twice"),
         ("case,item,y,f\n1,a,0.5,2\n", "y must be 0 or 1, got '0.5'"),
         ("case,item,y,f\n1,a,1,big\n", "the feature f must be a number or empty, got 'big'"),
+        ("case,item,y,f\n1,a,1,-1e39\n", r"the feature f must be at most 3e\+38 in size, got '-1e39'"),
     ],
 )
 def test_tables_that_are_refused(tmp_path: Path, text: str, sentence: str) -> None:
     (tmp_path / "cases.csv").write_text(text)
     with pytest.raises(MalformedFile, match=sentence):
         read_cases(tmp_path / "cases.csv", "case", "item", "y", ["f"])
+
+
+def test_missing_features_as_other_programs_write_them(tmp_path: Path) -> None:
+    (tmp_path / "cases.csv").write_text("case,item,y,f\n1,a,1,NaN\n1,b,0,\n2,a,0,null\n2,b,1,nan\n")
+    assert np.isnan(read_cases(tmp_path / "cases.csv", "case", "item", "y", ["f"]).features).all()
 
 
 @pytest.mark.parametrize(

@@ -100,3 +100,11 @@ def test_features_that_are_refused() -> None:
     with pytest.raises(InvalidInput, match="features must be of shape"):
         PortfolioModel.fit(outcomes, 2, features, ("a", "b"))
     assert isinstance(rec.features, FeatureEncoder)
+
+
+@pytest.mark.parametrize("cell", [10**400, float("inf"), True, "1"], ids=["no float", "infinite", "truth", "text"])
+def test_a_feature_that_is_no_finite_number_is_refused(cell: object) -> None:
+    outcomes, features = cases(60)
+    encoder = PortfolioModel.fit(outcomes, 2, features, ("a", "b", "c"), trees=TREES).encoder
+    with pytest.raises(InvalidInput, match=r"features\['b'\] must be a finite number, or None"):
+        encoder.user({"b": cell})

@@ -4,7 +4,7 @@
     p1,300,4.2,a,1
     p1,300,4.2,b,0
 
-The features of a case are the same in all its rows; an empty cell is a missing feature. A trial that is not in the
+The features of a case are the same in all its rows; an empty cell, or NaN, is a missing one. A trial that is not in the
 table counts as a failure. Rows without a case, an item or an outcome are skipped and counted.
 """
 
@@ -19,9 +19,12 @@ from typing import Any
 import numpy as np
 
 from setwise._types import Floats, Ints
+from setwise.datasets.missing import is_missing
 from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import Skipped, Source, existing_file, parse_number, report_skipped
 from setwise.errors import InvalidInput, MalformedFile
+
+LARGEST = float(np.finfo(np.float32).max)  # forests have features of this type
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,7 +97,7 @@ def _matching(columns: list[str], patterns: Sequence[str], own: list[str]) -> li
 
 
 def _missing(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    return is_missing(cell.strip() if isinstance(cell, str) else cell)
 
 
 def _feature(file: Path, line: int, name: str, cell: Any) -> float:
@@ -103,6 +106,8 @@ def _feature(file: Path, line: int, name: str, cell: Any) -> float:
     number = parse_number(cell)
     if number != number:
         raise MalformedFile(file, line, f"the feature {name} must be a number or empty, got {cell!r:.60}")
+    if abs(number) > LARGEST:
+        raise MalformedFile(file, line, f"the feature {name} must be at most {LARGEST:.0e} in size, got {cell!r:.60}")
     return number
 
 

@@ -115,6 +115,10 @@ class FeatureEncoder:
 def _number(name: str, cell: Any) -> float:
     if cell is None:
         return np.nan
-    if isinstance(cell, bool) or not isinstance(cell, (int, float, np.number)) or np.isinf(cell):
-        raise InvalidInput(f"features['{name}']", "a finite number, or None", repr(cell), "encode it as a number")
-    return float(cell)
+    try:
+        if not isinstance(cell, bool) and isinstance(cell, (int, float, np.number)) and not np.isinf(float(cell)):
+            return float(cell)
+    except OverflowError:  # a whole number that no float can hold
+        pass
+    got = repr(cell)
+    raise InvalidInput(f"features['{name}']", "a finite number, or None", got, "encode it as a number")
