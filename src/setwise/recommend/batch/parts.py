@@ -29,7 +29,7 @@ from setwise.storage.artifact import flush_folder
 
 _JOB, _LOCK = "job.json", ".lock"
 _KEY = b"setwise.batch"  # of the metadata of the finished file
-_ROWS = b"setwise.rows"  # of the metadata of a part: the digest of its rows of the table
+ROWS = b"setwise.rows"  # of the metadata of a part: the digest of its rows of the table
 _ROW_GROUP = 1 << 16  # rows of a row group of the finished file
 INTEGER, TEXT = "int64", "string"  # the types of ids
 
@@ -108,11 +108,11 @@ class Parts:
             found = arrow.parquet.read_metadata(self._path(number))
         except (arrow.ArrowException, OSError, ValueError):
             return False
-        return found.num_rows == len(rows) and (found.metadata or {}).get(_ROWS) == _digest(rows)
+        return found.num_rows == len(rows) and (found.metadata or {}).get(ROWS) == rows_digest(rows)
 
     def table(self, rows: Sequence[tuple[Any, ...]], answers: Sequence[Slate | SetwiseError]) -> Any:
         """The answers to these rows of the table, whose first cells are the users, as the table of a part."""
-        schema = self._schema().with_metadata({_ROWS: _digest(rows)})
+        schema = self._schema().with_metadata({ROWS: rows_digest(rows)})
         return _arrow().table(_cells([cells[0] for cells in rows], answers), schema=schema)
 
     def write(self, number: int, table: Any) -> int:
@@ -185,7 +185,7 @@ def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dic
     }
 
 
-def _digest(rows: Sequence[tuple[Any, ...]]) -> bytes:
+def rows_digest(rows: Sequence[tuple[Any, ...]]) -> bytes:
     """The digest of these rows: cells are texts, numbers, None, or lists of them."""
     return hashlib.sha256(repr(list(map(tuple, rows))).encode("utf-8", "surrogatepass")).hexdigest().encode()
 
