@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import json
 import re
@@ -113,10 +114,26 @@ def test_the_bill_of_materials(record_property) -> None:
     record_property("seen", f"bill of materials of {len(listed)} packages")
 
 
-def test_the_wheel_works_without_extras(tmp_path: Path, large: bool, record_property) -> None:
+def interpreter(version: str) -> str | None:
+    """A Python of this version: on the path, or where pyenv keeps them."""
+    kept = sorted(Path.home().glob(f".pyenv/versions/{version}.*/bin/python"))
+    for command in (sys.executable, f"python{version}", *map(str, kept)):
+        code = f"import sys; sys.exit(sys.version_info[:2] != ({version.replace('.', ', ')}))"
+        with contextlib.suppress(OSError):
+            if subprocess.run([command, "-c", code], capture_output=True, check=False).returncode == 0:
+                return command
+    return None
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_the_wheel_works_without_extras(version: str, tmp_path: Path, large: bool, record_property) -> None:
     """Built, and installed from the package index into an empty environment: import, and one slate."""
     if not large:
         pytest.skip("installs packages from the index: run with --large")
+    found = interpreter(version)
+    if found is None:
+        record_property("seen", f"Python {version} is not on this machine")
+        pytest.skip(f"Python {version} is not on this machine")
 
     def run(*command: str) -> str:
         done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
@@ -125,7 +142,7 @@ def test_the_wheel_works_without_extras(tmp_path: Path, large: bool, record_prop
 
     run(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "--wheel-dir", str(tmp_path), str(ROOT))
     (wheel,) = tmp_path.glob("setwise-*.whl")
-    run(sys.executable, "-m", "venv", str(tmp_path / "clean"))
+    run(found, "-m", "venv", str(tmp_path / "clean"))
     python = str(tmp_path / "clean" / "bin" / "python")
     run(python, "-m", "pip", "install", "-q", str(wheel))
     assert PROJECT["version"] in run(str(tmp_path / "clean" / "bin" / "setwise"), "--version")
@@ -136,5 +153,4 @@ catalog = sw.Catalog(*(rng.normal(size=(30, 4)) for _ in range(3)))
 print(len(sw.Recommender(sw.Index.build(catalog, cells=4)).recommend(rng.normal(size=4), k=3).items))
 """
     assert run(python, "-W", "error", "-c", program).split()[-1] == "3"
-    version = f"{sys.version_info.major}.{sys.version_info.minor}"
     record_property("seen", f"wheel without extras on Python {version}")
