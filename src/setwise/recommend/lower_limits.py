@@ -50,19 +50,31 @@ def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits
     found: list[Required] = []
     for limit, stated in lower:
         for attribute, numbers in stated.items():
-            groups = (_named if limit.by_value else _of_every_value)(catalog, eligible.rows, attribute, numbers)
-            check_sizes(limit, attribute, numbers, [len(one.rows) for one in groups], k)
+            labels = None if limit.by_value else catalog.attributes.labels(attribute, eligible.rows)
+            every = np.unique(labels[labels >= 0]) if labels is not None else ()
+            check_total(limit, attribute, numbers, len(every), k)  # before a pass over the items for each value
+            groups = (
+                _named(catalog, eligible.rows, attribute, numbers)
+                if labels is None
+                else _of_every_value(catalog, eligible.rows, attribute, labels, numbers)
+            )
+            check_sizes(limit, attribute, numbers, [len(one.rows) for one in groups])
             found += groups
     return tuple(found)
 
 
-def check_sizes(limit: Limit, attribute: str, numbers: Any, sizes: Sequence[int], k: int) -> None:
-    """Refuse a lower limit whose groups have so many eligible items, if k or one of them is too small."""
+def check_total(limit: Limit, attribute: str, numbers: Any, values: int, k: int) -> None:
+    """Refuse a lower limit that requires more than k items in all; ``values`` counts those that eligible items have."""
+    total, groups = (sum(numbers.values()), len(numbers)) if limit.by_value else (numbers * values, values)
+    if total > k:
+        parameter, got = f"{limit.name}['{attribute}']", f"{total} of {groups} values"
+        raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
+
+
+def check_sizes(limit: Limit, attribute: str, numbers: Any, sizes: Sequence[int]) -> None:
+    """Refuse a lower limit whose groups have so many eligible items, if one of them is too small."""
     least = list(numbers.values()) if limit.by_value else [numbers] * len(sizes)
     parameter = f"{limit.name}['{attribute}']"
-    if sum(least) > k:
-        got = f"{sum(least)} of {len(sizes)} values"
-        raise Infeasible(parameter, f"of at most k = {k} items in all", got, "raise k, or lower it")
     for at, (size, wanted) in enumerate(zip(sizes, least, strict=True)):
         if size < wanted:
             value = f" with {list(numbers)[at]!r}" if limit.by_value else " with one of the values"
@@ -70,9 +82,9 @@ def check_sizes(limit: Limit, attribute: str, numbers: Any, sizes: Sequence[int]
             raise Infeasible(parameter, must, wanted, "check the value, lower the number, or loosen where")
 
 
-def _of_every_value(catalog: Catalog, rows: Rows, attribute: str, n: int) -> list[Required]:
-    """So many items of each value that the rows have."""
-    labels, column = catalog.attributes.labels(attribute, rows), catalog.attributes[attribute]
+def _of_every_value(catalog: Catalog, rows: Rows, attribute: str, labels: Ints, n: int) -> list[Required]:
+    """So many items of each value that the rows have, of which these are the labels."""
+    column = catalog.attributes[attribute]
     groups = [rows[labels == value] for value in np.unique(labels[labels >= 0])]
     return [Required(group, n, attribute, column[group[:1]][0]) for group in groups]
 

@@ -20,7 +20,7 @@ from setwise.model.alone import best_alone, rewards_alone
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limits
 from setwise.model.users import User
-from setwise.recommend.lower_limits import SHARE, SPARE, Required, Variety, check_sizes, item_scores
+from setwise.recommend.lower_limits import SHARE, SPARE, Required, Variety, check_sizes, check_total, item_scores
 
 NONE: Ints = np.empty(0, np.int64)
 Key = tuple[str, str, Any]  # a limit, an attribute and a value
@@ -93,15 +93,14 @@ def _groups(catalog: Catalog, eligible: Rows, needs: Needs) -> Iterable[tuple[st
     for name, stated in needs.limits.items():
         for attribute, numbers in stated.items() if LIMITS[name].lower else ():
             if LIMITS[name].by_value:
-                for value in numbers:
+                for value in numbers if len(numbers) <= needs.k else ():
                     yield name, attribute, value, eligible[catalog.attributes.matching({attribute: value})[eligible]]
                 continue
             labels, column = catalog.attributes.labels(attribute, eligible), catalog.attributes[attribute]
             every, first = np.unique(labels, return_index=True)
             first = first[every >= 0]
             few = len(first) <= needs.k
-            for at in first.tolist():
-                value = column[eligible[[at]]][0]
+            for at, value in zip(first.tolist(), column[eligible[first]], strict=True):
                 rows = eligible[labels == labels[at]] if few else None
                 yield name, attribute, _plain(value), rows
 
@@ -115,7 +114,8 @@ def needed_rows(answers: Mapping[int, Needed], needs: Needs) -> Ints:
     for name, stated in needs.limits.items():
         for attribute, numbers in stated.items() if LIMITS[name].lower else ():
             sizes = [sum(one.total for one in parts) for key, parts in merged.items() if key[:2] == (name, attribute)]
-            check_sizes(LIMITS[name], attribute, numbers, sizes, needs.k)
+            check_total(LIMITS[name], attribute, numbers, len(sizes), needs.k)
+            check_sizes(LIMITS[name], attribute, numbers, sizes)
     share, rows = int(SHARE * needs.most) // max(len(merged), 1), [NONE]
     for (name, attribute, value), parts in merged.items():
         least = needs.limits[name][attribute]
