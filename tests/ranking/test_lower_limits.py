@@ -129,3 +129,13 @@ def test_a_limit_of_all_candidates_takes_all_of_them() -> None:
     assert len(sw.rank(instance, 3, "exhaustive", at_least={"genre": {"a": 3}}).indices) == 3
     with pytest.raises(Infeasible):
         sw.rank(instance, 3, "exhaustive", at_least={"genre": {"a": 4}})
+
+
+@pytest.mark.parametrize("ranker", ABLE)
+def test_limits_that_the_best_items_rule_out(ranker: str) -> None:
+    """The items of highest score leave no second item of the artist; rankers that add items one by one ended there."""
+    groups = {"site": ["east", "north", "north", "east"], "artist": ["other", "Ada", "Ada", "Ada"]}
+    logit = np.random.default_rng(0).normal(size=(4, 4)) / 10
+    instance = sw.Instance(logit, [0.0] * 4, base=[9.0, 5.0, 4.0, 0.0], groups=groups)
+    found = sw.rank(instance, 3, ranker, at_most={"site": 1}, at_least={"artist": {"Ada": 2}})
+    assert sorted(found.indices.tolist()) in ([1, 3], [2, 3])

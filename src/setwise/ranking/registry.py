@@ -35,6 +35,7 @@ RANKERS: dict[str, Ranker] = {
     for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, LP_SEARCH, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
 }
 DEFAULT = SWAP
+FEW_EVALUATIONS = 2_000  # of swap search, where another ranker finds no set that meets all lower limits
 
 
 def ranker_named(name: object) -> Ranker:
@@ -96,6 +97,9 @@ def rank_or_advise(
     lower = required_limits(chosen, limits)
     constraints = Constraints.of(instance, k, exclude, include, **limits)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
+    if chosen is not DEFAULT and not constraints.meets_minimums(ranking.indices):  # one that never takes an item back
+        options = {"evaluations": FEW_EVALUATIONS}
+        ranking = _best_first(instance, _in_catalogue_order(DEFAULT.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):
         raise Infeasible(lower[0], "possible together with the other limits", "no feasible set found", todo)
     if not constraints.admits(ranking.indices):
