@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def instance_of(seed: int) -> sw.Instance:
     return sw.Instance.from_catalog(*world(seed), np.arange(9))
 
 
-def count(values: list, chosen: np.ndarray, value: object) -> int:
+def number_of(values: list, chosen: np.ndarray, value: object) -> int:
     return sum(values[i] == value for i in chosen.tolist())
 
 
@@ -44,7 +45,7 @@ def test_the_set_has_at_least_so_many(ranker: str, seed: int) -> None:
     instance = instance_of(seed)
     for minimum in (1, 2, 3):
         found = sw.rank(instance, 4, ranker, at_least={"genre": {"jazz": minimum}}, include=[1])
-        assert count(GENRE, found.indices, "jazz") >= minimum
+        assert number_of(GENRE, found.indices, "jazz") >= minimum
         assert found.value <= brute_force(instance, 4, minimum, pinned=1) + 1e-9
 
 
@@ -62,10 +63,10 @@ def test_several_values_attributes_and_upper_limits_together(ranker: str) -> Non
     for seed in range(6):
         at_least = {"genre": {"jazz": 1, "folk": 1}, "year": {2001: 2}}
         found = sw.rank(instance_of(seed), 5, ranker, at_least=at_least, at_most={"genre": 2})
-        assert count(GENRE, found.indices, "jazz") >= 1
-        assert count(GENRE, found.indices, "folk") >= 1
-        assert count(YEAR, found.indices, 2001) >= 2
-        assert max(count(GENRE, found.indices, genre) for genre in GENRE) <= 2
+        assert number_of(GENRE, found.indices, "jazz") >= 1
+        assert number_of(GENRE, found.indices, "folk") >= 1
+        assert number_of(YEAR, found.indices, 2001) >= 2
+        assert max(number_of(GENRE, found.indices, genre) for genre in GENRE) <= 2
 
 
 @pytest.mark.parametrize("ranker", ABLE)
@@ -139,3 +140,44 @@ def test_limits_that_the_best_items_rule_out(ranker: str) -> None:
     instance = sw.Instance(logit, [0.0] * 4, base=[9.0, 5.0, 4.0, 0.0], groups=groups)
     found = sw.rank(instance, 3, ranker, at_most={"site": 1}, at_least={"artist": {"Ada": 2}})
     assert sorted(found.indices.tolist()) in ([1, 3], [2, 3])
+
+
+def tight_limits(rng: np.random.Generator) -> tuple[sw.Instance, int, dict[str, dict]]:
+    """Nine candidates with three attributes, and limits of all kinds on them."""
+    n, names = 9, ("site", "artist", "year")
+    groups = {name: rng.integers(rng.integers(2, 5), size=n).tolist() for name in names}
+    instance = sw.Instance(rng.normal(size=(n, n)), rng.normal(size=n), groups=groups)
+    limits: dict[str, dict] = {"at_most": {"site": int(rng.integers(1, 3))}, "at_least": {}}
+    for name in ("artist", "year"):
+        limits["at_least"][name] = {int(rng.choice(groups[name])): int(rng.integers(1, 4))}
+    if rng.random() < 0.3:
+        limits["exactly"] = {"site": 1}
+    return instance, int(rng.integers(2, 6)), limits
+
+
+def is_feasible(instance: sw.Instance, k: int, limits: dict[str, dict]) -> bool:
+    """Whether some set keeps the limits, by trying all."""
+    try:
+        constraints = Constraints.of(instance, k, **limits)
+    except Infeasible:
+        return False
+    sets = (rows for size in range(1, k + 1) for rows in itertools.combinations(range(instance.m), size))
+    return any(constraints.admits(rows) for rows in sets)
+
+
+@pytest.mark.parametrize("ranker", ABLE)
+def test_only_limits_that_no_set_keeps_are_refused(ranker: str, count) -> None:
+    """However tight limits on three attributes are together."""
+    seen = Counter[bool]()
+    for seed in range(count(2000, 20)):
+        instance, k, limits = tight_limits(np.random.default_rng(seed))
+        feasible = is_feasible(instance, k, limits)
+        seen[feasible] += 1
+        if feasible:
+            found = sw.rank(instance, k, ranker, **limits)
+            assert Constraints.of(instance, k, **limits).admits(found.indices)
+            assert found.value == pytest.approx(instance.value(found.indices))
+        else:
+            with pytest.raises(Infeasible):
+                sw.rank(instance, k, ranker, **limits)
+    assert min(seen.values()) > 10

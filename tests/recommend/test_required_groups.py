@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 import setwise as sw
 from setwise.errors import Infeasible, InvalidInput
+from setwise.recommend import lower_limits
 from setwise.recommend.query import arguments_from_json
 from setwise.verification.verify import verify
 from worlds import REWARDS, random_catalog
@@ -173,7 +173,7 @@ def test_a_slate_that_breaks_a_lower_limit_is_not_verified(tmp_path: Path) -> No
         assert not checks["feasible"]
 
 
-def test_lower_limits_of_very_many_values_are_refused_at_once() -> None:
+def test_lower_limits_of_very_many_values_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass over all items for each value took 20 s with 10^5 titles: a request of 40 bytes ended a worker."""
     n = 40_000
     rng = np.random.default_rng(0)
@@ -186,8 +186,8 @@ def test_lower_limits_of_very_many_values_are_refused_at_once() -> None:
         {"exactly": {"price": 1}},
         {"at_least": {"title": dict.fromkeys(titles, 1)}},
     ]
+    for name in ("_named", "_of_every_value"):  # these make the passes
+        monkeypatch.setattr(lower_limits, name, lambda *_: pytest.fail("the items of each value were looked for"))
     for limit in limits:
-        begin = time.process_time()
         with pytest.raises(Infeasible, match=r"at most k = 5 items in all, got 40000 of 40000 values"):
             recommender.recommend(np.ones(2), k=5, **limit)
-        assert time.process_time() - begin < 1.0, limit

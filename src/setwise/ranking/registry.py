@@ -20,6 +20,7 @@ from setwise.ranking.beam import BEAM
 from setwise.ranking.dpp import DPP
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
+from setwise.ranking.feasible_set import feasible_set
 from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.lp_search import LP_SEARCH
@@ -35,7 +36,7 @@ RANKERS: dict[str, Ranker] = {
     for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, LP_SEARCH, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
 }
 DEFAULT = SWAP
-FEW_EVALUATIONS = 2_000  # of swap search, where another ranker finds no set that meets all lower limits
+FEW_EVALUATIONS = 2_000  # of swap search, where a ranker finds no set that meets all lower limits
 
 
 def ranker_named(name: object) -> Ranker:
@@ -97,9 +98,8 @@ def rank_or_advise(
     lower = required_limits(chosen, limits)
     constraints = Constraints.of(instance, k, exclude, include, **limits)
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
-    if chosen is not DEFAULT and not constraints.meets_minimums(ranking.indices):  # one that never takes an item back
-        options = {"evaluations": FEW_EVALUATIONS}
-        ranking = _best_first(instance, _in_catalogue_order(DEFAULT.search, instance, constraints, options))
+    if not constraints.meets_minimums(ranking.indices):
+        ranking = _meeting_minimums(instance, constraints, ranking)
     if not constraints.meets_minimums(ranking.indices):
         raise Infeasible(lower[0], "possible together with the other limits", "no feasible set found", todo)
     if not constraints.admits(ranking.indices):
@@ -156,6 +156,19 @@ def _in_catalogue_order(
     )
     ranking = function(instance.permuted(order), sorted_constraints, **options)
     return replace(ranking, indices=order[ranking.indices])
+
+
+def _meeting_minimums(instance: Instance, constraints: Constraints, ranking: Ranking) -> Ranking:
+    """A set that meets the lower limits where the set of a ranker does not; that set, if none is found.
+
+    Rankers that add items one by one never take one back, and swap search changes few at a time.
+    """
+    short = {"evaluations": FEW_EVALUATIONS}
+    found = _best_first(instance, _in_catalogue_order(DEFAULT.search, instance, constraints, short))
+    if constraints.meets_minimums(found.indices):
+        return found
+    chosen = feasible_set(instance, constraints)
+    return ranking if chosen is None else _best_first(instance, Ranking(chosen, 0.0))
 
 
 def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
