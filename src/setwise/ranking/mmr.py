@@ -25,7 +25,6 @@ def mmr(instance: Instance, constraints: Constraints, *, diversity: float = DIVE
     """Add the allowed candidate of largest marginal relevance, up to k times."""
     share, relevance = share_of_diversity(diversity), relevance_of(instance)
     similarity = instance.similarity if share else np.eye(instance.m)
-
     nearest, known = np.full(instance.m, -np.inf), 0
 
     def measure(chosen: list[int]) -> Floats:
