@@ -142,7 +142,7 @@ class Here:
 
     def workers(self) -> list[int]:
         """The worker processes of the pool."""
-        return [worker._process.pid for worker in [*self.queue.pool.workers]]
+        return [worker.pid for worker in [*self.queue.pool.workers] if worker.pid is not None]
 
     def lost(self, why: str, number: int) -> bool:
         """Whether so many workers were replaced for this reason."""

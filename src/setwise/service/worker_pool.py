@@ -49,6 +49,7 @@ _STARVED = 5  # heartbeats of silence until a worker that is not suspended is ki
 _CHECK_S = (
     0.05  # between two checks of a worker: cheaper than timers, three of which every request would set and cancel
 )
+_END_CHECK_S = 0.01  # between two checks whether a process has ended, when the service ends
 _SECOND_LOOK_S = 0.1  # a late acknowledgement may be waiting to be read: look once more before the worker is killed
 _MESSAGES: msgspec.msgpack.Decoder[Reply | Opened | NotOpened] = msgspec.msgpack.Decoder(Reply | Opened | NotOpened)
 _NEVER = math.inf
@@ -70,6 +71,7 @@ class Worker(asyncio.Protocol):
         self._received = bytearray()
         self._line: asyncio.Transport | None = None
         self._process: BaseProcess | None = None
+        self.pid: int | None = None
         self._closed, self._reason = False, "ended"
         self.lost = False
         self.opened: asyncio.Future[Opened | NotOpened] = self._loop.create_future()
@@ -95,6 +97,7 @@ class Worker(asyncio.Protocol):
             process = context.Process(target=run_worker, args=arguments, daemon=True)
             self._process = process
             await asyncio.to_thread(process.start)
+            self.pid = process.pid
         await self.connect(ours)
         async with asyncio.timeout(self._settings.start_ms / 1000):
             return await self.opened
@@ -171,10 +174,10 @@ class Worker(asyncio.Protocol):
 
     def _is_suspended(self) -> bool:
         """Whether the process is suspended (SIGSTOP); False if the system has no /proc."""
-        if self._process is None:
+        if self.pid is None:
             return False
         try:
-            state = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()[0]
+            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
         except (OSError, IndexError):
             return False
         return state in "Tt"
@@ -202,17 +205,29 @@ class Worker(asyncio.Protocol):
         """Whether the process has started and not ended."""
         return self._process is not None and self._process.pid is not None and self._process.is_alive()
 
+    def _release(self) -> None:
+        """Close the descriptors of a process once it has ended.
+
+        They would stay open until a full pass of the garbage collector, which may be many reloads later.
+        """
+        if self.alive:
+            self._loop.call_later(_CHECK_S, self._release)
+        elif self._process is not None and self.pid is not None:
+            self._process.close()
+            self._process = None
+
     def kill(self) -> None:
         """End the process now, if it lives; SIGKILL ends a suspended process too."""
         if self._process is not None and self.alive:
             self._process.kill()
 
     async def end(self) -> None:
-        """Close, and wait until the process has ended."""
+        """Close, and wait until the process has ended; it is killed after ``END_S``."""
         self.close()
-        if self._process is not None and self.alive:
-            await asyncio.to_thread(self._process.join, END_S)
-            self.kill()
+        latest = time.monotonic() + 2 * END_S
+        while self.alive and time.monotonic() < latest:
+            await asyncio.sleep(_END_CHECK_S)
+        self._release()
 
     # --- asyncio.Protocol ---
 
@@ -249,6 +264,8 @@ class Worker(asyncio.Protocol):
             if self._reason == "ended":
                 log().error("worker ended")
             self.on_lost(self, unfinished, self._reason)
+        self.close()
+        self._release()
 
     def _acknowledged(self) -> None:
         self._silent_at = self._hung_at = _NEVER
