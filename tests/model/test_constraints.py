@@ -103,6 +103,10 @@ def test_what_may_be_added(k: int, limits: dict[str, Any]) -> None:
                 before = deficit(rows, *minimum)
                 expected &= before < room or room <= 0 or deficit(after, *minimum) < before
             assert joinable == expected, (rows, row)
+        for last in rows:
+            former = [row for row in rows if row != last]
+            after = constraints.still_joinable(constraints.joinable(former), [*former, last])
+            np.testing.assert_array_equal(after, constraints.joinable(rows))
 
 
 def test_items_and_places_are_exclusive() -> None:

@@ -119,6 +119,18 @@ class Constraints:
                 result &= (labels >= 0) & (deficit[np.maximum(labels, 0)] > 0)
         return result
 
+    def still_joinable(self, joinable: NDArray[np.bool_], chosen: ArrayLike) -> NDArray[np.bool_]:
+        """``joinable(chosen)``, from that of the set without its last member, which is changed in place."""
+        members = np.asarray(chosen, np.intp)
+        if self.minimums.size:
+            return self.joinable(members)
+        joinable[members[-1]] = False
+        for labels, limit in zip(self.labels, self.limits, strict=True):
+            label = labels[members[-1]]
+            if label >= 0 and np.count_nonzero(labels[members] == label) >= limit:
+                joinable &= labels != label
+        return joinable
+
     def admits(self, chosen: ArrayLike) -> bool:
         """Whether ``chosen`` is feasible."""
         members = np.asarray(chosen, np.intp)

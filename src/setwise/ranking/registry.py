@@ -173,9 +173,10 @@ def _meeting_minimums(instance: Instance, constraints: Constraints, ranking: Ran
 
 def _best_first(instance: Instance, ranking: Ranking) -> Ranking:
     """Order the set by reward (by place in an ordered slate) and recompute the value."""
-    chosen = np.sort(ranking.indices)
-    weight = -instance.rewards_of(chosen) if instance.positions is None else instance.positions[chosen]
-    indices = chosen[np.lexsort((instance.candidates[chosen], weight))]
-    value = instance.value(indices)
+    chosen = ranking.indices[np.argsort(instance.candidates[ranking.indices], kind="stable")]  # sums round by order
+    rewards = instance.rewards_of(chosen)
+    weight = -rewards if instance.positions is None else instance.positions[chosen]
+    order = np.lexsort((instance.candidates[chosen], weight))
+    value = float(rewards[order].sum())
     # The value of the same set may round upwards in another order; the bound must not be below the value.
-    return replace(ranking, indices=indices, value=value, upper_bound=max(ranking.upper_bound, value))
+    return replace(ranking, indices=chosen[order], value=value, upper_bound=max(ranking.upper_bound, value))

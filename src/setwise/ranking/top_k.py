@@ -38,11 +38,13 @@ def in_order(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
 def in_turn(constraints: Constraints, measure: Callable[[list[int]], Floats]) -> NDArray[np.intp]:
     """Add the allowed candidate of largest ``measure(chosen)`` to the pinned ones, up to k members."""
     chosen = [int(one) for one in constraints.pinned]
+    joinable = constraints.joinable(chosen)
     while len(chosen) < constraints.k:
-        allowed = np.flatnonzero(constraints.joinable(chosen))
+        allowed = joinable.nonzero()[0]
         if not len(allowed):
             break
-        chosen.append(int(allowed[np.argmax(measure(chosen)[allowed])]))
+        chosen.append(int(allowed[measure(chosen)[allowed].argmax()]))
+        joinable = constraints.still_joinable(joinable, chosen)
     return np.array(chosen, np.intp)
 
 
