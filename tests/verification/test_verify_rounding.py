@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -123,7 +124,7 @@ def test_a_bound_of_zero_is_proven(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-30, 1.0])
-def test_rewards_of_zero_at_a_bend_are_proven(size: float) -> None:
+def test_rewards_of_zero_at_a_bend_are_proven(tmp_path: Path, size: float) -> None:
     """Opposite scores cancel where the reward bends, so that rounding alone is above it."""
     bend = sw.PiecewiseLinear((-1.0, 0.0, 0.5), (-0.5, 0.0, 1.0))
     value = np.array([[[1.0]], [[-1.0]]])
@@ -137,5 +138,9 @@ def test_rewards_of_zero_at_a_bend_are_proven(size: float) -> None:
     slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=1)
     assert slate.value == 0
     assert slate.proven
+    for bound, ok in ((slate.upper_bound, True), (1e-9 * size, True), (1e-7 * size + 1e-100, False)):
+        replace(slate, upper_bound=bound, proven=True).save(tmp_path / "slate.json")
+        checks = {check.name: check.ok for check in verify(tmp_path / "slate.json", catalog, user).checks}
+        assert checks["proven"] is ok
     assert proves(slate.query, slate.indices, slate.rewards, 1e-9 * size)
     assert not proves(slate.query, slate.indices, slate.rewards, 1e-7 * size + 1e-100)

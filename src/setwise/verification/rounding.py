@@ -8,15 +8,18 @@ most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from setwise._types import Array, Floats
+from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Exp
 from setwise.model.users import User
 
 _EPS = 2.0**-52
+_UNDERFLOW = 1e-160  # of smaller rewards some products underflow
 
 
 def largest_logits(catalog: Catalog) -> Floats:
@@ -39,6 +42,18 @@ def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
 def attention_reach(catalog: Catalog, user: User, k: int) -> float:
     """The most by which attention can change the value of a set of k items, all rewards being Lipschitz."""
     return k * _steepest(catalog) * float(2.0 * _largest_scores(catalog, user).sum())
+
+
+def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: Sequence[int] | None) -> float:
+    """The size of a set whose rewards are all 0, though the terms of their arguments were rounded.
+
+    The number of items times the largest |f(a)| that these terms allow, for the family in which it is least.
+    """
+    members, at = np.asarray(rows, np.intp), None if places is None else np.asarray(places, np.intp)
+    scores = np.abs(objective.scores(catalog, user, members, at)[0]).max(axis=1, initial=0.0)
+    terms = float(scores.sum() + np.abs(objective.base_scores(catalog, user, members)).max(initial=0.0))
+    ends = np.array([-terms, terms])
+    return len(rows) * min(float(np.abs(f(ends)).max()) for f in catalog.rewards) + _UNDERFLOW
 
 
 def _steepest(catalog: Catalog) -> float:

@@ -5,8 +5,8 @@ feasible set of the whole catalogue is worth more than ``upper_bound`` is proven
 (reference_proof.py).
 
 Numbers may differ from the reference by 1e-9 of Σ |f_i|, the sum of the absolute rewards of the slate. A slate that is
-stated to be optimal may be 1e-8 of that below its bound. The proven bound is the claimed one plus 1e-9 of its own
-absolute value or of Σ |f_i|, whichever is larger.
+stated to be optimal may be 1e-8 of that below its bound; where all rewards are 0, of what they could be. The proven
+bound is the claimed one plus 1e-9 of its own absolute value or of Σ |f_i|, whichever is larger.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.verification.reference_proof import ReferenceProof
-from setwise.verification.rounding import attention_reach, largest_logits, rounding_error
+from setwise.verification.rounding import attention_reach, largest_logits, largest_rewards, rounding_error
 from setwise.verification.slate_file import read_slate
 
 Outcome = tuple[bool, str]
@@ -280,7 +280,11 @@ class _Claim:
         """Whether a slate that is stated to be optimal reaches its bound."""
         if not self.slate["proven"]:
             return True, "the slate is not stated to be optimal"
-        ok = self._close(self.slate["upper_bound"], self.reference_value, OPTIMAL_TOLERANCE)
+        bound, placed = self.slate["upper_bound"], (self.slate["indices"], self.slate["positions"])
+        ok = self._close(bound, self.reference_value, OPTIMAL_TOLERANCE) or (
+            self.scale == 0
+            and abs(bound) <= OPTIMAL_TOLERANCE * largest_rewards(self.catalog, self.slate_user, *placed)
+        )
         return ok, "the slate is stated to be optimal and " + ("reaches its bound" if ok else "is below its bound")
 
     def bound(self) -> Outcome:
