@@ -166,6 +166,14 @@ def is_feasible(instance: sw.Instance, k: int, limits: dict[str, dict]) -> bool:
 
 
 @pytest.mark.parametrize("ranker", ABLE)
+def test_limits_of_which_no_candidate_serves_all(ranker: str) -> None:
+    """Each can be kept alone, and every item of a set would have to serve both."""
+    instance = sw.Instance(np.zeros((4, 4)), np.ones(4), groups={"genre": [0, 0, 1, 1], "year": [0, 0, 1, 1]})
+    with pytest.raises(Infeasible, match="got no candidate that serves all of them"):
+        sw.rank(instance, 2, ranker, at_least={"genre": {0: 2}, "year": {1: 2}})
+
+
+@pytest.mark.parametrize("ranker", ABLE)
 def test_only_limits_that_no_set_keeps_are_refused(ranker: str, count) -> None:
     """However tight limits on three attributes are together."""
     seen = Counter[bool]()

@@ -90,6 +90,9 @@ class Constraints:
             if deficit.sum() > self.k - len(self.pinned):
                 room = f"at most the {self.k - len(self.pinned)} items beside the pinned ones"
                 raise Infeasible("at_least, exactly", room, f"{int(deficit.sum())}", "raise k or lower it")
+        if deficits.any() and not self.joinable(self.pinned).any():
+            expected, got = "possible together with the other limits", "no candidate that serves all of them"
+            raise Infeasible("at_least, exactly", expected, got, "raise k or lower one of them")
 
     def _deficits(self, members: Rows) -> NDArray[np.int64]:
         """How many members of each label are missing: (G, labels), or (0, 0) without lower limits."""
