@@ -6,10 +6,11 @@ stay silent; then one line at most every ``BETWEEN`` seconds.
 
 from __future__ import annotations
 
-import sys
 import time
 from types import TracebackType
 from typing import Any, Self
+
+from setwise._standard_error import is_terminal, say, standard_error
 
 QUIET, BETWEEN = 5.0, 10.0  # seconds
 
@@ -22,7 +23,7 @@ class Progress:
 
     def __init__(self, title: str, total: int, show: bool | None = None) -> None:
         self._title, self._total, self._done = title, total, 0
-        self._show = sys.stderr.isatty() if show is None else show
+        self._show = is_terminal() if show is None else show
         self._lines = show is None and not self._show
         self._next = time.monotonic() + QUIET  # when the next line may be printed
         self._printed = False
@@ -33,7 +34,7 @@ class Progress:
             import rich.progress
             from rich.console import Console
 
-            self._bar = rich.progress.Progress(console=Console(stderr=True))
+            self._bar = rich.progress.Progress(console=Console(file=standard_error()))
             self._bar.start()
             self._task = self._bar.add_task(self._title, total=self._total)
         return self
@@ -57,4 +58,4 @@ class Progress:
 
     def _print(self, text: str) -> None:
         self._printed = True
-        print(f"{self._title}: {text}", file=sys.stderr, flush=True)
+        say(f"{self._title}: {text}")

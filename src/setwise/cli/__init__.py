@@ -7,6 +7,7 @@ import sys
 import typer
 
 import setwise
+from setwise._standard_error import lasting_streams, say
 from setwise.cli.batch import batch
 from setwise.cli.bench import bench
 from setwise.cli.cluster import cluster
@@ -65,14 +66,15 @@ app.command("compile")(compile_loops)
 
 def main() -> None:
     """The entry point. A mistake is one sentence on standard error and status 2, without a traceback."""
-    compile_notice.say = lambda: print(f"setwise: {compile_notice.TEXT}", file=sys.stderr, flush=True)
+    compile_notice.say = lambda: say(f"setwise: {compile_notice.TEXT}")
     command, arguments = typer.main.get_command(app), sys.argv[1:] or ["--help"]
     try:
-        status = command.main(arguments, "setwise", standalone_mode=False)
+        with lasting_streams():
+            status = command.main(arguments, "setwise", standalone_mode=False)
     except typer.Abort:
         sys.exit(1)
     except (SetwiseError, OSError, MemoryError, UsageError) as error:
-        print(f"setwise: {sentence(error, getattr(command, 'commands', {}), arguments)}", file=sys.stderr)
+        say(f"setwise: {sentence(error, getattr(command, 'commands', {}), arguments)}")
         sys.exit(2)
     if status:
         sys.exit(status)

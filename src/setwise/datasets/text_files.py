@@ -20,7 +20,6 @@ import json
 import math
 import os
 import re
-import sys
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,6 +29,7 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 from setwise._progress import Progress
+from setwise._standard_error import is_terminal, say
 from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput, MalformedFile
 
@@ -150,7 +150,7 @@ class _Decoder:
             text = line.decode("cp1252")
             self._encoding = "cp1252"
             if self._progress:
-                print(f"{self._file.name}: not UTF-8, read as Windows-1252 from line {number}", file=sys.stderr)
+                say(f"{self._file.name}: not UTF-8, read as Windows-1252 from line {number}")
         self._decided = self._decided or not line.isascii()
         return text
 
@@ -261,6 +261,6 @@ def column_positions(file: Path, header: Sequence[str], names: Sequence[str], pa
 
 def report_skipped(skipped: Skipped, file: Path, progress: bool) -> None:
     """Print the counts of skipped records to standard error, if it is a terminal."""
-    if progress and sys.stderr.isatty():
+    if progress and is_terminal():
         for reason, count in skipped.items():
-            print(f"{file.name}: skipped {count:,} {reason}", file=sys.stderr)
+            say(f"{file.name}: skipped {count:,} {reason}")
