@@ -196,6 +196,7 @@ BAD = [
     ({"reward": ([sw.ReLU()], [0.5] * 4)}, "reward classes must be 4 whole numbers, one an item, got float64 of shape (4,); pass a Reward, or ([functions], class of each item)."),
     ({"attributes": {"a": [1]}}, "attribute 'a' must be 4 values, one per item, got 1; align it with the items."),
     ({"attributes": {"a": ["x", 1, 2, 3]}}, "attribute 'a' must be all numbers or all strings, got a mixture; convert the column to one type."),
+    ({"attributes": {"a": np.arange(4).astype("M8[D]")}}, "attribute 'a' must be all numbers or all strings, got the type datetime64; convert the column to one of the two."),
     ({"attributes": {"a": np.ones((4, 2))}}, "attribute 'a' must be one value per item, got several; pass one column per name."),
     ({"attributes": {3: [1] * 4}}, "attributes must be columns with names that are strings, got 3; rename the column."),
     ({"attributes": 5}, "attributes must be a mapping or a data frame, got int; pass {name: column}."),

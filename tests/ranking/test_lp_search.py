@@ -135,6 +135,14 @@ def test_everything_pinned(ranker) -> None:
 
 
 @both
+@pytest.mark.parametrize("excluded", [[], [3]])
+def test_nothing_may_join_the_pinned_items(ranker, excluded: list[int]) -> None:
+    instance = random_instance(6, n=3 + len(excluded))
+    ranking = ranker(instance, Constraints.of(instance, 4, include=[0, 1, 2], exclude=excluded))
+    assert sorted(ranking.indices.tolist()) == [0, 1, 2]
+
+
+@both
 def test_ordered_slates(ranker) -> None:
     instance = random_instance(8, n=5, positions=3)
     constraints = Constraints.of(instance, 3)

@@ -173,9 +173,9 @@ def _column(name: str, given: Any, size: int) -> Column:
         return _whole(name, present)
     if all(isinstance(cell, (int, float, np.number)) for cell in present):
         return _real(name, cells, missing)
-    raise InvalidInput(
-        f"attribute '{name}'", "all numbers or all strings", "a mixture", "convert the column to one type"
-    )
+    kinds = {type(cell).__name__ for cell in present}
+    got, to = ("a mixture", "one type") if len(kinds) > 1 else (f"the type {kinds.pop()}", "one of the two")
+    raise InvalidInput(f"attribute '{name}'", "all numbers or all strings", got, f"convert the column to {to}")
 
 
 def _whole(name: str, cells: list[Any]) -> NDArray[np.int64]:

@@ -4,7 +4,8 @@ With n_v(S) the number of items of S whose attribute has the value v (a missing 
 
 at_most    {attribute: n}            n_v(S) ≤ n for every value v
 at_least   {attribute: {value: n}}   n_v(S) ≥ n for the values named
-exactly    {attribute: n}            n_v(S) = n for every value v that eligible items have
+exactly    {attribute: n}            n_v(S) = n for every value v that eligible items have; in ``rank``, that any
+                                     candidate has, excluded or not
 
 ``LIMITS`` is the only list of them: arguments of ``rank``, queries, their JSON form, slate files, ``setwise verify``
 and the search read the meaning of a limit from its entry.

@@ -340,7 +340,7 @@ def _combinations(pool: CandidateSolutions, count: int) -> Iterator[Guess]:
     ranked = _highest_reward(pool)
     yield from (Guess(np.append(start.chosen, item)) for item in ranked[: pool.solutions // 4])
     top = ranked[:count]
-    included = np.array(list(product((True, False), repeat=len(top))))
+    included = np.array(list(product((True, False), repeat=len(top))), bool)
     distance = (included != np.isin(top, best_set([start, *start.greedy_extensions(1)]).chosen)).sum(axis=1)
     for chosen in included[np.argsort(distance, kind="stable")]:
         kept, out = np.append(start.chosen, top[chosen]), top[~chosen]

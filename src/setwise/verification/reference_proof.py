@@ -19,7 +19,7 @@ A node whose bound is at most the limit is pruned. So are all of its sets with a
 divided by the next member, until no node is left (the proof is complete) or the reference objective of a feasible C is
 above the limit. Neighbouring next members are first bounded together: the others add at most the q − 1 largest positive
 rewards after the first of them, with M_h from that first one on. Every sum of largest terms respects the limits of
-groups.
+groups. Lower limits prune nothing; they only decide which C are feasible.
 
 An ordered slate consists of pairs of an item and a place; items and places are groups with a limit of one.
 
@@ -91,7 +91,18 @@ class _NodeLimitError(Exception):
 class ReferenceProof:
     """The pairs of an item and a place (one place where slates have no order), sorted by score, and the constraints."""
 
-    def __init__(self, catalog: Catalog, user: User, k: int, rows: Rows, pinned: Sequence[int], groups: Groups) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        user: User,
+        k: int,
+        rows: Rows,
+        pinned: Sequence[int],
+        groups: Groups,
+        keeps_limits: Callable[[list[int]], bool] = lambda rows: True,
+    ) -> None:
+        """``keeps_limits`` says of rows that keep ``groups`` whether they keep the other limits too."""
+        self.keeps_limits = keeps_limits
         self.catalog, self.user, self.pinned = catalog, user, list(dict.fromkeys(pinned))
         self.ordered = catalog.positions is not None
         places = 1 if catalog.positions is None else len(catalog.positions.query)
@@ -143,7 +154,7 @@ class ReferenceProof:
                 self.closed = max(self.closed, self.parts - min(self.parts, len(stack)))
             node = stack.pop()()
             self._count()
-            if self._is_feasible(node.members) and self._value(node.members) > self.limit:
+            if self._is_feasible(node.members) and self._exceeds(node.members):
                 return node.members
             stack += self._children(node)
             self.parts = self.parts or len(stack)
@@ -163,11 +174,15 @@ class ReferenceProof:
             raise _NodeLimitError
 
     def _is_feasible(self, members: list[int]) -> bool:
-        """Every node keeps the limits; a feasible set is not empty and contains every pinned item."""
+        """Every node keeps the limits of ``groups``; a feasible set is not empty and contains every pinned item."""
         return bool(members) and not self._missing(members)
 
     def _missing(self, members: list[int]) -> int:
         return len(set(self.pinned) - set(self.row[members].tolist()))
+
+    def _exceeds(self, members: list[int]) -> bool:
+        """Whether these members are worth more than the limit and, which takes longer to check, keep all limits."""
+        return self._value(members) > self.limit and self.keeps_limits(self.row[members].tolist())
 
     def _value(self, members: list[int]) -> float:
         places = self.place[members] if self.ordered else None

@@ -330,10 +330,8 @@ class _Claim:
         eligible, groups = np.flatnonzero(shown), [(labels, most) for labels, most in groups if most > 0]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
-        proof = ReferenceProof(self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
-        end = proof.run(limit, self.nodes)
-        if end.better is not None and any(self._broken_limits(list(end.better))):
-            return False, f"the bound {bound:.9g} could not be proven: the proof does not use lower limits"
+        subject = (self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
+        end = ReferenceProof(*subject, lambda rows: not any(self._broken_limits(rows))).run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
         if not end.complete:
