@@ -149,9 +149,12 @@ def test_who_holds_a_key() -> None:
     [
         (None, READ, "given with --api-key"),
         (FULL, FULL, "another key than --api-key"),
-        (FULL, "short", "--read-key must be at least 16"),
-        ("with spaces in it, and long", None, "--api-key must be at least 16"),
-        ("ключключключключключ", None, "--api-key must be at least 16"),
+        (FULL, "short", "--read-key must be 16 to 512 .* got 5 characters"),
+        ("with spaces in it, and long", None, "--api-key must be 16 to 512 .* got a space"),
+        ("ключключключключключ", None, "--api-key must be 16 to 512 .* not ASCII"),
+        ("", None, "--api-key must be 16 to 512 .* got an empty text"),
+        (FULL, "", "--read-key must be 16 to 512 .* got an empty text"),
+        ("k" * 513, None, "--api-key must be 16 to 512 .* got 513 characters"),
     ],
 )
 def test_keys_that_are_refused(key: str | None, read_key: str | None, words: str) -> None:

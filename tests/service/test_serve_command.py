@@ -43,6 +43,9 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
     public = run(str(tmp_path), "--host", "0.0.0.0")
     assert public.returncode == 2
     assert public.stderr.startswith("setwise: --api-key must be set, as 0.0.0.0 can be reached")
+    empty = run(str(tmp_path), "--api-key", "")  # of a shell variable that is not set
+    assert empty.returncode == 2
+    assert "--api-key must be 16 to 512 printable ASCII characters without spaces, got an empty text" in empty.stderr
     hosts = run(str(tmp_path), "--image-hosts", "https://images.example/covers")
     assert hosts.returncode == 2
     assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")

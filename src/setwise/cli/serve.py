@@ -114,7 +114,7 @@ def serve(
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
     place = None if cluster is None else _cluster(folder, cluster, replicas, partial)
-    run(folder, host, port, api_key or None, limits_, hosts, log, pictures, read_key or None, place)
+    run(folder, host, port, api_key, limits_, hosts, log, pictures, read_key, place)
 
 
 def _cluster(folder: Path, address: str, replicas: int, partial: bool) -> Cluster:

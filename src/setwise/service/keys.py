@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 from setwise.errors import InvalidInput
 
-LEAST_KEY = 16  # characters
+LEAST_KEY, LONGEST_KEY = 16, 512  # characters; the headers of a request, which may be 1,024 bytes, hold the key
 BURST_S = 0.2  # of tokens that a bucket holds
 LEAST_BURST = 3.0  # tokens: with one, a client of irregular requests would be refused below its rate
 
@@ -66,10 +66,20 @@ class Keys:
 def check_keys(key: str | None, read_key: str | None) -> None:
     """Raise an error for keys that can be guessed, and for a read key without a full one, or equal to it."""
     for option, one in (("--api-key", key), ("--read-key", read_key)):
-        if one is not None and (len(one) < LEAST_KEY or not one.isascii() or not one.isprintable() or " " in one):
-            must = f"at least {LEAST_KEY} printable ASCII characters without spaces"
-            raise InvalidInput(option, must, f"{len(one)} characters", "choose a longer random one")
+        if one is not None:
+            _check_key(option, one)
     if read_key is not None and key is None:
         raise InvalidInput("--read-key", "given with --api-key", "no full key", "pass --api-key too")
     if read_key is not None and read_key == key:
         raise InvalidInput("--read-key", "another key than --api-key", "the same", "choose another random one")
+
+
+def _check_key(option: str, key: str) -> None:
+    """Raise an error for a key that can be guessed, or that a header cannot hold. The key itself is not quoted."""
+    plain = key.isascii() and key.isprintable() and " " not in key
+    if plain and LEAST_KEY <= len(key) <= LONGEST_KEY:
+        return
+    got = f"{len(key)} characters" if plain else "a space, a line end, or a character that is not ASCII"
+    must = f"{LEAST_KEY} to {LONGEST_KEY} printable ASCII characters without spaces"
+    todo = "choose a random one, as openssl rand -hex 24 does"
+    raise InvalidInput(option, must, got if key else "an empty text", todo)
