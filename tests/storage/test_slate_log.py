@@ -338,6 +338,48 @@ def test_damage_beyond_the_head_is_reported(tmp_path: Path) -> None:
             list(read(tmp_path))
 
 
+@pytest.mark.promise("hostile-files")
+@pytest.mark.parametrize(
+    "change",
+    [
+        *(f"slates SET {name} = {text}" for name in ("items", "rewards") for text in ("'['", "'{}'", "x'ff'", "'[1]'")),
+        "slates SET items = '[null, true, 1]'",
+        "slates SET rewards = '[NaN, 0.1, 0.2]'",
+        f"slates SET rewards = '{'[' * 50_000}'",
+        "slates SET version = x'ff'",
+        "outcomes SET position = 3",
+        "outcomes SET position = -1",
+        "outcomes SET outcome = 'a'",
+        "outcomes SET received = 9e999",
+    ],
+)
+def test_fields_that_no_service_wrote_are_refused(tmp_path: Path, change: str) -> None:
+    """They ended setwise train --from-log with a traceback; a service still stores the outcomes of other slates."""
+    log = SlateLog(tmp_path)
+    damaged, sound = shown(), shown()
+    log.write([[damaged], [ItemOutcome(damaged.id, "b", 1.0)]])
+    (path,) = tmp_path.glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"UPDATE {change}")
+    outcomes = [ItemOutcome(damaged.id, "a", 1.0), ItemOutcome(sound.id, "a", 1.0)]
+    assert log.write([[sound], outcomes])[1].new >= 1
+    log.close()
+    with pytest.raises(InvalidInput, match="the log must be databases as setwise serve --log writes them, got week"):
+        list(read_slates(tmp_path))
+
+
+@pytest.mark.parametrize("change", ["version = x'ff'", "value = 9e999"])
+def test_sums_that_are_no_numbers_are_refused(tmp_path: Path, change: str) -> None:
+    log = SlateLog(tmp_path)
+    fill(log, 3)
+    log.close()
+    (path,) = tmp_path.glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
+        database.execute(f"UPDATE slates SET {change}")
+    with pytest.raises(InvalidInput, match=r"week .* with a damaged slate or outcome"):
+        list(read_totals(tmp_path))
+
+
 @pytest.mark.parametrize("text", ["", "x" * 32, "F" * 32, "0" * 31, "0" * 33, "é" * 32])
 def test_ids_of_no_slate(text: str) -> None:
     assert time_of(text) is None

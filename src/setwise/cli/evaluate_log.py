@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
+from setwise._validation import escaped
 from setwise.cli.log_options import settled_before
 from setwise.errors import InvalidInput
 from setwise.storage.slate_log import Totals, read_totals
@@ -34,7 +36,7 @@ def evaluate_log(folder: Path, wait_h: float, as_json: bool, recommender: Path |
     for row in rows:
         share, error = row["with_outcome"] / row["slates"], row["error"]
         numbers = (f"{row['promised']:.3f}", f"{row['had']:.3f}", f"{row['difference']:+.3f}")
-        version = row["version"] + (", explored" if row["explored"] else "")
+        version = escape(escaped(row["version"])) + (", explored" if row["explored"] else "")
         shown = "" if error is None else f"{error:.3f}"
         table.add_row(row["week"], version, f"{row['slates']:,}", f"{share:.0%}", *numbers, shown)
     console = Console()

@@ -2,14 +2,19 @@
 
 A database may come from elsewhere, so its content is not trusted. A view or a trigger in the place of a table could
 compute without end, and a damaged file can lead a search in circles. ``connect`` refuses a database with anything but
-the two tables of ``SCHEMA``, and ``limited`` ends a query that takes more steps than a file of that size can need.
+the two tables of ``SCHEMA``, ``limited`` ends a query that takes more steps than a file of that size can need, and
+``is_slate`` and ``is_total`` say whether fields that were read are those of a log.
 """
 
 from __future__ import annotations
 
 import contextlib
+import json
+import math
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 APPLICATION = 0x73657477  # "setw", in the header of every database
 FORMAT_VERSION = 1
@@ -83,3 +88,30 @@ def limited(database: sqlite3.Connection, path: Path) -> None:
         return taken > most
 
     database.set_progress_handler(is_over, _STEPS_AT_ONCE)
+
+
+def parsed(text: object) -> Any:
+    """The JSON of a field, or None where it has none."""
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_slate(version: object, items: object, rewards: object, outcomes: Sequence[tuple[Any, ...]]) -> bool:
+    """Whether these can be the fields of a slate: an id and a finite reward for each item, outcomes of its items."""
+    if not isinstance(version, str) or not isinstance(items, list) or not isinstance(rewards, list):
+        return False
+    shown = len(items) == len(rewards) and all(type(one) in (int, str) for one in items)
+    positions = all(type(at) is int and 0 <= at < len(items) for at, _, _ in outcomes)
+    numbers = all(_is_finite(one) for one in rewards) and all(_is_finite(one) for _, *two in outcomes for one in two)
+    return shown and positions and numbers
+
+
+def is_total(version: object, sums: Sequence[object]) -> bool:
+    """Whether these can be the sums over the slates of a version."""
+    return isinstance(version, str) and all(_is_finite(one) for one in sums)
+
+
+def _is_finite(number: object) -> bool:
+    return type(number) in (int, float) and math.isfinite(number)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ import re
 import secrets
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import groupby
@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 from setwise.errors import InvalidInput
 from setwise.storage.artifact import flush_folder
-from setwise.storage.log_database import connect, create
+from setwise.storage.log_database import connect, create, is_slate, is_total, parsed
 
 OPEN_WEEKS = 4  # databases that stay open
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -299,7 +299,11 @@ def _record(
 ) -> None:
     if one.slate not in items:
         found = database.execute("SELECT items FROM slates WHERE id = ?", (one.slate,)).fetchone()
-        items[one.slate] = None if found is None else {id_: at for at, id_ in enumerate(json.loads(found[0]))}
+        ids = None if found is None else parsed(found[0])  # None of a damaged row too: the others are written
+        if isinstance(ids, list) and all(type(id_) in (int, str) for id_ in ids):
+            items[one.slate] = {id_: at for at, id_ in enumerate(ids)}
+        else:
+            items[one.slate] = None
     positions = items[one.slate]
     if positions is None:
         result.add_unknown(one.slate)
@@ -321,21 +325,29 @@ def week_files(folder: Path) -> list[Path]:
 
 def read_slates(folder: Path, since: float = 0.0, before: float = math.inf) -> Iterator[LoggedSlate]:
     """The slates made in [since, before), oldest first, with their outcomes."""
-    for _, rows in _each_week(folder, _READ, since, before):
+    for week, rows in _each_week(folder, _READ, since, before):
         for _, some in groupby(rows, key=lambda row: row[0]):
             group = list(some)
-            slate, key, version, items, rewards, propensity, explored = group[0][:7]
+            slate, key, version, *lists, propensity, explored = group[0][:7]
+            items, rewards = (parsed(text) for text in lists)
             outcomes = [tuple(row[7:]) for row in group if row[7] is not None]
-            yield LoggedSlate(
-                slate, key, version, json.loads(items), json.loads(rewards), propensity, bool(explored), outcomes
-            )
+            if not is_slate(version, items, rewards, outcomes):
+                raise _damaged(week)
+            yield LoggedSlate(slate, key, version, items, rewards, propensity, bool(explored), outcomes)
 
 
 def read_totals(folder: Path, since: float = 0.0, before: float = math.inf) -> Iterator[tuple[str, str, bool, Totals]]:
     """Week, version, whether explored, and the sums over the slates made in [since, before)."""
     for week, rows in _each_week(folder, _TOTALS, since, before):
         for version, explored, *sums in rows:
+            if not is_total(version, sums):
+                raise _damaged(week)
             yield week, version, bool(explored), Totals(*sums)
+
+
+def _damaged(week: str) -> InvalidInput:
+    must = "databases as setwise serve --log writes them"
+    return InvalidInput("the log", must, f"week {week} with a damaged slate or outcome", "restore or remove the file")
 
 
 def _each_week(folder: Path, query: str, since: float, before: float) -> Iterator[tuple[str, Iterator[Any]]]:
@@ -347,11 +359,12 @@ def _each_week(folder: Path, query: str, since: float, before: float) -> Iterato
     for path in files:
         with _reading(path):
             database = connect(path, read_only=True)
-        with contextlib.closing(database):
-            yield path.stem.removeprefix("week-"), _rows(path, database, query, limits)
+        rows = _rows(path, database, query, limits)
+        with contextlib.closing(database), contextlib.closing(rows):  # a reader may stop early: the rows end first
+            yield path.stem.removeprefix("week-"), rows
 
 
-def _rows(path: Path, database: sqlite3.Connection, query: str, limits: tuple[str, str]) -> Iterator[Any]:
+def _rows(path: Path, database: sqlite3.Connection, query: str, limits: tuple[str, str]) -> Generator[Any, None, None]:
     with _reading(path):
         yield from database.execute(query, limits)
 
