@@ -10,6 +10,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from typing import TextIO, cast
 
 
@@ -27,11 +28,16 @@ def standard_error() -> TextIO:
     """The standard error of the moment, or nowhere if it is closed. That of a notebook is returned as it is."""
     stream = sys.stderr
     if stream is None:
-        return _text(_File(os.devnull, "w"), "utf-8")
+        return _nowhere()
     if isinstance(stream, io.TextIOWrapper):
         with suppress(OSError, ValueError):  # it has no file
             return _text(_File(stream.fileno(), "w", closefd=False), stream.encoding)
     return stream
+
+
+@cache
+def _nowhere() -> TextIO:
+    return _text(_File(os.open(os.devnull, os.O_WRONLY), "w", closefd=False), "utf-8")
 
 
 def _text(file: _File, encoding: str) -> TextIO:
@@ -40,8 +46,10 @@ def _text(file: _File, encoding: str) -> TextIO:
 
 def say(line: str) -> None:
     """Print a line to standard error."""
-    with suppress(OSError, ValueError):
-        print(line, file=standard_error(), flush=True)
+    stream = standard_error()
+    with suppress(OSError, ValueError):  # of a stream that is no file
+        stream.write(f"{line}\n")  # in one piece: other processes write there too
+        stream.flush()
 
 
 def is_terminal() -> bool:

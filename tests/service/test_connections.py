@@ -7,8 +7,10 @@ import os
 import re
 import signal
 import socket
+import threading
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -137,6 +139,48 @@ def test_many_small_chunks_are_refused(service: Here, client: Client) -> None:
     assert client.is_closed()
     with Client(service) as other:
         assert other.send(HEALTH).response()[0] == 200
+
+
+def test_long_extensions_of_chunks_are_refused(service: Here, client: Client) -> None:
+    """They are not part of the body, whose limit does not end them."""
+    few, many = (chunked(64, count).replace(b"\r\n40\r\n", b"\r\n40;%b\r\n" % (b"x" * 15_000)) for count in (8, 80))
+    assert is_slate(client.send(few).response())
+    status, _, body = client.send(many).response()
+    assert (status, "their extensions too long" in body.decode()) == (400, True)
+    with Client(service) as other:
+        assert other.send(HEALTH).response()[0] == 200
+
+
+@pytest.mark.parametrize("half_closed", [False, True])
+def test_bodies_that_are_parsed_in_many_turns(client: Client, half_closed: bool) -> None:
+    """One after the other on a connection, sent at once, and with requests without a body between them."""
+    client.send(chunked(64, 3000) + HEALTH + chunked(1, 500) + chunked(70, 2000) + HEALTH)
+    if half_closed:
+        client.socket.shutdown(socket.SHUT_WR)
+    for expected in ("slate", "health", "slate", "slate", "health"):
+        status, headers, body = client.response()
+        assert is_slate((status, headers, body)) if expected == "slate" else b"alive" in body
+
+
+def test_bodies_of_many_turns_on_many_connections(service: Here) -> None:
+    """Some are closed in the middle of a body, one is answered 400; every other one has its slate."""
+    whole, small = chunked(64, 3000), chunked(1, 4200)
+    with ExitStack() as opened:
+        clients = [opened.enter_context(Client(service)) for _ in range(24)]
+        senders = [
+            threading.Thread(target=client.send, args=((whole, small, whole[:100_000])[number % 3],))
+            for number, client in enumerate(clients)
+        ]
+        for sender in senders:
+            sender.start()
+        with Client(service) as other:
+            assert other.send(HEALTH).response()[0] == 200
+        for sender in senders:
+            sender.join()
+        for abandoned in clients[2::3]:
+            abandoned.socket.close()
+        assert all(is_slate(client.response()) for client in clients[::3])
+        assert {client.response()[0] for client in clients[1::3]} == {400}
 
 
 def test_invalid_chunks_after_a_head(service: Here, client: Client) -> None:

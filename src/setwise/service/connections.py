@@ -31,6 +31,7 @@ from setwise.service.exchange import LINGER_S, Request, Response
 from setwise.service.http_errors import JSON, HttpError, bad_request, large_head, slow_head, too_many_connections
 from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
+from setwise.service.turns import EVENTS, Turns
 
 SWEEP_S = 0.25  # between two checks of all connections
 SEND_BYTES = 1 << 17  # that the system buffers for one client; its own default grows to megabytes
@@ -40,10 +41,10 @@ _PHRASES = {status.value: status.phrase.encode() for status in HTTPStatus}
 
 
 class ConnectionLimits:
-    """Counts the open connections of a service, in all and by client address."""
+    """Counts the open connections of a service, in all and by client address, and gives them turns."""
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
-        self.settings, self.metrics = settings, metrics
+        self.settings, self.metrics, self.turns = settings, metrics, Turns()
         self._open: Counter[str] = Counter()
         self._total = 0
 
@@ -92,6 +93,8 @@ class Connection(asyncio.Protocol):
         self._closing_since: float | None = None
         self._discard_until: float | None = None  # an error was sent: what arrives is discarded
         self._sending_ended = False  # the client sends no more
+        self._full = False  # what arrives now could not be used yet: nothing is read
+        self._waits_for_turn = False  # more has arrived than one turn can parse: nothing is read
         self._begun = b""  # what was sent of the next response before it was known
 
     # --- asyncio.Protocol ---
@@ -120,7 +123,8 @@ class Connection(asyncio.Protocol):
         if self._head_since is None and self._http.their_state is h11.IDLE:
             self._head_since = time.monotonic()
         self._http.receive_data(data)
-        self._parse()
+        if not self._waits_for_turn:
+            self._parse()
         if self._http.their_state is not h11.IDLE:
             self._head_since = None
 
@@ -159,23 +163,52 @@ class Connection(asyncio.Protocol):
     # --- requests ---
 
     def _parse(self) -> None:
-        """Handle the events that h11 has read, until it needs data or the response to a complete request."""
-        while True:
+        """Handle the events that h11 has read, until it needs data or the response to a complete request.
+
+        If there are many, the others wait for further turns.
+        """
+        if not self._waits_for_turn and self._parse_some():
+            self._wait_for_turn()
+
+    def _wait_for_turn(self) -> None:
+        self._waits_for_turn = True
+        self._set_reading()
+        self._limits.turns.add(self._take_turn)
+
+    def _take_turn(self) -> bool:
+        """Parse some events; whether there are more."""
+        try:
+            self._waits_for_turn = self._is_open and self._parse_some()
+        except BaseException:
+            self.transport.abort()
+            raise
+        if not self._waits_for_turn and not self.transport.is_closing():
+            self._set_reading()
+            self._note_next_head()
+        return self._waits_for_turn
+
+    @property
+    def _is_open(self) -> bool:
+        return self._address is not None and self._discard_until is None and not self.transport.is_closing()
+
+    def _parse_some(self) -> bool:
+        """Handle some events; whether there may be more."""
+        for _ in range(EVENTS):
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
                 self._reject_invalid(error)
-                return
+                return False
             if event is h11.NEED_DATA:
-                return
+                return False
             if event is h11.PAUSED:  # more has arrived: the next request waits for the response to this one
                 self._pause_reading()
-                return
+                return False
             if isinstance(event, h11.Request):
                 self._begin(event)
             elif self._request is None:  # the rest of a body after its response
                 if isinstance(event, h11.EndOfMessage):
-                    self._flow.resume_reading()
+                    self._resume_reading()
                     self._http.start_next_cycle()
             elif isinstance(event, h11.Data):
                 if self._request.add(bytes(event.data)) > HIGH_WATER_LIMIT:
@@ -183,10 +216,21 @@ class Connection(asyncio.Protocol):
             elif isinstance(event, h11.EndOfMessage):
                 self._request.set_complete()
                 if not self._http.trailing_data[0]:
-                    return  # reading goes on: what arrives before the response pauses it
+                    return False  # reading goes on: what arrives before the response pauses it
+        return True
 
     def _pause_reading(self) -> None:
-        if not self._sending_ended:
+        self._full = True
+        self._set_reading()
+
+    def _resume_reading(self) -> None:
+        self._full = False
+        self._set_reading()
+
+    def _set_reading(self) -> None:
+        if not (self._full or self._waits_for_turn):
+            self._flow.resume_reading()
+        elif not self._sending_ended:
             self._flow.pause_reading()
 
     def _begin(self, event: h11.Request) -> None:
@@ -201,7 +245,7 @@ class Connection(asyncio.Protocol):
     def _wait_for_body(self) -> None:
         if self._http.they_are_waiting_for_100_continue and not self.transport.is_closing():
             self._send(h11.InformationalResponse(status_code=100, headers=[], reason=b"Continue"))
-        self._flow.resume_reading()
+        self._resume_reading()
 
     def _abandon_request(self) -> None:
         request, self._request = self._request, None
@@ -216,7 +260,11 @@ class Connection(asyncio.Protocol):
             self._reject(large_head(self._settings.head_bytes, self._settings.headers))
         else:
             small = isinstance(error, SmallChunks)
-            self._reject(bad_request("its chunks are too small" if small else "it could not be parsed"))
+            self._reject(
+                bad_request(
+                    "its chunks are too small, or their extensions too long" if small else "it could not be parsed"
+                )
+            )
 
     # --- responses ---
 
@@ -259,13 +307,19 @@ class Connection(asyncio.Protocol):
             self._discard_until = self._idle_since + LINGER_S  # small chunks are slow to parse, and of no use any more
         if self.transport.is_closing():
             return
-        self._flow.resume_reading()
+        self._resume_reading()
         if self._http.our_state is h11.DONE and self._http.their_state is h11.DONE:
             self._http.start_next_cycle()
-            self._parse()
+            if self._http.trailing_data[0] and not self._waits_for_turn:  # other clients come before its next request
+                self._wait_for_turn()
+        if not self._waits_for_turn:
+            self._note_next_head()
+
+    def _note_next_head(self) -> None:
+        """What has arrived was parsed after a response: close if no more comes, or wait for the rest of a head."""
         if self._sending_ended and not self._awaits_response:
             self.transport.close()
-        elif self._http.their_state is h11.IDLE and self._http.trailing_data[0]:
+        elif self._head_since is None and self._http.their_state is h11.IDLE and self._http.trailing_data[0]:
             self._head_since = time.monotonic()
 
     def _send(self, event: h11.InformationalResponse | h11.EndOfMessage) -> None:
@@ -318,7 +372,7 @@ class Connection(asyncio.Protocol):
     def _reject(self, error: HttpError) -> None:
         """Answer with an error, discard what else arrives, and close."""
         self._discard_until = time.monotonic() + LINGER_S
-        self._flow.resume_reading()
+        self._resume_reading()
         self._send_error(error)
 
     def _send_error(self, error: HttpError) -> None:

@@ -48,6 +48,7 @@ class Service:
     metrics: Metrics
     bodies: Bodies
     document: bytes
+    docs: bytes
     has_key: bool
     log: OutcomeLog | None
     image_hosts: Sequence[str]  # where the page may load pictures from
@@ -73,8 +74,9 @@ class Service:
                 await log.end()
             raise
         metrics.watch(lambda: len(queue), lambda: len(queue.pool.workers), lambda: queue.pool.info.items)
-        document = msgspec.json.encode(openapi.document(ROUTES, settings, has_key))
-        return cls(settings, reloader, queue, metrics, Bodies(settings), document, has_key, log, image_hosts)
+        described = openapi.document(ROUTES, settings, has_key)
+        document, docs = msgspec.json.encode(described), docs_page.page(described, _not_described()).encode()
+        return cls(settings, reloader, queue, metrics, Bodies(settings), document, docs, has_key, log, image_hosts)
 
     async def end(self) -> None:
         """End the workers, and write what the log has accepted."""
@@ -150,9 +152,7 @@ async def _metrics(service: Service, _: Request) -> Response:
 
 
 async def _docs(service: Service, _: Request) -> Response:
-    others = {route.path: route.summary for route in ROUTES if route.response is None}
-    text = docs_page.page(msgspec.json.decode(service.document), others)
-    return Response(text.encode(), content_type="text/html; charset=utf-8", headers=_NO_CACHE)
+    return Response(service.docs, content_type="text/html; charset=utf-8", headers=_NO_CACHE)
 
 
 async def _document(service: Service, _: Request) -> Response:
@@ -215,6 +215,11 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/docs", "The routes, for people.", _docs, open=True),
     Route("GET", "/docs/openapi.json", "The routes, for programs.", _document, open=True),
 )  # fmt: skip
+
+
+def _not_described() -> dict[str, str]:
+    """Path and summary of the routes that are no part of the documented API."""
+    return {route.path: route.summary for route in ROUTES if route.response is None}
 
 
 def all_routes() -> list[Route]:

@@ -2,35 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import sys
 from typing import TextIO, cast
 
 import structlog
 
+from setwise._standard_error import say
 
-class StandardError:
-    """Standard error of the moment, which may refuse a line: its disk is full, or its pipe has no reader.
 
-    Such a line is lost. No request and no thread of the service fails for it.
-    """
+class _Lines:
+    """Standard error of the moment: it may be replaced."""
 
     def write(self, text: str) -> int:
-        """Write a text, or lose it."""
-        with contextlib.suppress(OSError, ValueError, AttributeError):  # closed: ValueError; none at all: None
-            sys.stderr.write(text)
+        """Write a line, or lose it."""
+        say(text.removesuffix("\n"))
         return len(text)
 
     def flush(self) -> None:
-        """Pass on what was written, as far as that is possible."""
-        with contextlib.suppress(OSError, ValueError, AttributeError):
-            sys.stderr.flush()
+        """Nothing is kept."""
 
 
 def configure_logs() -> None:
     """Send the logs of the service and of its HTTP server to standard error as JSON."""
-    stamp, stream = structlog.processors.TimeStamper(fmt="iso", utc=True), StandardError()
+    stamp, stream = structlog.processors.TimeStamper(fmt="iso", utc=True), _Lines()
     structlog.configure(
         processors=[structlog.processors.add_log_level, stamp, structlog.processors.JSONRenderer()],
         logger_factory=lambda *_: structlog.WriteLogger(cast(TextIO, stream)),
