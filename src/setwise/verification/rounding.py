@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from setwise._types import Array, Floats
+from setwise._types import Array, Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.model.rewards import Exp
+from setwise.model.rewards import Exp, evaluate
 from setwise.model.users import User
 
 _EPS = 2.0**-52
@@ -54,6 +54,22 @@ def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: S
     terms = float(scores.sum() + np.abs(objective.base_scores(catalog, user, members)).max(initial=0.0))
     ends = np.array([-terms, terms])
     return len(rows) * min(float(np.abs(f(ends)).max()) for f in catalog.rewards) + _UNDERFLOW
+
+
+def size_above(catalog: Catalog, user: User, k: int, rows: Rows, bound: float) -> float:
+    """The most that Σ |f_i| can be for k of these rows whose value exceeds ``bound``.
+
+    It is 2 Σ max(f_i, 0) − F, and no average is larger than the largest score of its head.
+    """
+    most = objective.scores(catalog, user, rows, None)[0].max(axis=1, initial=-np.inf)
+    if catalog.positions is not None:
+        most += np.einsum("phd,hd->hp", catalog.positions.value.astype(np.float64), user.heads).max(axis=1)
+    if catalog.sink is not None:
+        most = np.maximum(most, np.einsum("hd,hd->h", catalog.sink.value.astype(np.float64), user.heads))
+    with np.errstate(over="ignore"):
+        highest = objective.base_scores(catalog, user, rows) + most.sum()
+        gains = np.maximum(evaluate(catalog.rewards, catalog.reward_class[rows], highest), 0.0)
+        return float(2.0 * np.sort(gains)[-k:].sum() - bound)
 
 
 def _steepest(catalog: Catalog) -> float:

@@ -6,7 +6,8 @@ feasible set of the whole catalogue is worth more than ``upper_bound`` is proven
 
 Numbers may differ from the reference by 1e-9 of Σ |f_i|, the sum of the absolute rewards of the slate. A slate that is
 stated to be optimal may be 1e-8 of that below its bound; where all rewards are 0, of what they could be. The proven
-bound is the claimed one plus 1e-9 of its own absolute value or of Σ |f_i|, whichever is larger.
+bound is the claimed one plus 1e-9 of its own absolute value or of Σ |f_i|, whichever is larger. There Σ |f_i| counts no
+further than it can go for a set above the bound: a slate of hugely negative rewards leaves no room for a false bound.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.verification.reference_proof import ReferenceProof
-from setwise.verification.rounding import attention_reach, largest_logits, largest_rewards, rounding_error
+from setwise.verification.rounding import attention_reach, largest_logits, largest_rewards, rounding_error, size_above
 from setwise.verification.slate_file import read_slate
 
 Outcome = tuple[bool, str]
@@ -296,6 +297,7 @@ class _Claim:
             return False, "the bound is about another catalogue"
         if not math.isfinite(bound) or not math.isfinite(size):
             return False, "a finite bound on infinite rewards cannot be proven"
+        size = min(size, self._size_above(bound))
         limit = bound + TOLERANCE * max(abs(bound), size)
         if self.feasible()[0] and self.reference_value > limit:
             return False, f"refuted: the slate itself is worth {self.reference_value:.9g}"
@@ -305,6 +307,10 @@ class _Claim:
             if uncertain
             else self._proof(bound, limit)
         )
+
+    def _size_above(self, bound: float) -> float:
+        rows = np.flatnonzero(self._shown())
+        return size_above(self.catalog, self.slate_user, self.query["k"], rows, bound) if len(rows) else 0.0
 
     def _uncertain(self, size: float) -> str:
         """Why rounding may decide the bound, or nothing. In place of a size of 0: what attention can change."""
