@@ -82,3 +82,14 @@ def test_letters_that_the_encoding_lacks(monkeypatch: pytest.MonkeyPatch) -> Non
     with lasting_streams():
         print("1 ± 2")
     assert written.getvalue() == b"1 \\xb1 2\n"
+
+
+def test_closed_streams_leave_their_numbers_to_no_file(tmp_path: Path) -> None:
+    """The event loop of the service aborted at its end: one of its pipes had the number of a closed stream."""
+    program = (
+        "import os; from setwise._standard_error import lasting_streams\n"
+        f"with lasting_streams(): os.write(os.open({str(tmp_path / 'number')!r}, 65, 0o600), b'%d' % os.dup(0))"
+    )
+    command = [sys.executable, "-c", program]
+    subprocess.run(["/bin/sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command], check=True)
+    assert int((tmp_path / "number").read_text()) > 3

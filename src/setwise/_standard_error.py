@@ -63,6 +63,7 @@ def lasting_streams() -> Iterator[None]:
 
     A letter that the encoding of standard output lacks is written as its number.
     """
+    _occupy_closed()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
     former, sys.stderr = sys.stderr, standard_error()
@@ -70,3 +71,13 @@ def lasting_streams() -> Iterator[None]:
         yield
     finally:
         sys.stderr = former
+
+
+def _occupy_closed() -> None:
+    """Open what is closed of the numbers 0, 1, 2: the event loop of the service aborts when it closes one of them.
+
+    A socket or a file of data with such a number would also take what other programs write there.
+    """
+    while (number := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(number, True)
+    os.close(number)
