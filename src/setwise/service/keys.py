@@ -81,5 +81,5 @@ def _check_key(option: str, key: str) -> None:
         return
     got = f"{len(key)} characters" if plain else "a space, a line end, or a character that is not ASCII"
     must = f"{LEAST_KEY} to {LONGEST_KEY} printable ASCII characters without spaces"
-    todo = "choose a random one, as openssl rand -hex 24 does"
+    todo = f"choose a {'longer ' if len(key) < LEAST_KEY else ''}random one, as openssl rand -hex 24 does"
     raise InvalidInput(option, must, got if key else "an empty text", todo)
