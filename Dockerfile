@@ -14,7 +14,7 @@ ENV NUMBA_CACHE_DIR=/home/setwise/.numba PYTHONUNBUFFERED=1
 # Machine code for the processor of the build. On another processor the first start compiles for some minutes.
 RUN setwise compile
 
-# Nothing but the compiled loops and the copy of the artifact is written: run it with --read-only --tmpfs /tmp.
+# Nothing but the copy of the artifact, in /tmp, must be written: run it with --read-only --tmpfs /tmp.
 # Mount the artifact and pass the key: -v .../songs:/artifact:ro -e SETWISE_API_KEY=...
 # Clients that use another name than localhost or an IP address need: -e SETWISE_ALLOW_HOST=NAME
 EXPOSE 8080

@@ -43,6 +43,7 @@ BELOW["verification"] -= {"kernels"}  # verification shares no compiled code wit
 # A library that is optional, large or compiled, and the only files that may import it.
 HEAVY = {
     "numba": {
+        "kernels/cache.py",
         "kernels/compile_notice.py",
         "kernels/copy.py",
         "kernels/heap.py",

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from setwise.kernels import cache
-from setwise.kernels.cache import PACKAGE, RECORD, clear_stale, clear_stale_package, source_digest
+from setwise.kernels.cache import DIGITS, PACKAGE, RECORD, clear_stale, clear_stale_package, link_code, source_digest
 
 CALLEE = "from numba import njit\n\n@njit(cache=True)\ndef f(x):\n    return x + {}\n"
 CALLER = "from numba import njit\nfrom callee import f\n\n@njit(cache=True)\ndef g(x):\n    return 10 * f(x)\n"
@@ -136,3 +136,106 @@ def test_a_package_that_cannot_be_written_is_no_error(checkout: Path) -> None:
     """A file has the name of the folder for the record."""
     (checkout / "src" / "small" / "__pycache__").write_bytes(b"")
     clear_stale_package()
+
+
+def without_room(folder: Path) -> Path:
+    """A copy of the package in ``folder`` beside whose sources no machine code can be kept, even by root."""
+    shutil.copytree(PACKAGE, folder / "setwise", ignore=shutil.ignore_patterns("__pycache__"))
+    for source in (folder / "setwise").rglob("*.py"):
+        (source.parent / "__pycache__").touch()
+    return folder
+
+
+CHOICE = (
+    "import numpy as np; from setwise.kernels import copy, CODE_FOLDER; print(CODE_FOLDER); from numba import config; "
+)
+CALL = CHOICE + "copy.copy_entries(np.zeros(3), np.ones(3), 3); print(config.CACHE_DIR)"
+
+
+def call(package: Path, **environment: str) -> list[str]:
+    """What a new process prints that calls a compiled function: the folder that was chosen, and the one numba has."""
+    plain = {name: text for name, text in os.environ.items() if name not in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}}
+    environment = plain | {"PYTHONPATH": str(package), "HOME": "/dev/null"} | environment
+    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def name_of(package: Path) -> str:
+    return f"setwise-{source_digest(package / 'setwise')[:DIGITS]}"
+
+
+def test_where_no_cache_can_be_written_a_private_folder_has_the_code(tmp_path: Path) -> None:
+    package, temporary = without_room(tmp_path / "a"), tmp_path / "tmp"
+    temporary.mkdir()
+    chosen = temporary / f"setwise-code-{os.getuid()}" / name_of(package)
+    assert call(package, TMPDIR=str(temporary)) == [str(chosen)] * 2
+    assert chosen.parent.stat().st_mode & 0o777 == 0o700
+    assert list(chosen.rglob("*.nbi"))
+
+
+def test_a_private_folder_that_others_may_write_is_not_used(tmp_path: Path) -> None:
+    """Cached code is executed: here each process compiles for itself."""
+    package, temporary = without_room(tmp_path / "a"), tmp_path / "tmp"
+    (temporary / f"setwise-code-{os.getuid()}").mkdir(parents=True)
+    (temporary / f"setwise-code-{os.getuid()}").chmod(0o777)
+    assert call(package, TMPDIR=str(temporary))[0] == "None"
+    elsewhere, link = tmp_path / "elsewhere", temporary / f"setwise-code-{os.getuid()}"
+    elsewhere.mkdir(mode=0o700)
+    link.rmdir()
+    link.symlink_to(elsewhere)
+    assert call(package, TMPDIR=str(temporary))[0] == "None"
+    assert not list(elsewhere.iterdir())
+
+
+def test_the_users_cache_is_preferred(tmp_path: Path) -> None:
+    package = without_room(tmp_path / "a")
+    assert call(package, HOME=str(tmp_path))[0] == str(tmp_path / ".cache" / "setwise" / name_of(package))
+
+
+def test_a_given_folder_holds_one_folder_for_each_version(tmp_path: Path) -> None:
+    """Cached code of a caller holds its callees, so that an upgrade may not read what was cached before it."""
+    package, given = without_room(tmp_path / "a"), tmp_path / "given"
+    first = call(package, NUMBA_CACHE_DIR=str(given))
+    assert first == [str(given / name_of(package))] * 2
+    with (package / "setwise" / "kernels" / "copy.py").open("a") as file:
+        file.write("# another version\n")
+    assert call(package, NUMBA_CACHE_DIR=str(given)) == [str(given / name_of(package))] * 2 != first
+
+
+def test_code_in_a_folder_that_cannot_be_written_is_used(tmp_path: Path) -> None:
+    """As in an image whose file system is read-only: its code is linked, and files of numba's replace links."""
+    image, writable = tmp_path / "image", tmp_path / "tmp"
+    (image / "copy").mkdir(parents=True)
+    for suffix in (".nbi", ".1.nbc"):
+        (image / "copy" / f"f{suffix}").write_text("of the image")
+    for _ in range(2):
+        link_code(image, writable)
+    assert sorted(path.name for path in writable.rglob("f*")) == ["f.1.nbc", "f.nbi"]
+    assert (writable / "copy" / "f.nbi").read_text() == "of the image"
+    own = writable / "copy" / "own"
+    own.write_text("of numba")
+    own.replace(writable / "copy" / "f.nbi")
+    link_code(image, writable)
+    assert (writable / "copy" / "f.nbi").read_text() == "of numba"
+    assert (image / "copy" / "f.nbi").read_text() == "of the image"
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")
+def test_a_read_only_folder_of_code_needs_no_compilation(tmp_path: Path) -> None:
+    """The same, with a folder that is mounted read-only in a namespace of its own."""
+    package, given, temporary = without_room(tmp_path / "a"), tmp_path / "given", tmp_path / "tmp"
+    temporary.mkdir()
+    call(package, NUMBA_CACHE_DIR=str(given))
+    mount = f"mount --bind {given} {given} && mount -o remount,bind,ro {given} && exec {sys.executable} -c '{CALL}'"
+    environment = os.environ | {"PYTHONPATH": str(package), "HOME": "/dev/null", "TMPDIR": str(temporary)}
+    environment |= {"NUMBA_CACHE_DIR": str(given), "XDG_CACHE_HOME": ""}
+    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+        pytest.skip("no namespace of mounts can be made here")
+    command = ["unshare", "--mount", "sh", "-c", mount]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[0].startswith(str(temporary))
+    files = list(temporary.rglob("*.nb?"))
+    assert files
+    assert all(path.is_symlink() for path in files), "nothing was compiled"

@@ -10,8 +10,9 @@ from rich.console import Console
 def compile_loops() -> None:
     """Compile the inner loops now (two or three minutes), so that first requests and services start in seconds.
 
-    Run it after installation and when an image is built. The machine code is kept beside the package, or in the folder
-    NUMBA_CACHE_DIR; where it exists already, this takes seconds.
+    Run it after installation and when an image is built, as the user who will run setwise. The machine code is kept in
+    NUMBA_CACHE_DIR if that is set, beside the package if that can be written, or in the user's cache folder; where it
+    exists already, this takes seconds.
 
     Example: [bold]setwise compile[/bold]
     """

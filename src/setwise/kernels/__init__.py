@@ -1,5 +1,6 @@
 """Compiled code that several packages share: rewards, softmax sums, a heap, lists of the largest values."""
 
-from setwise.kernels.cache import clear_stale_package
+from setwise.kernels.cache import prepare
 
-clear_stale_package()
+CODE_FOLDER = prepare()
+"""Where numba keeps the machine code, or None where no folder can be written."""

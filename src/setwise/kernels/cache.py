@@ -1,10 +1,19 @@
-"""Remove numba's cached machine code when a compiled source file has changed.
+"""Where numba keeps the machine code of the inner loops, and when that code is thrown away.
 
-Numba stores the machine code of a function beside its source file and compiles it again when that file changes. That
-code includes functions from other files, but a change in those is not noticed: the caller's cached code is then stale.
+Numba stores the machine code of a function and compiles it again when the function's source file changes. That code
+includes functions from other files, but a change in those is not noticed: the caller's cached code is then stale.
 Worse, an index file that names a type which no longer exists cannot be read at all, so that the first request after an
-upgrade would fail. ``clear_stale`` compares a digest of all sources that use numba with the one of its last call, and
-removes every cached file when they differ. ``import setwise.kernels`` calls it, and so do the tests.
+upgrade would fail. So the code of one version of setwise is never read by another one:
+
+* Beside the sources, where the package can be written and ``NUMBA_CACHE_DIR`` is not set: ``clear_stale`` compares a
+  digest of all sources that use numba with the one of its last call, and removes every cached file when they differ.
+* Otherwise in a folder that is named after that digest, below the first of these that can be written:
+  ``NUMBA_CACHE_DIR``, the user's cache folder, and one in the temporary folder that belongs to this user alone. (Cached
+  code is executed: a folder that someone else owns or may write is not used.) Code that is kept where nothing can be
+  written, as in an image with a read-only file system, is linked into it.
+* Nowhere, where none of them can be written: then each process compiles.
+
+``import setwise.kernels`` calls ``prepare``, before any function is compiled.
 """
 
 from __future__ import annotations
@@ -12,12 +21,94 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-from collections.abc import Sequence
+import stat
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 RECORD = "numba_sources.sha256"
 PACKAGE = Path(__file__).parents[1]
 SUFFIXES = (".nbi", ".nbc")  # index files first: without its index, code is not loaded
+DIGITS = 16  # of the digest, in the name of a folder
+
+
+def prepare() -> Path | None:
+    """Choose where numba keeps the machine code of this package; return that folder, or None where there is none.
+
+    Unless it is beside the sources, ``numba.config.CACHE_DIR`` is set for the process: functions of other packages that
+    are defined later with ``cache=True`` are kept there too.
+    """
+    given = os.environ.get("NUMBA_CACHE_DIR")
+    if not given and all(_writable(folder) for folder in _beside_sources()):
+        clear_stale_package()
+        return PACKAGE
+    name = f"setwise-{source_digest(PACKAGE)[:DIGITS]}"
+    candidates = [parent / name for parent in _parents(given)]
+    for folder in candidates:
+        if _writable(folder):
+            for unwritable in candidates[: candidates.index(folder)]:
+                link_code(unwritable, folder)
+            _set_folder(folder)
+            return folder
+    return None
+
+
+def _set_folder(folder: Path) -> None:
+    from numba import config  # takes half a second, and is not needed where the code is beside the sources
+
+    config.CACHE_DIR = str(folder)
+
+
+def _beside_sources() -> list[Path]:
+    """The folders in which numba keeps machine code by default: one beside each source file."""
+    return sorted({path.parent / "__pycache__" for path in PACKAGE.rglob("*.py")})
+
+
+def _parents(given: str | None) -> Iterator[Path]:
+    """The folders that may hold machine code, by preference; ``given`` is what NUMBA_CACHE_DIR says."""
+    if given:
+        yield Path(given).absolute()
+    user_caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if user_caches.is_absolute():  # "~" remains where this user has no home
+        yield user_caches / "setwise"
+    with contextlib.suppress(OSError):
+        yield _private_folder()
+
+
+def _private_folder() -> Path:
+    """A folder in the temporary one that only this user may read or write: it is made, or OSError is raised."""
+    user = os.getuid() if os.name == "posix" else 0
+    folder = Path(tempfile.gettempdir()) / f"setwise-code-{user}"
+    with contextlib.suppress(FileExistsError):
+        folder.mkdir(mode=0o700)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or (os.name == "posix" and (found.st_uid != user or found.st_mode & 0o077)):
+        raise PermissionError(f"{folder} is not a folder that only this user may use")
+    return folder
+
+
+def _writable(folder: Path) -> bool:
+    """Whether a file can be made in ``folder``, which is made if it is missing."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=folder).close()
+    except OSError:
+        return False
+    return True
+
+
+def link_code(source: Path, target: Path) -> None:
+    """Link every file of cached code in ``source`` into the same place in ``target``, unless there is one.
+
+    Numba replaces files and never writes into them, so that what is linked stays as it is. The index of a function is
+    linked after its code.
+    """
+    for suffix in reversed(SUFFIXES):
+        for path in source.rglob(f"*{suffix}"):
+            link = target / path.relative_to(source)
+            with contextlib.suppress(OSError):
+                link.parent.mkdir(parents=True, exist_ok=True)
+                link.symlink_to(path)
 
 
 def source_digest(folder: Path) -> str:
@@ -52,8 +143,7 @@ def clear_stale(sources: Path, caches: Sequence[Path]) -> int:
 def clear_stale_package() -> None:
     """``clear_stale`` for this package, and in a checkout for its tests, which call compiled functions too.
 
-    Nothing is done where ``NUMBA_CACHE_DIR`` is set, a folder that other packages share, or where the package cannot be
-    written: numba then caches elsewhere.
+    Nothing is done where ``NUMBA_CACHE_DIR`` is set or the package cannot be written: its code is then elsewhere.
     """
     if os.environ.get("NUMBA_CACHE_DIR"):
         return

@@ -11,8 +11,15 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from setwise.kernels import CODE_FOLDER
+
 PATIENCE = 3.0  # seconds of compilation that need no notice
-TEXT = "compiling the inner loops, once after an installation; this takes some minutes"
+ONCE = "compiling the inner loops, once after an installation; this takes some minutes"
+EVERY_TIME = (
+    "compiling the inner loops for some minutes; each process does so, as no folder for machine code can be written: "
+    "set NUMBA_CACHE_DIR to one that can"
+)
+TEXT = EVERY_TIME if CODE_FOLDER is None else ONCE
 
 say: Callable[[], None] | None = None
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from setwise.kernels import compile_notice
+from setwise.kernels import CODE_FOLDER, compile_notice
 
-OUTER: dict[str, Any] = {"cache": True, "nogil": True, "error_model": "numpy"}
+OUTER: dict[str, Any] = {"cache": CODE_FOLDER is not None, "nogil": True, "error_model": "numpy"}
 """For functions that Python calls."""
 
 INNER: dict[str, Any] = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
