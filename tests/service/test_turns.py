@@ -6,6 +6,8 @@ import asyncio
 import time
 from collections.abc import Callable
 
+import pytest
+
 from setwise.service.turns import TURNS_S, Turns
 
 
@@ -52,3 +54,29 @@ def test_a_turn_that_fails_ends_no_other() -> None:
         return errors
 
     assert asyncio.run(failed()) == ["a turn that fails"]
+
+
+def test_results_come_in_turns() -> None:
+    """Many responses that take long to compute leave room for others; an error reaches the one who waits for it."""
+
+    def slow() -> int:
+        time.sleep(TURNS_S / 4)
+        return 7
+
+    def fail() -> int:
+        raise ValueError("an error of the computation")
+
+    async def passes() -> tuple[list[int], int]:
+        turns, count = Turns(), 0
+        waiting = [asyncio.create_task(turns.result(slow)) for _ in range(40)]
+        waiting[3].cancel()
+        while not all(task.done() for task in waiting):
+            await asyncio.sleep(0)
+            count += 1
+        with pytest.raises(ValueError, match="an error of the computation"):
+            await turns.result(fail)
+        return [task.result() for task in waiting if not task.cancelled()], count
+
+    results, count = asyncio.run(passes())
+    assert results == [7] * 39
+    assert count >= 39 // 5

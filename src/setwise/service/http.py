@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -32,6 +32,7 @@ from setwise.service.reload import Reloader
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
 from setwise.service.static_files import StaticFile, read_static_files
+from setwise.service.turns import Turns
 from setwise.storage.slate_log import ItemOutcome
 
 _LOGGED = ("recommend", "batch")  # handlers whose slates are shown to people
@@ -52,6 +53,7 @@ class Service:
     has_key: bool
     log: OutcomeLog | None
     image_hosts: Sequence[str]  # where the page may load pictures from
+    turns: Turns = field(default_factory=Turns)
 
     @classmethod
     async def start(
@@ -148,7 +150,7 @@ async def _ready(service: Service, _: Request) -> Response:
 
 
 async def _metrics(service: Service, _: Request) -> Response:
-    return Response(service.metrics.text(), content_type=CONTENT_TYPE)
+    return Response(await service.turns.result(service.metrics.text), content_type=CONTENT_TYPE)
 
 
 async def _docs(service: Service, _: Request) -> Response:

@@ -4,6 +4,7 @@ Small chunks, and long extensions of chunks, take the event loop much longer tha
 connection that has more to parse than ``EVENTS`` at once waits here for its next turn, and reads nothing meanwhile; so
 does one whose next request came before the response to the last. One pass of the event loop has at most ``TURNS`` turns
 and begins none after ``TURNS_S``: another client waits no longer than that in each pass, however many connections send.
+Responses that take long to write, those of ``/metrics``, have their turns too (``result``).
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import TypeVar
 
+Result = TypeVar("Result")
 EVENTS = 16  # that a connection parses in one turn; a request without a body has two, one with a small body three
 TURNS, TURNS_S = 8, 0.003
 
@@ -28,6 +31,21 @@ class Turns:
         """Call ``turn`` until it returns that it needs no further turn."""
         self._waiting.append(turn)
         self._schedule()
+
+    async def result(self, compute: Callable[[], Result]) -> Result:
+        """What ``compute`` returns, in one turn."""
+        outcome: asyncio.Future[Result] = asyncio.get_running_loop().create_future()
+
+        def turn() -> bool:
+            if not outcome.done():  # else the client has gone
+                try:
+                    outcome.set_result(compute())
+                except Exception as error:
+                    outcome.set_exception(error)
+            return False
+
+        self.add(turn)
+        return await outcome
 
     def _schedule(self) -> None:
         if self._waiting and not self._scheduled:
