@@ -2,25 +2,27 @@
 
 An artifact is mapped, not read: if its files were overwritten in place, as a plain copy does, the responses of a
 service that has mapped them would change. The copy is unlinked once every worker has mapped it, so that nothing is left
-behind even if the service is killed. The service keeps its files open: a worker that takes the place of a lost one maps
-the same files, whatever the folder holds by then.
+behind even if the service is killed; what a service leaves that is killed before, the next one removes. It keeps the
+files open: a worker that takes the place of a lost one maps the same files, whatever the folder holds by then.
 """
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 
 from setwise.errors import DamagedArtifact
 from setwise.storage.artifact import data_file, manifest_bytes, open_regular
 
 _ATTEMPTS = 5  # a reader that meets a save in progress tries again
 _MANIFEST = "manifest.json"
+_PREFIX, _LOCK = "setwise-copy-", "lock"
 _BLOCK = 1 << 24  # bytes that are copied at once
 
 
@@ -84,8 +86,24 @@ class OpenFiles:
 
 @contextmanager
 def private_folder(name: str) -> Iterator[Path]:
-    """A new folder of this name that no other user can read, until the block ends."""
-    with TemporaryDirectory(prefix="setwise-") as private:
+    """A new folder of this name that no other user can read, until the block ends.
+
+    A service that is killed meanwhile leaves it behind, with the whole copy: ``sweep`` removes it. A lock, which the
+    system releases when its process ends, shows that a folder is in use.
+    """
+    with TemporaryDirectory(prefix=_PREFIX) as private, (Path(private) / "new").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        (Path(private) / "new").rename(Path(private) / _LOCK)  # it has this name only while it is locked
         folder = Path(private) / name
         folder.mkdir()
         yield folder
+
+
+def sweep() -> None:
+    """Remove the private folders of this user's services that were killed."""
+    for folder in Path(gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # it is in use, or gone by now
+            if folder.lstat().st_uid == os.getuid():  # others may have put anything there
+                with (folder / _LOCK).open("rb") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(folder)

@@ -33,7 +33,7 @@ import msgspec
 
 from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.recommend.cluster.files import FRONT
-from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder
+from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder, sweep
 from setwise.service.handlers import Reply
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
@@ -310,6 +310,7 @@ class WorkerPool:
         process. All map one copy of the files, which is unlinked when the last worker has opened it.
         """
         workers: list[Worker] = []
+        await asyncio.to_thread(sweep)
         with ExitStack() as undo:
             undo.callback(_kill_all, workers)
             with private_folder(FRONT) as artifact:
