@@ -49,6 +49,10 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
     hosts = run(str(tmp_path), "--image-hosts", "https://images.example/covers")
     assert hosts.returncode == 2
     assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")
+    for option in (["--partial"], ["--replicas", "2"]):
+        alone = run(str(tmp_path), *option)
+        assert alone.returncode == 2
+        assert alone.stderr.startswith(f"setwise: {option[0]} must be given together with --cluster, got no --cluster")
     nothing = run(str(tmp_path / "nothing"))
     assert nothing.returncode == 2
     assert "there is no folder" in nothing.stderr

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from setwise.errors import MissingDependency
+from setwise.errors import InvalidInput, MissingDependency
 from setwise.service.settings import PREFIX, Settings, table
 
 if TYPE_CHECKING:
@@ -111,6 +111,9 @@ def serve(
         raise MissingDependency(str(error.name), "serving", "serve") from None
     from setwise.service.security_headers import parse_image_hosts
 
+    if cluster is None and (replicas > 1 or partial):
+        given = "--partial" if partial else "--replicas"
+        raise InvalidInput(given, "given together with --cluster", "no --cluster", "add it, or drop the option")
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
     place = None if cluster is None else _cluster(folder, cluster, replicas, partial)
