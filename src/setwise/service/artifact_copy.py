@@ -91,10 +91,11 @@ def private_folder(name: str) -> Iterator[Path]:
     A service that is killed meanwhile leaves it behind, with the whole copy: ``sweep`` removes it. A lock, which the
     system releases when its process ends, shows that a folder is in use.
     """
-    with TemporaryDirectory(prefix=_PREFIX) as private, (Path(private) / "new").open("w") as lock:
+    directory = TemporaryDirectory(prefix=_PREFIX)
+    new, folder = Path(directory.name) / "new", Path(directory.name) / name
+    with new.open("w") as lock, directory:  # it is removed before its lock is released
         fcntl.flock(lock, fcntl.LOCK_EX)
-        (Path(private) / "new").rename(Path(private) / _LOCK)  # it has this name only while it is locked
-        folder = Path(private) / name
+        new.rename(new.with_name(_LOCK))  # it has this name only while it is locked
         folder.mkdir()
         yield folder
 
