@@ -166,6 +166,7 @@ def test_users_by_vectors_and_whole_numbers_as_ids(tmp_path: Path) -> None:
         ([{"user": "a", "history": []}, {"user": "a", "history": []}], "one user in rows 1 and 2; keep one row a user"),
         ([{"user": None, "history": []}], "None in line 1; give every user an id"),
         ([{"user": 1.5, "history": []}], "1.5 in line 1"),
+        ([{"user": "a\ud800", "history": []}], r"valid Unicode in every row, one kind in all, got .a.ud800. in line 1"),
         ([], "users.jsonl"),
     ],
 )

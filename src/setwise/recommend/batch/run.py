@@ -142,7 +142,7 @@ def _checked_users(file: Path, column: str, delimiter: str | None) -> tuple[int,
     for line, (user,) in table_rows(file, [column], 0, delimiter, False):
         kinds.add(type(user))
         if not _is_id(user) or len(kinds) > 1:
-            must = "a whole number of 64 bits or a text in every row, one kind in all"
+            must = "a whole number of 64 bits or a text of valid Unicode in every row, one kind in all"
             raise InvalidInput(f"column {column}", must, f"{user!r} in line {line}", "give every user an id")
         digests += hashlib.blake2b(str(user).encode(), digest_size=16).digest()
     parts = np.frombuffer(bytes(digests), np.uint64).reshape(-1, 2)
@@ -158,7 +158,9 @@ def _checked_users(file: Path, column: str, delimiter: str | None) -> tuple[int,
 
 
 def _is_id(cell: Any) -> bool:
-    return cell != "" if type(cell) is str else type(cell) is int and -(2**63) <= cell < 2**63
+    if type(cell) is str:
+        return cell != "" and not any("\ud800" <= one <= "\udfff" for one in cell)  # halves of surrogate pairs
+    return type(cell) is int and -(2**63) <= cell < 2**63
 
 
 # --- the parts ---
