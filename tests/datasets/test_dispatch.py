@@ -21,6 +21,7 @@ from counts import examples
 from setwise.datasets.dispatch import columns_read, read
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.tables import with_attributes
+from setwise.datasets.text_files import is_negative
 from setwise.datasets.trivago import COLUMNS, read_item_metadata
 from setwise.errors import InvalidInput, SetwiseError
 
@@ -130,6 +131,20 @@ def test_returns_and_cancellations_are_left_out(tmp_path):
     assert len(read(path, quantity=None, progress=False)) == 3
     with pytest.raises(InvalidInput, match="quantity"):
         read(path, quantity="pieces", progress=False)
+
+
+@pytest.mark.parametrize(
+    "cell", ["-1", "-1,00", "-1.000,5", "\u22121", "- 2", "1-", "3,00-", "(4)", "-1e2", "-.5", -1, -0.5]
+)
+def test_negative_quantities_of_any_country(cell):
+    assert is_negative(cell)
+
+
+@pytest.mark.parametrize(
+    "cell", ["1", "1,00", "0", "-0", "-0,00", "-0e5", "", "-", "()", "many", "-many", "2-3", None, 0, 2.5]
+)
+def test_other_quantities(cell):
+    assert not is_negative(cell)
 
 
 def test_unusual_names_must_be_given(tmp_path):

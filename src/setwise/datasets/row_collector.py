@@ -17,7 +17,7 @@ from setwise.datasets.grouping import as_int64, group_by_owner, windows
 from setwise.datasets.id_encoder import IdEncoder
 from setwise.datasets.missing import is_missing
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.text_files import OnMalformed, Skipped, parse_number, stop
+from setwise.datasets.text_files import OnMalformed, Skipped, is_negative, parse_number, stop
 from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
@@ -96,7 +96,7 @@ class RowCollector:
             return "rows without a session"
         if self._columns.time is not None and is_missing(rest[0]):
             return f"rows without a time in '{self._columns.time}' (--no-time would keep them)"
-        if self._columns.quantity is not None and parse_number(rest[self._quantity_at]) < 0:
+        if self._columns.quantity is not None and is_negative(rest[self._quantity_at]):
             return f"rows of returns or cancellations, where '{self._columns.quantity}' is negative"
         return None
 

@@ -39,6 +39,10 @@ OnMalformed = Callable[["MalformedFile"], None]  # raises, or returns to skip th
 
 DAMAGE = (EOFError, zlib.error, gzip.BadGzipFile)
 _REAL = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+_EXPONENT = r"([eE][+-]?\d+)?"
+_NEGATIVE = re.compile(  # with separators of thousands and decimals of any country
+    rf"[-\u2212](?P<before>[\d.,'\s]+){_EXPONENT}|(?P<after>[\d.,'\s]+)[-\u2212]|\((?P<in>[\d.,'\s]+)\)", re.ASCII
+)
 _EMPTY = "the file must begin with a header, and is empty; check that it was written to the end"
 _NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
 _NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
@@ -245,6 +249,14 @@ def parse_number(cell: object) -> float:
     except (TypeError, ValueError, OverflowError):
         return math.nan
     return number if math.isfinite(number) else math.nan
+
+
+def is_negative(cell: object) -> bool:
+    """Whether a cell is a negative number: -1, -1,00, −1, 1- or (1), as spreadsheets write it."""
+    if not isinstance(cell, str):
+        return parse_number(cell) < 0
+    found = _NEGATIVE.fullmatch(cell.strip())
+    return found is not None and any("1" <= digit <= "9" for digit in found["before"] or found["after"] or found["in"])
 
 
 def column_positions(file: Path, header: Sequence[str], names: Sequence[str], parameter: str = "column") -> list[int]:
