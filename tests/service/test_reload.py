@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import signal
 import threading
@@ -15,6 +16,7 @@ import httpx
 import numpy as np
 import pytest
 from processes import workers
+from raw_http import BODY, HEALTH, Client, head
 from services import Here, Running, error_message, here, post, running, world_recommender
 
 import setwise as sw
@@ -266,3 +268,19 @@ def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     assert ended["answered"] == len(load.answers)
     assert np.unique([response.status_code for response in load.answers]).tolist() == [200]
     assert len(load.failures) == 16, "every client notices the end"
+
+
+def test_the_last_response_says_that_the_connection_closes(folder: Path) -> None:
+    """A request that was pipelined behind it is not answered: the client sees that, and sends it again elsewhere."""
+    with running(folder, "--workers", "1", "--heartbeat-ms", "30000", "--drain-ms", "200") as service:
+        (worker,) = workers(service)
+        os.kill(worker, signal.SIGSTOP)
+        clients = [Client(service).send(head() + BODY + HEALTH) for _ in range(2)]
+        _until(lambda: "setwise_queue_length 1.0" in service.client.get("/metrics").text)  # the worker has the other
+        service.client.close()
+        assert service.end() == 0
+        for client in clients:
+            status, headers, _ = client.response()
+            assert (status, headers["connection"]) == (503, "close")
+            assert client.is_closed()
+            client.socket.close()

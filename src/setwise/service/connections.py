@@ -288,6 +288,8 @@ class Connection(asyncio.Protocol):
         """Write the head and the body; h11 frames them, and the headers that never change are put into its head."""
         headers = [(b"content-type", response.content_type.encode()), (b"content-length", b"%d" % len(response.body))]
         headers += [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
+        if not self._keep_alive and not response.closes:
+            headers.append((b"connection", b"close"))  # what was pipelined behind this request is not answered
         reason = _PHRASES[response.status]
         head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
         data = self._http.send(h11.Data(data=body)) or b""
