@@ -256,6 +256,7 @@ def test_a_given_slate_is_explained(service: Here) -> None:
             service.client.post("/v1/explain", json={**body, "items": wrong}), 422
         )
     unknown = service.client.post("/v1/explain", json={**body, "items": ["song-none"]})
+    assert error_message(unknown, 422).startswith("an id of items must be")
     assert "song-none" in error_message(unknown, 422)
 
 

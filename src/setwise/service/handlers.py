@@ -172,7 +172,10 @@ class Handlers:
         if len(set(items)) < len(items):
             raise InvalidInput("items", "ids that differ", "one twice", "send each once")
         arguments = request.arguments() | {"budget_ms": LEAST_MS}
-        slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
+        try:
+            slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
+        except InvalidInput as error:
+            raise error.about(error.parameter.replace("include", "items")) from None
         query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL)["budget_ms"]
         if query.catalog is slate.catalog:
             return replace(slate, query=replace(query, budget_ms=budget_ms))
