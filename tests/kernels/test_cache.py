@@ -193,6 +193,50 @@ def test_the_users_cache_is_preferred(tmp_path: Path) -> None:
     assert call(package, HOME=str(tmp_path))[0] == str(tmp_path / ".cache" / "setwise" / name_of(package))
 
 
+def planted(home: Path, package: Path) -> Path:
+    """A folder of cached code in the user's cache below ``home``, made before setwise was started."""
+    folder = home / ".cache" / "setwise" / name_of(package) / "copy"
+    folder.mkdir(parents=True)
+    (folder / "f.nbi").write_text("of somebody else")
+    return home / ".cache"
+
+
+def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path) -> None:
+    """As with HOME=/tmp: what is in it may be of somebody else, and cached code is executed."""
+    package, private = without_room(tmp_path / "a"), tmp_path / "tmp" / f"setwise-code-{os.getuid()}"
+    private.parent.mkdir()
+    caches = planted(tmp_path, package)
+    for path, mode, trusted in (
+        (caches / "setwise", 0o777, False),
+        (caches / "setwise", 0o1777, False),
+        (caches / "setwise", 0o775, True),
+        (caches, 0o777, False),
+        (caches, 0o1777, True),
+    ):
+        path.chmod(mode)
+        chosen = call(package, HOME=str(tmp_path), TMPDIR=str(private.parent))[0]
+        assert chosen == str((caches / "setwise" if trusted else private) / name_of(package))
+        assert not list(private.rglob("f.nbi")), "nothing is linked either"
+
+
+@pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can give a folder to another user")
+@pytest.mark.parametrize("taken", [".cache", ".cache/setwise"])
+def test_a_users_cache_of_another_user_is_not_used(tmp_path: Path, taken: str) -> None:
+    package, private = without_room(tmp_path / "a"), tmp_path / "tmp" / f"setwise-code-{os.getuid()}"
+    private.parent.mkdir()
+    planted(tmp_path, package)
+    os.chown(tmp_path / taken, 65534, 65534)
+    assert call(package, HOME=str(tmp_path), TMPDIR=str(private.parent))[0] == str(private / name_of(package))
+    assert not list(private.rglob("f.nbi"))
+
+
+def test_a_users_cache_is_made_for_this_user_alone(tmp_path: Path) -> None:
+    package = without_room(tmp_path / "a")
+    call(package, HOME=str(tmp_path), TMPDIR=str(tmp_path))
+    assert (tmp_path / ".cache" / "setwise").stat().st_mode & 0o777 == 0o700
+    assert not (tmp_path / f"setwise-code-{os.getuid()}").exists(), "it is not needed"
+
+
 def test_a_given_folder_holds_one_folder_for_each_version(tmp_path: Path) -> None:
     """Cached code of a caller holds its callees, so that an upgrade may not read what was cached before it."""
     package, given = without_room(tmp_path / "a"), tmp_path / "given"

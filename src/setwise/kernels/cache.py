@@ -9,8 +9,9 @@ upgrade would fail. So the code of one version of setwise is never read by anoth
   digest of all sources that use numba with the one of its last call, and removes every cached file when they differ.
 * Otherwise in a folder that is named after that digest, below the first of these that can be written:
   ``NUMBA_CACHE_DIR``, the user's cache folder, and one in the temporary folder that belongs to this user alone. (Cached
-  code is executed: a folder that someone else owns or may write is not used.) Code that is kept where nothing can be
-  written, as in an image with a read-only file system, is linked into it.
+  code is executed: of the last two, one that someone else owns or all may write is not used; ``NUMBA_CACHE_DIR`` is
+  the operator's choice.) Code that is kept where nothing can be written, as in an image with a read-only file system,
+  is linked into it.
 * Nowhere, where none of them can be written: then each process compiles.
 
 ``import setwise.kernels`` calls ``prepare``, before any function is compiled.
@@ -43,13 +44,14 @@ def prepare() -> Path | None:
         clear_stale_package()
         return PACKAGE
     name = f"setwise-{source_digest(PACKAGE)[:DIGITS]}"
-    candidates = [parent / name for parent in _parents(given)]
-    for folder in candidates:
+    passed: list[Path] = []
+    for folder in (parent / name for parent in _parents(given)):
         if _writable(folder):
-            for unwritable in candidates[: candidates.index(folder)]:
+            for unwritable in passed:
                 link_code(unwritable, folder)
             _set_folder(folder)
             return folder
+        passed.append(folder)
     return None
 
 
@@ -68,11 +70,31 @@ def _parents(given: str | None) -> Iterator[Path]:
     """The folders that may hold machine code, by preference; ``given`` is what NUMBA_CACHE_DIR says."""
     if given:
         yield Path(given).absolute()
-    user_caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
-    if user_caches.is_absolute():  # "~" remains where this user has no home
-        yield user_caches / "setwise"
+    with contextlib.suppress(OSError):
+        yield _folder_in_user_cache()
     with contextlib.suppress(OSError):
         yield _private_folder()
+
+
+def _folder_in_user_cache() -> Path:
+    """The folder of setwise in the user's cache, made if it is missing; OSError is raised where others may write it.
+
+    A home may be in a folder that all may write (``HOME=/tmp``): someone else could have made the cache before.
+    """
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))
+    if not caches.is_absolute():  # "~" remains where this user has no home
+        raise FileNotFoundError("this user has no home")
+    folder = caches / "setwise"
+    caches.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(mode=0o700, exist_ok=True)
+    if os.name == "posix":
+        for path, allowed in ((caches, stat.S_ISVTX), (folder, 0)):
+            found = path.stat()
+            if {path.lstat().st_uid, found.st_uid} - {os.getuid(), 0}:
+                raise PermissionError(f"{path} belongs to another user")
+            if found.st_mode & stat.S_IWOTH and not found.st_mode & allowed:
+                raise PermissionError(f"{path} may be written by all")
+    return folder
 
 
 def _private_folder() -> Path:
