@@ -44,6 +44,7 @@ BELOW["verification"] -= {"kernels"}  # verification shares no compiled code wit
 HEAVY = {
     "numba": {
         "kernels/cache.py",
+        "kernels/code_files.py",
         "kernels/compile_notice.py",
         "kernels/copy.py",
         "kernels/heap.py",

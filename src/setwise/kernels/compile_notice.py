@@ -1,8 +1,8 @@
 """Say when inner loops are being compiled: otherwise the first command after an installation is silent for minutes.
 
 numba compiles a function at its first call and keeps the machine code, so this happens once. ``listen`` counts the time
-that compilation takes, and calls ``say`` once when it exceeds ``PATIENCE``. The command line sets ``say``; the library
-by itself prints nothing.
+that compilation takes, and calls ``say`` once when it exceeds ``PATIENCE``; ``say`` shows ``TEXT``. The command line
+sets it; the library by itself prints nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +19,10 @@ EVERY_TIME = (
     "compiling the inner loops for some minutes; each process does so, as no folder for machine code can be written: "
     "set NUMBA_CACHE_DIR to one that can"
 )
+NOT_KEPT = (
+    "the machine code of the inner loops cannot be kept, so that each process compiles for some minutes: make room in "
+    "its folder, or set NUMBA_CACHE_DIR to one with room"
+)
 TEXT = EVERY_TIME if CODE_FOLDER is None else ONCE
 
 say: Callable[[], None] | None = None
@@ -29,6 +33,15 @@ def listen() -> None:
     from numba.core import event
 
     event.register("numba:compile", listener(lambda: None if say is None else say()))
+
+
+def not_kept() -> None:
+    """Say, once for a process, that code was compiled and could not be written."""
+    global TEXT
+    if TEXT != NOT_KEPT:
+        TEXT = NOT_KEPT
+        if say is not None:
+            say()
 
 
 def listener(announce: Callable[[], None]) -> Any:

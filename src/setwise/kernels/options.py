@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise.kernels import CODE_FOLDER, compile_notice
+from setwise.kernels import CODE_FOLDER, code_files, compile_notice
 
 OUTER: dict[str, Any] = {"cache": CODE_FOLDER is not None, "nogil": True, "error_model": "numpy"}
 """For functions that Python calls."""
@@ -18,6 +18,7 @@ FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Value of ``fastmath``: arithmetic may be reordered, NaN and infinities keep their meaning."""
 
 compile_notice.listen()  # before the first function is compiled
+code_files.tolerate()
 
 ZERO: Any = np.int64(0)
 NO_ITEM: Any = np.int64(-1)

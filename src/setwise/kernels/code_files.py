@@ -1,0 +1,52 @@
+"""Files of machine code that cannot be read or written are no reason to fail: the function is compiled for the process.
+
+numba writes a file beside its place and renames it, but does not wait for the disk: after a power failure a file may be
+short or empty. It then raises what unpickling raises, in every process until someone removes the file; and a full disk
+raises OSError after a function was compiled. ``tolerate`` replaces the two methods by which numba reads and writes this
+code. Functions that other packages keep elsewhere are left as they are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import Any
+
+from setwise.kernels import CODE_FOLDER, compile_notice
+
+
+def tolerate() -> None:
+    """Make numba go on without files that it cannot use. Importing kernels/options.py calls it."""
+    from numba.core.caching import FunctionCache
+
+    load, save = FunctionCache.load_overload, FunctionCache.save_overload
+
+    def load_overload(self: Any, sig: Any, target_context: Any) -> Any:
+        """What is kept for a signature; None if that cannot be read. Damaged code is then written again."""
+        if not _ours(self):
+            return load(self, sig, target_context)
+        try:
+            return load(self, sig, target_context)
+        except MemoryError:
+            raise
+        except OSError:
+            return None
+        except Exception:  # unpickling a damaged file may raise anything
+            with contextlib.suppress(OSError):
+                self.flush()
+            return None
+
+    def save_overload(self: Any, sig: Any, data: Any) -> None:
+        """Keep what was compiled for a signature, if that is possible."""
+        try:
+            save(self, sig, data)
+        except OSError:
+            if not _ours(self):
+                raise
+            compile_notice.not_kept()
+
+    FunctionCache.load_overload, FunctionCache.save_overload = load_overload, save_overload
+
+
+def _ours(cache: Any) -> bool:
+    return CODE_FOLDER is not None and Path(cache.cache_path).is_relative_to(CODE_FOLDER)
