@@ -30,6 +30,16 @@ def test_the_header_says_the_delimiter(tmp_path: Path, mark: str) -> None:
     assert named(read(written(tmp_path, content, "some.tsv"))) == [["a", "b"]]
 
 
+@pytest.mark.parametrize("mark", [";", ":", ","])
+def test_a_first_line_may_state_the_delimiter(tmp_path: Path, mark: str) -> None:
+    """As some spreadsheets write it; lines are counted with it."""
+    content = "\ufeffsep=,\r\nsession,item\r\n1,a\r\n1,b\r\n".replace(",", mark)
+    assert named(read(written(tmp_path, content))) == [["a", "b"]]
+    assert named(read_table(written(tmp_path, content), delimiter=mark)) == [["a", "b"]]
+    with pytest.raises(MalformedFile, match="line 5"):
+        read(written(tmp_path, content + "2\r\n"))
+
+
 def test_commas_in_quotes_and_in_cells_do_not_decide(tmp_path: Path) -> None:
     content = 'session;item;"price, EUR, with tax"\n1;a;1,50\n1;b;2,50\n'
     assert named(read(written(tmp_path, content))) == [["a", "b"]]

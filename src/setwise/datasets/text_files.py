@@ -43,6 +43,7 @@ _EXPONENT = r"([eE][+-]?\d+)?"
 _NEGATIVE = re.compile(  # with separators of thousands and decimals of any country
     rf"[-\u2212](?P<before>[\d.,'\s]+){_EXPONENT}|(?P<after>[\d.,'\s]+)[-\u2212]|\((?P<in>[\d.,'\s]+)\)", re.ASCII
 )
+_STATED = re.compile(r'sep=([^\0\r\n"])\s*')
 _EMPTY = "the file must begin with a header, and is empty; check that it was written to the end"
 _NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
 _NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
@@ -167,11 +168,19 @@ def stop(error: MalformedFile) -> None:
         del error  # its traceback has this frame: the two would hold each other, and so an open file
 
 
+def stated_delimiter(first: str) -> str | None:
+    """The delimiter that some spreadsheets state (``sep=;``) in a line before the header."""
+    found = _STATED.fullmatch(first)
+    return None if found is None else found[1]
+
+
 def cell_rows(
     file: Path, delimiter: str, progress: bool = False, malformed: OnMalformed = stop
 ) -> Iterator[tuple[int, list[str]]]:
     """The first line and the cells of every row of a CSV file; all rows have as many cells as the header."""
-    rows = csv.reader(text_lines(file, progress, legacy=True), delimiter=delimiter, strict=True)
+    lines = text_lines(file, progress, legacy=True)
+    first = next(lines, "")
+    rows = csv.reader(chain(["\n" if stated_delimiter(first) else first], lines), delimiter=delimiter, strict=True)
     line, width = 1, 0
     while True:
         try:
