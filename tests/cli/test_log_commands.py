@@ -109,6 +109,8 @@ def test_a_new_model_from_the_log_alone(log: Path, tmp_path: Path) -> None:
         (("train", "--from-log", "{log}", "--wait", "9999", "--out", "{tmp}/m"), "lower --wait"),
         (("evaluate", "--log", "{tmp}"), "pass the folder of setwise serve --log"),
         (("evaluate", "--log", "{log}", "--wait", "9999"), "lower --wait"),
+        (("train", "--from-log", "{log}", "--wait", "inf", "--out", "{tmp}/m"), "lower --wait"),
+        (("evaluate", "--log", "{log}", "--wait", "1e308"), "lower --wait"),
         (("evaluate", "songs", "--log", "{log}"), "FOLDER must be left out beside --log, got songs"),
         (("evaluate",), "FOLDER must be given, or --log DIR"),
     ],

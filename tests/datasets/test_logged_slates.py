@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import time
 from pathlib import Path
@@ -56,10 +57,31 @@ def test_slates_that_are_too_young_or_unknown(log: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["{", '{"key": 5, "history": []}', '{"key": "u"}', "[]", '{"key": "u", "history": "a"}']
+    "line",
+    [
+        *("{", '{"key": 5, "history": []}', '{"key": "u"}', "[]", '{"key": "u", "history": "a"}'),
+        *('{"key": "u", "history": [["a"]]}', '{"key": "u", "history": [null]}', '{"key": "u", "history": [true]}'),
+    ],
 )
 def test_malformed_histories(tmp_path: Path, line: str) -> None:
     file = tmp_path / "histories.jsonl"
     file.write_text('{"key": "u", "history": []}\n' + line)
     with pytest.raises(MalformedFile, match="line 2: it must be"):
+        read_histories(file)
+
+
+def test_histories_as_editors_write_them(tmp_path: Path) -> None:
+    file = tmp_path / "histories.jsonl"
+    file.write_text('{"key": "u", "history": ["a\u2028b", 7]}\r\n', encoding="utf-8-sig")
+    assert read_histories(file) == {"u": ["a\u2028b", 7]}
+    zipped = tmp_path / "histories.jsonl.gz"
+    zipped.write_bytes(gzip.compress(file.read_bytes()))
+    assert read_histories(zipped) == {"u": ["a\u2028b", 7]}
+
+
+@pytest.mark.parametrize("encoding", ["utf-16", "latin-1"])
+def test_histories_that_are_no_utf_8(tmp_path: Path, encoding: str) -> None:
+    file = tmp_path / "histories.jsonl"
+    file.write_text('{"key": "u", "history": ["th\u00e9"]}\n', encoding=encoding)
+    with pytest.raises(MalformedFile, match=r"line 1: .*(UTF-8|NUL)"):
         read_histories(file)

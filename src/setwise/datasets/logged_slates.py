@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from setwise.datasets.sessions import Slates
-from setwise.datasets.text_files import existing_file
+from setwise.datasets.text_files import existing_file, text_lines
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
 from setwise.storage.slate_log import LoggedSlate, read_slates, time_of
@@ -98,9 +98,9 @@ def _before(events: Sequence[_Hit], slate: str) -> list[Any]:
 
 
 def read_histories(path: Path) -> dict[str, list[Any]]:
-    """The histories of a file, by key."""
+    """The histories of a file, by key: lines of UTF-8, with or without a byte order mark, plain or gzipped."""
     found: dict[str, list[Any]] = {}
-    for number, line in enumerate(existing_file(path).read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(text_lines(existing_file(path)), 1):
         if not line.strip():
             continue
         try:
@@ -108,7 +108,8 @@ def read_histories(path: Path) -> dict[str, list[Any]]:
             key, history = content["key"], content["history"]
         except (ValueError, RecursionError, TypeError, KeyError):
             key = history = None
-        if not isinstance(key, str) or not isinstance(history, list):
+        of_ids = isinstance(history, list) and all(type(one) in (str, int) for one in history)
+        if not isinstance(key, str) or not of_ids:
             raise MalformedFile(path, number, 'it must be {"key": "text", "history": [id, …]}')
         found[key] = history
     return found

@@ -71,7 +71,7 @@ def time_of(slate: str) -> float | None:
 
 
 def _time_prefix(seconds: float) -> str:
-    return f"{min(max(round(1000 * seconds), 0), (1 << 48) - 1):012x}"
+    return f"{round(min(max(1000 * seconds, 0), (1 << 48) - 1)):012x}"
 
 
 def week_of(seconds: float) -> str | None:
