@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -136,6 +137,35 @@ def test_only_so_many_weeks_are_kept(tmp_path: Path) -> None:
     assert recorded.unknown_slates == [old.id]
     assert len(list(tmp_path.glob("*-wal"))) <= 2
     log.close()
+
+
+def deleted(folder: Path, what: str) -> None:
+    if what == "folder":
+        shutil.rmtree(folder)
+    else:
+        for path in folder.glob("week-*" if what == "all files" else "week-*.sqlite"):
+            path.unlink()
+
+
+@pytest.mark.parametrize("what", ["folder", "all files", "database"])
+def test_a_week_that_is_deleted_while_it_is_open(tmp_path: Path, what: str) -> None:
+    """What is accepted afterwards is in the folder; what was deleted is unknown."""
+    folder = tmp_path / "log"
+    log, other = SlateLog(folder), SlateLog(folder)
+    old, new = [shown(), shown()], [shown(), shown()]
+    for one, slate in zip((log, other), old, strict=True):
+        one.write([[slate], [ItemOutcome(slate.id, "a")]])
+    deleted(folder, what)
+    (recorded,) = log.write([[ItemOutcome(old[0].id, "b")]])
+    assert (recorded.new, recorded.unknown_slates) == (0, [old[0].id])
+    for one, slate in zip((log, other), new, strict=True):
+        assert one.write([[slate], [ItemOutcome(slate.id, "a")]])[1].new == 1
+    (recorded,) = other.write([[ItemOutcome(old[1].id, "b")]])
+    assert recorded.unknown_slates == [old[1].id]
+    log.close()
+    assert other.write([[ItemOutcome(new[0].id, "b")]])[0].new == 1
+    other.close()
+    assert stored(folder) == {(new[0].id, "a"): 1.0, (new[1].id, "a"): 1.0, (new[0].id, "b"): 1.0}
 
 
 def test_totals_by_week(tmp_path: Path) -> None:

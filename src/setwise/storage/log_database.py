@@ -45,6 +45,15 @@ def create(path: Path) -> None:
         database.execute("PRAGMA journal_mode = WAL")
 
 
+def file_number(path: Path) -> tuple[int, int] | None:
+    """Device and inode of the file of this name, which another file in its place does not have; None without one."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_dev, found.st_ino
+
+
 def connect(path: Path, read_only: bool = False) -> sqlite3.Connection:
     """An open database of this format. Readers open the file for writing too: WAL needs that after a crash."""
     database = sqlite3.connect(

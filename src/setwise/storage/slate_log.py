@@ -3,7 +3,8 @@
     folder/week-2026-W47.sqlite      slates shown in that ISO week (UTC), and their outcomes, whenever they came
 
 The id of a slate begins with the time at which it was made, so it names its week: an outcome that comes months later
-goes to the database of its slate. Nothing is read to find it, and old weeks can be deleted as files.
+goes to the database of its slate. Nothing is read to find it, and weeks can be deleted as files: what is written later
+goes to a new one.
 
 **Nothing accepted is lost.** ``write`` returns after its transactions are committed; those with outcomes are flushed to
 the disk (WAL, synchronous=FULL). A process that is killed, or a full disk, leaves whole transactions only. Slates
@@ -35,7 +36,7 @@ from typing import Any, NamedTuple
 
 from setwise.errors import InvalidInput
 from setwise.storage.artifact import flush_folder
-from setwise.storage.log_database import connect, create, is_slate, is_total, parsed
+from setwise.storage.log_database import connect, create, file_number, is_slate, is_total, parsed
 
 OPEN_WEEKS = 4  # databases that stay open
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -191,6 +192,7 @@ class SlateLog:
         """Create the folder and this week's database; ``weeks``: delete older ones, 0 to keep all."""
         self._folder, self._weeks = folder, weeks
         self._open: dict[str, sqlite3.Connection] = {}
+        self._numbers: dict[str, tuple[int, int] | None] = {}
         try:
             folder.mkdir(parents=True, exist_ok=True)
             self._database(str(week_of(time.time())), create=True)
@@ -239,15 +241,18 @@ class SlateLog:
         database.execute("COMMIT")
 
     def _database(self, week: str, create: bool) -> sqlite3.Connection | None:
-        if week in self._open:
-            return self._open[week]
         path = self._folder / f"week-{week}.sqlite"
+        if week in self._open:
+            if file_number(path) == self._numbers[week]:
+                return self._open[week]
+            self._close(week)  # the file was deleted or replaced: what is written to it would be lost
         if not path.exists():
             if not create:
                 return None
             self._create(path)
         while len(self._open) >= OPEN_WEEKS:
             self._close(next(iter(self._open)))
+        self._numbers[week] = file_number(path)
         self._open[week] = connect(path)
         return self._open[week]
 
@@ -255,12 +260,15 @@ class SlateLog:
         """Create a database, complete or not at all, also while another process does the same."""
         from filelock import FileLock
 
+        self._folder.mkdir(parents=True, exist_ok=True)  # it may have been deleted since
         with FileLock(self._folder / ".setwise-lock"):
             if path.exists():
                 return
             draft = path.with_suffix(".draft")
             draft.unlink(missing_ok=True)
             create(draft)
+            for end in ("-wal", "-shm"):  # of a database that was deleted without them
+                path.with_name(path.name + end).unlink(missing_ok=True)
             draft.rename(path)
             flush_folder(self._folder)
             self._delete_old()
