@@ -39,6 +39,11 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
+def claim_memory(path: Path) -> None:
+    """A pickle of as many bytes as no machine has."""
+    path.write_bytes(b"\x80\x04\x8e" + (1 << 60).to_bytes(8, "little") + b"...")
+
+
 def be_a_folder(path: Path) -> None:
     """In the place of a file that may not be read, which root always may."""
     path.unlink()
@@ -49,7 +54,7 @@ COMPILED, LOADED = "3.0 0", "3.0 1"
 
 
 @pytest.mark.parametrize("suffix", [".nbi", ".nbc"])
-@pytest.mark.parametrize("damage", [cut, empty])
+@pytest.mark.parametrize("damage", [cut, empty, claim_memory])
 def test_damaged_code_is_compiled_and_written_again(
     tmp_path: Path, suffix: str, damage: Callable[[Path], None]
 ) -> None:

@@ -14,6 +14,8 @@ from typing import Any
 
 from setwise.kernels import CODE_FOLDER, compile_notice
 
+ENOUGH = 1 << 26  # bytes, more than any code that is kept
+
 
 def tolerate() -> None:
     """Make numba go on without files that it cannot use. Importing kernels/options.py calls it."""
@@ -27,11 +29,11 @@ def tolerate() -> None:
             return load(self, sig, target_context)
         try:
             return load(self, sig, target_context)
-        except MemoryError:
-            raise
         except OSError:
             return None
-        except Exception:  # unpickling a damaged file may raise anything
+        except Exception as error:  # unpickling a damaged file may raise anything
+            if isinstance(error, MemoryError):
+                bytearray(ENOUGH)  # fails too where memory is short; a damaged length asks for more than there is
             with contextlib.suppress(OSError):
                 self.flush()
             return None
