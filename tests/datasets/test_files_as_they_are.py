@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -162,3 +163,36 @@ def test_similar_columns_and_options_are_suggested(tmp_path: Path) -> None:
         read_table(path, session="Invoice No", item="stock_code")
     with pytest.raises(InvalidInput, match=r"did you mean 'delimiter'\?"):
         read(path, session="Invoice No", item="Stock Code", delimeter=",")
+
+
+def parquet(path: Path, columns: dict) -> Path:
+    arrow, parquet_ = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    parquet_.write_table(arrow.table(columns), path, compression="none")
+    return path
+
+
+def test_decimals_of_databases_are_numbers(tmp_path: Path) -> None:
+    arrow = pytest.importorskip("pyarrow")
+    whole = arrow.decimal128(38, 0)
+    columns = {
+        "session": arrow.array([1, 1, 2], whole),
+        "item": arrow.array([7, 10**17 + 1, 7], whole),
+        "price": arrow.array([Decimal("1.50"), None, Decimal("1.50")], arrow.decimal128(10, 2)),
+        "units": arrow.array([Decimal("1.00"), Decimal("2.00"), Decimal("-1.00")], arrow.decimal128(10, 2)),
+    }
+    path = parquet(tmp_path / "some.parquet", columns)
+    sessions = read_table(path, attributes={"price": "price"}, quantity="units")
+    assert named(sessions) == [[7, 10**17 + 1]]
+    assert sessions.attributes == {"price": [1.5, None]}
+    lists = arrow.array([[7, 8], None, [8]], arrow.list_(whole))
+    assert named(read_table(parquet(tmp_path / "lists.parquet", {"item": lists}), None)) == [[7, 8], [8]]
+
+
+def test_a_place_that_a_damaged_dictionary_lacks_is_a_malformed_file(tmp_path: Path) -> None:
+    path = parquet(tmp_path / "some.parquet", {"session": ["a"] * 8, "item": ["x", "y", "z", "x", "y", "z", "y", "x"]})
+    chunk = pytest.importorskip("pyarrow.parquet").ParquetFile(path).metadata.row_group(0).column(1)
+    data = bytearray(path.read_bytes())
+    data[chunk.dictionary_page_offset + chunk.total_compressed_size - 1] = 255  # the places of the last rows: all 3
+    path.write_bytes(data)
+    with pytest.raises(MalformedFile, match="it must be a Parquet file that pyarrow reads"):
+        read_table(path)

@@ -83,6 +83,20 @@ def _cells(array: Any) -> list[Any]:
     import pyarrow.types as kind
 
     if kind.is_dictionary(array.type):
-        texts = array.dictionary.to_pylist()
+        array.validate(full=True)  # a damaged file can name places that the dictionary lacks
+        texts = _numbers(array.dictionary.to_pylist(), array.type.value_type)
         return [None if place is None else texts[place] for place in array.indices.to_pylist()]
-    return list(array.to_pylist())
+    return _numbers(array.to_pylist(), array.type)
+
+
+def _numbers(cells: list[Any], type_: Any) -> list[Any]:
+    """Cells with decimals, as databases export them, as ordinary numbers: whole ones where no digit has a fraction."""
+    import pyarrow.types as kind
+
+    if kind.is_decimal(type_):
+        number = int if type_.scale <= 0 else float
+        return [None if cell is None else number(cell) for cell in cells]
+    of_lists = kind.is_list(type_) or kind.is_large_list(type_) or kind.is_fixed_size_list(type_)
+    if of_lists and kind.is_decimal(type_.value_type):
+        return [None if cell is None else _numbers(cell, type_.value_type) for cell in cells]
+    return cells
