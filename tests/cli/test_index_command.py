@@ -149,3 +149,15 @@ def test_other_errors(tmp_path: Path) -> None:
         result = run("index", tmp_path / source, "--out", tmp_path / out)
         assert isinstance(result.exception, SetwiseError)
     assert (tmp_path / "full" / "diary.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("kind", ["model", "catalog"])
+def test_a_model_or_catalogue_is_never_replaced_by_its_index(tmp_path: Path, kind: str) -> None:
+    (model() if kind == "model" else model().catalog()).save(tmp_path / "mine")
+    before = (tmp_path / "mine" / "manifest.json").read_bytes()
+    result = run("index", tmp_path / "mine", "--out", tmp_path / "mine")
+    assert isinstance(result.exception, InvalidInput)
+    assert f"which holds a {kind}; choose another folder" in str(result.exception)
+    assert (tmp_path / "mine" / "manifest.json").read_bytes() == before
+    for _ in range(2):  # what it wrote itself may be written again
+        assert run("index", tmp_path / "mine", "--out", tmp_path / "songs").exit_code == 0

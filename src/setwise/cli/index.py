@@ -16,7 +16,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from setwise._validation import real_number
-from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
@@ -28,6 +28,7 @@ from setwise.storage import artifact
 from setwise.training import SimpleTransformer, portfolio
 
 PARTS = ("query", "key", "value", "base", "ids", "sink_key", "sink_value", "scale", "bias")
+KINDS = ("index", "recommender")  # what --out may replace
 COLUMN, ENCODER = "attribute.", "encoder."
 LARGE, RATIO = 1 << 30, 100  # bytes of arrays, and of them for each byte of the file, that no compressed numbers have
 
@@ -78,11 +79,18 @@ def index(
 
 
 def _require_free(out: Path) -> None:
-    """Refuse a folder of other files before the work starts."""
+    """Refuse a folder of other files, or of a model or catalogue, which an index would replace, before the work."""
     try:
         artifact.refuse_foreign(out)
     except InvalidInput as error:
         raise error.about("--out") from None
+    try:
+        kind = artifact.kind_of(out)
+    except SetwiseError:  # nothing, or nothing that can be read
+        return
+    if kind not in KINDS:
+        must, got = "a folder that is new, empty, or that setwise index wrote", f"{out}, which holds a {kind}"
+        raise InvalidInput("--out", must, got, "choose another folder, so that it is not lost")
 
 
 def _summary(report: dict[str, Any], catalog: Catalog) -> str:
