@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise._types import Floats
+from setwise.cli.index import require_replaceable
 from setwise.datasets import Restaurant
 from setwise.errors import InvalidInput
 from setwise.model.objective import set_value
@@ -72,6 +73,8 @@ def demo(
     """
     if as_json and serve:
         raise InvalidInput("--json and --serve", "given one at a time", "both", "drop one")
+    if out is not None:
+        require_replaceable(out)
     console = Console(quiet=as_json)
     world = Restaurant.make(items, n_users=USERS, seed=seed)
     console.print(

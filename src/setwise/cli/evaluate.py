@@ -17,7 +17,7 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
-from setwise.cli.held_out import drawn_histories, read_sessions
+from setwise.cli.held_out import drawn_histories, read_sessions, require_other_file
 from setwise.cli.other_slates import read_slates, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, by_time, quality
 from setwise.cli.train_data import TIME, require_split
@@ -83,6 +83,7 @@ def evaluate(
     """
     if log is not None:
         return evaluate_log(log, wait, as_json, folder)
+    require_other_file("--histories", histories, sessions)
     recommender = Recommender.load(_given("FOLDER", folder))
     catalog = recommender.index.catalog
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error, "quantity": quantity}

@@ -44,6 +44,16 @@ def write_sessions(path: Path, sessions: Sessions | Slates | None) -> None:
         raise InvalidInput("--held-out", must, got, "choose a file in a folder that can be written") from None
 
 
+def require_other_file(option: str, path: Path | None, *inputs: Path | None) -> None:
+    """Refuse to write what ``option`` names over a file that is read."""
+    if path is None or not path.exists():
+        return
+    for one in inputs:
+        if one is not None and one.exists() and path.samefile(one):
+            must, got = "another file than those that are read", f"{path}, which is one"
+            raise InvalidInput(option, must, got, "choose a new name, so that it is not lost")
+
+
 def drawn_histories(sessions: Sessions, most: int, seed: int, split: str = RANDOM) -> HistorySplit:
     """At most so many of the sessions, each split into its first items and the others.
 

@@ -55,7 +55,7 @@ def index(
 
     Example: [bold]setwise index model/ --out songs/[/bold]
     """
-    _require_free(out)
+    require_replaceable(out)
     began = time.perf_counter()
     catalog, encoder, features = load_source(source)
     recommender = Recommender(Index.build(catalog, cells, backend), encoder=encoder, features=features)
@@ -78,7 +78,7 @@ def index(
         Console().print(_summary(report, catalog), highlight=False, soft_wrap=True)
 
 
-def _require_free(out: Path) -> None:
+def require_replaceable(out: Path) -> None:
     """Refuse a folder of other files, or of a model or catalogue, which an index would replace, before the work."""
     try:
         artifact.refuse_foreign(out)

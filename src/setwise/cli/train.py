@@ -17,7 +17,7 @@ from rich.console import Console
 
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
-from setwise.cli.held_out import write_sessions
+from setwise.cli.held_out import require_other_file, write_sessions
 from setwise.cli.train_data import RANDOM, hold_out, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
@@ -91,7 +91,7 @@ def train(
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
-    source = _source(file, from_log, model, out, held_out if set_column or group or user_columns else None)
+    source = _source((file, from_log, model), out, items, held_out, bool(set_column or group or user_columns))
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json, held_out))
     if set_column is not None or group:
@@ -190,13 +190,21 @@ def _train_and_evaluate(
 # --- files ---
 
 
-def _source(file: Path | None, from_log: Path | None, model: Path | None, out: Path, held_out: Path | None) -> Path:
+def _source(
+    given: tuple[Path | None, Path | None, Path | None],
+    out: Path,
+    items: Path | None,
+    held_out: Path | None,
+    sets: bool,
+) -> Path:
     """Where the data come from, if the arguments agree and the folder of the model can be written.
 
-    ``held_out`` is a file for held-out sessions where there are none.
+    ``given`` are the file, the log and the model that was served; ``sets`` says that outcomes belong to sets or cases,
+    so that there are no held-out sessions.
     """
-    source = require_one_source(file, from_log, model)
-    if held_out is not None:
+    source = require_one_source(*given)
+    require_other_file("--held-out", held_out, source, items)
+    if held_out is not None and sets:
         raise InvalidInput("--held-out", "given with sessions of items", "sets or cases with outcomes", "leave it out")
     _require_free(out)
     return source
