@@ -3,6 +3,10 @@
 The sum of d products has an error of at most d 2⁻⁵² ‖q‖ ‖k‖ = δ. Weights then differ by a factor e^±δ, and an average
 of scores of size M at most by 2 M δ (and never by more than 2 M). ε, the sum over the heads, changes a reward by at
 most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
+
+Models of pairs have scores of 10¹² behind weights of 10⁻¹², which a sink holds down. The share p_j of a member changes
+by a factor of at most e^±2δ, so an average changes by at most (e^2δ − 1) Σ_j p_j |s_j|, and p_j is at most
+w_j / (w_j + w_sink), whatever the other members are.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ from setwise.model.rewards import Exp, evaluate
 from setwise.model.users import User
 
 _EPS = 2.0**-52
+_MOST_PAIRS = 2000  # items up to which the shares of all pairs are computed
 _UNDERFLOW = 1e-160  # of smaller rewards some products underflow
 
 
@@ -33,7 +38,11 @@ def largest_logits(catalog: Catalog) -> Floats:
 def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
     """The most by which rounding can change the value of a set of k items; ``size`` is that of its rewards."""
     shift = catalog.query.shape[2] * _EPS * largest_logits(catalog)
-    error = float((2.0 * _largest_scores(catalog, user) * np.minimum(shift, 1.0)).sum())
+    errors = 2.0 * _largest_scores(catalog, user) * np.minimum(shift, 1.0)
+    if catalog.sink is not None and catalog.positions is None and len(catalog) <= _MOST_PAIRS and shift.max() < 1e-6:
+        own = (catalog.value.shape[2] + k + 8) * _EPS  # of the scores, the sums and the quotient
+        errors = np.minimum(errors, (3.0 * shift + own) * _shared_scores(catalog, user, k))
+    error = float(errors.sum())
     exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
     relative = math.expm1(min(exponent * error, 700.0))
     return k * _steepest(catalog) * error + relative * size
@@ -82,6 +91,22 @@ def _largest_scores(catalog: Catalog, user: User) -> Floats:
     if catalog.sink is not None:
         value = np.maximum(value, _norms(catalog.sink.value[None])[0])
     return np.asarray(value * np.linalg.norm(np.asarray(user.heads, np.float64), axis=1))
+
+
+def _shared_scores(catalog: Catalog, user: User, k: int) -> Floats:
+    """The most that Σ_j p_j |s_j| can be in each head (H,), for any item and any k members beside the sink."""
+    assert catalog.sink is not None
+    lengths = np.linalg.norm(np.asarray(user.heads, np.float64), axis=1)
+    sizes, most = _norms(catalog.value) * lengths, np.empty(catalog.heads)
+    of_sink = _norms(catalog.sink.value[None])[0] * lengths
+    for head in range(catalog.heads):
+        query, key = (part[:, head].astype(np.float64) for part in (catalog.query, catalog.key))
+        with np.errstate(over="ignore"):
+            less = (query @ catalog.sink.key[head].astype(np.float64))[:, None] - query @ key.T
+            shared = sizes[:, head] / (1.0 + np.exp(less))
+        shared.partition(max(len(catalog) - k, 0), axis=1)
+        most[head] = 1.001 * shared[:, -k:].sum(axis=1).max() + of_sink[head]
+    return most
 
 
 def _longest(catalog: Catalog, name: str) -> Floats:
