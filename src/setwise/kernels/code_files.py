@@ -14,7 +14,7 @@ from typing import Any
 
 from setwise.kernels import CODE_FOLDER, compile_notice
 
-ENOUGH = 1 << 26  # bytes, more than any code that is kept
+PROBE_BYTES = 1 << 26  # bytes, more than any code that is kept
 
 
 def tolerate() -> None:
@@ -33,7 +33,7 @@ def tolerate() -> None:
             return None
         except Exception as error:  # unpickling a damaged file may raise anything
             if isinstance(error, MemoryError):
-                bytearray(ENOUGH)  # fails too where memory is short; a damaged length asks for more than there is
+                bytearray(PROBE_BYTES)  # fails too where memory is short; a damaged length asks for more than there is
             with contextlib.suppress(OSError):
                 self.flush()
             return None

@@ -103,7 +103,7 @@ def _shared_scores(catalog: Catalog, user: User, k: int) -> Floats:
         query, key = (part[:, head].astype(np.float64) for part in (catalog.query, catalog.key))
         with np.errstate(over="ignore"):
             less = (query @ catalog.sink.key[head].astype(np.float64))[:, None] - query @ key.T
-            shared = sizes[:, head] / (1.0 + np.exp(less))
+            shared = sizes[:, head] / (1.0 + np.exp(np.minimum(less, 700.0)))  # never 0: a score may be huge
         shared.partition(max(len(catalog) - k, 0), axis=1)
         most[head] = 1.001 * shared[:, -k:].sum(axis=1).max() + of_sink[head]
     return most
