@@ -113,6 +113,11 @@ def test_a_new_model_from_the_log_alone(log: Path, tmp_path: Path) -> None:
         (("evaluate", "--log", "{log}", "--wait", "1e308"), "lower --wait"),
         (("evaluate", "songs", "--log", "{log}"), "FOLDER must be left out beside --log, got songs"),
         (("evaluate",), "FOLDER must be given, or --log DIR"),
+        (("evaluate", "--log", "{log}", "--split", "time"), "--split must be left out beside --log, got time"),
+        (("evaluate", "songs", "a.csv", "--wait", "2"), "--wait must be given with --log only, got 2"),
+        (("train", "a.csv", "--wait", "2", "--out", "{tmp}/m"), "--wait must be given with --from-log only"),
+        (("train", "--from-log", "{log}", "--item", "song", "--out", "{tmp}/m"), "--item must be left out beside"),
+        (("train", "--from-log", "{log}", "--held-out", "a.csv", "--out", "{tmp}/m"), "--held-out must be left out"),
     ],
 )
 def test_mistakes(log: Path, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

@@ -227,6 +227,20 @@ def test_other_files_of_a_checkpoint_folder_stay(baskets: Path, tmp_path: Path) 
     assert {entry.name for entry in folder.iterdir()} == {"notes.txt", "slates"}
 
 
+@pytest.mark.parametrize("apart", [("model", "model"), ("model/parts", "model"), ("work", "work/base")])
+def test_checkpoints_lie_apart_from_the_model(baskets: Path, tmp_path: Path, apart: tuple[str, str]) -> None:
+    """It is said before the training, which would be lost otherwise."""
+    checkpoint, out = (tmp_path / one for one in apart)
+    result = run(baskets, *COLUMNS, "--out", out, "--checkpoint", checkpoint, *SMALL)
+    assert "--checkpoint must be a folder apart from that of --out" in str(result.exception)
+    assert not checkpoint.exists() or not any(checkpoint.iterdir())
+
+
+def test_a_checkpoint_that_is_a_file(baskets: Path, tmp_path: Path) -> None:
+    result = run(baskets, *COLUMNS, "--out", tmp_path / "model", "--checkpoint", baskets, *SMALL)
+    assert "--checkpoint must be a folder, got the file" in str(result.exception)
+
+
 def test_an_older_model_is_replaced(baskets: Path, tmp_path: Path) -> None:
     digests = []
     for seed in (0, 1):

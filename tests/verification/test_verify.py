@@ -463,6 +463,7 @@ def test_changed_bytes(tmp_path: Path, count) -> None:
     for seed in range(count(2_000, 40)):
         catalog, _, content = drawn(seed % 20)
         rng = np.random.default_rng(seed)
+        path.unlink(missing_ok=True)
         write_slate(path, written(catalog, content))
         raw = bytearray(path.read_bytes())
         how = rng.integers(4)

@@ -35,6 +35,7 @@ from setwise.training.calibration import reliability
 COMPARED = tuple(dict.fromkeys((DEFAULT.name, *(ranker.name for ranker in RANKERS.values() if ranker.interactive))))
 SEARCHES = (GREEDY.name, BEAM.name)  # without attention they choose the items of top-k, and beam search takes long
 BINS = 5  # of the reliability diagram
+Most = Annotated[int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")]
 OtherSlates = Annotated[
     list[Path] | None, typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories.")
 ]
@@ -42,6 +43,7 @@ BATCH = 16  # sessions per call, and per update of the progress bar
 
 
 def evaluate(
+    context: typer.Context,
     folder: Annotated[Path | None, typer.Argument(help="The folder that setwise index wrote for a model.")] = None,
     sessions: Annotated[
         Path | None, typer.Argument(help="Held-out sessions: any file that setwise.datasets reads.")
@@ -61,9 +63,7 @@ def evaluate(
     ranker: Annotated[
         list[str] | None, typer.Option(help=f"A ranker to evaluate; by default {', '.join(COMPARED)}.")
     ] = None,
-    most: Annotated[
-        int, typer.Option(min=1, help="The number of sessions, drawn at random where there are more.")
-    ] = 200,
+    most: Most = 200,
     seed: Annotated[int, typer.Option(min=0, help="The seed of the draw.")] = 0,
     split_by: columns.Split = None,
     slates: OtherSlates = None,
@@ -81,8 +81,9 @@ def evaluate(
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
+    log_options.require_fitting(context, "log", ("wait", "as_json"), ("wait",))
     if log is not None:
-        return evaluate_log(log, wait, as_json, folder)
+        return evaluate_log(log, wait, as_json)
     require_other_file("--histories", histories, sessions)
     recommender = Recommender.load(_given("FOLDER", folder))
     catalog = recommender.index.catalog

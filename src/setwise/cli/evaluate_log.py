@@ -16,10 +16,8 @@ from setwise.errors import InvalidInput
 from setwise.storage.slate_log import Totals, read_totals
 
 
-def evaluate_log(folder: Path, wait_h: float, as_json: bool, recommender: Path | None = None) -> None:
+def evaluate_log(folder: Path, wait_h: float, as_json: bool) -> None:
     """Print predicted and observed hits per slate, by week, version of the artifact, and whether explored."""
-    if recommender is not None:
-        raise InvalidInput("FOLDER", "left out beside --log", str(recommender), "leave out one of the two")
     rows = [
         _row(week, version, explored, total)
         for week, version, explored, total in read_totals(folder, before=settled_before(wait_h))

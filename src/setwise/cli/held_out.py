@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-import os
+import io
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -20,7 +21,9 @@ from setwise.errors import InvalidInput
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
+from setwise.storage.output_file import write_file
 
+_COLUMNS = ("session", "item")  # of the file of held-out sessions
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes a whole number of 64 bits: "007" is not 7
 
 
@@ -30,18 +33,14 @@ def write_sessions(path: Path, sessions: Sessions | Slates | None) -> None:
         got = "too few sessions to hold some out" if sessions is None else "slates with outcomes"
         todo = "leave it out" if sessions is None else "leave it out: setwise train evaluates on slates"
         raise InvalidInput("--held-out", "given with sessions of items, 50 or more", got, todo)
-    draft = path.with_name(f"{path.name}.draft")
-    try:
+    text = io.StringIO(newline="")
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(_COLUMNS)
+    entries = zip(sessions.items.owner.tolist(), sessions.items.values.tolist(), strict=True)
+    table.writerows((owner, sessions.ids[row]) for owner, row in entries)
+    with contextlib.suppress(OSError):  # write_file says why, if there is no folder then
         path.parent.mkdir(parents=True, exist_ok=True)
-        with draft.open("w", encoding="utf-8", newline="") as file:
-            table = csv.writer(file, lineterminator="\n")
-            table.writerow(("session", "item"))
-            entries = zip(sessions.items.owner.tolist(), sessions.items.values.tolist(), strict=True)
-            table.writerows((owner, sessions.ids[row]) for owner, row in entries)
-        os.replace(draft, path)
-    except OSError as error:
-        must, got = "a file that can be written", f"{path} ({error.strerror})"
-        raise InvalidInput("--held-out", must, got, "choose a file in a folder that can be written") from None
+    write_file("--held-out", path, f"{','.join(_COLUMNS)}\n".encode(), [text.getvalue().encode()])
 
 
 def require_other_file(option: str, path: Path | None, *inputs: Path | None) -> None:

@@ -7,7 +7,6 @@ answers each line with {"session": number, "items": [id, …]}, best item first,
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,23 +16,19 @@ from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ragged import Ragged
+from setwise.storage.output_file import write_file
 
+START = b'{"session": 0, "history": '  # of a file of histories
 FORM = '{"session": number, "items": [id, …]}, one line for each session'
 
 
 def write_histories(path: Path, split: HistorySplit, catalog: Catalog) -> None:
     """The known items of every session, for another system to recommend from."""
     lines = [
-        json.dumps({"session": number, "history": catalog.ids[rows].tolist()})
+        json.dumps({"session": number, "history": catalog.ids[rows].tolist()}) + "\n"
         for number, rows in enumerate(split.history)
     ]
-    draft = path.with_name(f"{path.name}.draft")
-    try:
-        draft.write_text("\n".join([*lines, ""]), encoding="utf-8")
-        os.replace(draft, path)
-    except OSError as error:
-        must, got = "a file that can be written", f"{path} ({error.strerror})"
-        raise InvalidInput("--histories", must, got, "choose a file in a folder that can be written") from None
+    write_file("--histories", path, START, (line.encode() for line in lines))
 
 
 def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ragged:

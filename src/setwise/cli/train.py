@@ -40,11 +40,17 @@ from setwise.training.portfolio import PortfolioModel
 from setwise.training.slate_model import SlateModel
 
 BINS = 5  # of the reliability diagram
+# Parameters that a log of a service can have beside it, and those that it alone can have.
+BESIDE_LOG = {"file", "model", "log_histories", "wait", "out", "k", "heads", "dim", "epochs", "minutes", "seed"}
+BESIDE_LOG |= {"checkpoint", "device", "as_json"}
+WITH_LOG = {"model", "log_histories", "wait"}
+TABLE = ("item", "time_format", "slate", "outcome", "delimiter", "on_error", "items", "quantity")  # of reader_options
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
 EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TOP_K, GREEDY, MMR, DPP, KNN)))
 
 
 def train(
+    context: typer.Context,
     file: options.File = None,
     *,
     from_log: log_options.FromLog = None,
@@ -91,7 +97,7 @@ def train(
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
-    source = _source((file, from_log, model), out, items, held_out, bool(set_column or group or user_columns))
+    source = _source(context, file, from_log, out, bool(set_column or group or user_columns))
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json, held_out))
     if set_column is not None or group:
@@ -100,9 +106,8 @@ def train(
     if user_columns is not None:
         case = {"session": session[0] if session else None, "item": item, "outcome": outcome}
         return _finish(*train_portfolio(source, case, user_columns, k, delimiter, seed), out, as_json, print_portfolio)
-    table: dict[str, Any] = {"item": item, "time": when, "time_format": time_format, "slate": slate, "outcome": outcome}
-    table |= {"delimiter": delimiter, "on_error": on_error, "attributes": columns.attribute_columns(attribute)}
-    named = columns.reader_options(session, no_time, baskets, items=items, quantity=quantity, **table)
+    table = {one: context.params[one] for one in TABLE} | {"attributes": columns.attribute_columns(attribute)}
+    named = columns.reader_options(session, no_time, baskets, time=when, **table)
     _run(*prepared(source, named, least_sessions, seed, split), k, seed, checkpoint, given, out, as_json, held_out)
 
 
@@ -190,24 +195,31 @@ def _train_and_evaluate(
 # --- files ---
 
 
-def _source(
-    given: tuple[Path | None, Path | None, Path | None],
-    out: Path,
-    items: Path | None,
-    held_out: Path | None,
-    sets: bool,
-) -> Path:
-    """Where the data come from, if the arguments agree and the folder of the model can be written.
+def _source(context: typer.Context, file: Path | None, from_log: Path | None, out: Path, sets: bool) -> Path:
+    """Where the data come from; refuses what would be ignored, or fail or cost a file after the training.
 
-    ``given`` are the file, the log and the model that was served; ``sets`` says that outcomes belong to sets or cases,
-    so that there are no held-out sessions.
+    ``sets`` says that outcomes belong to sets or cases, so that there are no held-out sessions.
     """
-    source = require_one_source(*given)
-    require_other_file("--held-out", held_out, source, items)
+    log_options.require_fitting(context, "from_log", BESIDE_LOG, WITH_LOG)
+    source = require_one_source(file, from_log)
+    held_out, checkpoint = context.params["held_out"], context.params["checkpoint"]
+    require_other_file("--held-out", held_out, source, context.params["items"])
     if held_out is not None and sets:
         raise InvalidInput("--held-out", "given with sessions of items", "sets or cases with outcomes", "leave it out")
     _require_free(out)
+    if checkpoint is not None:
+        _require_apart(checkpoint, out)
     return source
+
+
+def _require_apart(checkpoint: Path, out: Path) -> None:
+    """Refuse a checkpoint that is no folder, or that is, holds or lies in the folder of the model."""
+    parts, model = checkpoint.resolve(), out.resolve()
+    if parts == model or parts in model.parents or model in parts.parents:
+        must, todo = "a folder apart from that of --out", "choose another, or leave it out: OUT.checkpoint is used then"
+        raise InvalidInput("--checkpoint", must, f"{checkpoint} beside --out {out}", todo)
+    if checkpoint.exists() and not checkpoint.is_dir():
+        raise InvalidInput("--checkpoint", "a folder", f"the file {checkpoint}", "choose another name")
 
 
 def _require_free(out: Path) -> None:

@@ -30,14 +30,12 @@ BEYOND_DOUBT = 2.0  # standard errors
 SERVED, RECALIBRATED, RETRAINED = "as it was served", "recalibrated", "trained on the log"
 
 
-def require_one_source(file: Path | None, from_log: Path | None, model: Path | None) -> Path:
-    """The file or the log, whichever was given; refuse both, neither, and a model without a log."""
+def require_one_source(file: Path | None, from_log: Path | None) -> Path:
+    """The file or the log, whichever was given; refuse both and neither."""
     source = file or from_log
     if source is None or (file is not None and from_log is not None):
         got = "neither" if source is None else f"both {file} and {from_log}"
         raise InvalidInput("FILE or --from-log", "given, and not both", got, "name one of them")
-    if model is not None and from_log is None:
-        raise InvalidInput("--model", "given with --from-log only", str(model), "add --from-log DIR, or leave it out")
     return source
 
 

@@ -17,14 +17,10 @@ The digest detects damage, not forgery: anyone can compute the digest of a chang
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import math
 import os
-import re
-import secrets
-import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -33,13 +29,15 @@ import numpy as np
 
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.limits import LIMITS
+from setwise.storage.output_file import write_file
 
 FORMAT, VERSION = "setwise slate", 4
+_START = f'{{\n"format": "{FORMAT}"'.encode()  # of every slate file, whatever its version
 MAX_BYTES = 64 << 20  # no slate file is larger; scores of a million items take some 20 MiB
 
 
 def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> None:
-    """Write ``content``, all keys but the digest, to ``path``, replacing an existing file atomically.
+    """Write ``content``, all keys but the digest, to ``path``, replacing an existing slate file atomically.
 
     Arrays and numpy numbers are allowed.
     """
@@ -54,7 +52,7 @@ def write_slate(path: str | os.PathLike[str], content: Mapping[str, Any]) -> Non
     if len(raw) > MAX_BYTES:
         todo = "exclude or score fewer items by name"
         raise InvalidInput("slate", f"at most {MAX_BYTES:,} bytes", f"{len(raw):,}", todo)
-    _replace(Path(path), raw)
+    write_file("path", Path(path), _START, [raw])
 
 
 def read_slate(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -109,41 +107,6 @@ def _encoded(form: Mapping[str, Any]) -> bytes:
     whole = {key: form[key] for key in _KEYS} | {"digest": _digest(form)}
     lines = (f'"{key}": {json.dumps(part, sort_keys=True, ensure_ascii=False)}' for key, part in whole.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
-
-
-_ABANDONED = 3600  # seconds
-
-
-def _sweep(path: Path) -> None:
-    """Remove the drafts of saves to this path that were killed more than an hour ago."""
-    draft = re.compile(re.escape(f".{path.name}.") + "[0-9a-f]{16}")
-    with os.scandir(path.parent) as entries:
-        old = [entry for entry in entries if draft.fullmatch(entry.name)]
-    for entry in old:
-        with contextlib.suppress(OSError):
-            if time.time() - entry.stat(follow_symlinks=False).st_mtime > _ABANDONED:
-                os.unlink(entry.path)
-
-
-def _replace(path: Path, raw: bytes) -> None:
-    """Write a temporary file in the same folder, flush it to disk, and rename it."""
-    draft = path.parent / f".{path.name}.{secrets.token_hex(8)}"
-    try:
-        _sweep(path)
-        with draft.open("xb") as file:
-            file.write(raw)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        draft.unlink(missing_ok=True)
-        todo = "choose a file in a folder that can be written"
-        raise InvalidInput("path", "a file that can be written", f"{path} ({error.strerror})", todo) from None
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
 
 
 # --- the JSON type of each key ---
