@@ -7,6 +7,13 @@ most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
 Models of pairs have scores of 10¹² behind weights of 10⁻¹², which a sink holds down. The share p_j of a member changes
 by a factor of at most e^±2δ, so an average changes by at most (e^2δ − 1) Σ_j p_j |s_j|, and p_j is at most
 w_j / (w_j + w_sink), whatever the other members are.
+
+Terms of an argument that cancel leave their own rounding behind. An argument a = b + Σ_h avg_h has an error of some
+2⁻⁵² (B + Σ_h |avg_h|), where B is the sum of the sizes of the terms of b, and
+
+    B + Σ_h |avg_h|  ≤  (B − |b|) + 2 Σ_h |avg_h| + |a|.
+
+The last part is the rounding of a itself, which changes a reward by a part in 10¹⁵ unless its bias cancels with a.
 """
 
 from __future__ import annotations
@@ -38,19 +45,24 @@ def largest_logits(catalog: Catalog) -> Floats:
 def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
     """The most by which rounding can change the value of a set of k items; ``size`` is that of its rewards."""
     shift = catalog.query.shape[2] * _EPS * largest_logits(catalog)
-    errors = 2.0 * _largest_scores(catalog, user) * np.minimum(shift, 1.0)
+    own = (catalog.value.shape[2] + k + 8) * _EPS  # of the scores, the sums and the quotient
+    averages = _largest_scores(catalog, user)
+    errors = (2.0 * np.minimum(shift, 1.0) + own) * averages
     if catalog.sink is not None and catalog.positions is None and len(catalog) <= _MOST_PAIRS and shift.max() < 1e-6:
-        own = (catalog.value.shape[2] + k + 8) * _EPS  # of the scores, the sums and the quotient
-        errors = np.minimum(errors, (3.0 * shift + own) * _shared_scores(catalog, user, k))
-    error = float(errors.sum())
+        averages = np.minimum(averages, _shared_scores(catalog, user, k))
+        errors = np.minimum(errors, (3.0 * shift + own) * averages)
+    terms, cancelled = _base_terms(catalog, user)
+    places = 8 + catalog.heads + (0 if catalog.base is None else catalog.base.shape[1])
+    near = min(terms + averages.sum(), _largest_bias(catalog))
+    error = float(errors.sum() + places * _EPS * (2.0 * averages.sum() + cancelled + near))
     exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
     relative = math.expm1(min(exponent * error, 700.0))
     return k * _steepest(catalog) * error + relative * size
 
 
-def attention_reach(catalog: Catalog, user: User, k: int) -> float:
-    """The most by which attention can change the value of a set of k items, all rewards being Lipschitz."""
-    return k * _steepest(catalog) * float(2.0 * _largest_scores(catalog, user).sum())
+def largest_change(catalog: Catalog, user: User, k: int) -> float:
+    """The most by which the terms of its arguments can change the value of a set, all rewards being Lipschitz."""
+    return k * _steepest(catalog) * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
 
 
 def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: Sequence[int] | None) -> float:
@@ -91,6 +103,23 @@ def _largest_scores(catalog: Catalog, user: User) -> Floats:
     if catalog.sink is not None:
         value = np.maximum(value, _norms(catalog.sink.value[None])[0])
     return np.asarray(value * np.linalg.norm(np.asarray(user.heads, np.float64), axis=1))
+
+
+def _base_terms(catalog: Catalog, user: User) -> tuple[float, float]:
+    """The largest sum of the sizes of the terms of base_i · u⁰ + t_i, and the most of it that cancels in an item."""
+    rows = np.arange(len(catalog))
+    sizes = np.zeros(len(rows)) if user.scores is None else np.abs(user.scores.of(rows))
+    if catalog.base is not None and user.base is not None:
+        sizes = sizes + np.abs(catalog.base).astype(np.float64) @ np.abs(user.base)
+    left = sizes - np.abs(objective.base_scores(catalog, user, rows))
+    return float(sizes.max(initial=0.0)), float(left.max(initial=0.0))
+
+
+def _largest_bias(catalog: Catalog) -> float:
+    """The largest size of an argument at which a reward can bend, far from 0: there its own rounding counts."""
+    bends = [abs(x) for one in catalog.rewards for x, _ in one.knots]
+    affine = [one.parameters[:2] for one in catalog.rewards if len(one.parameters) > 1]
+    return max(bends + [abs(bias / scale) for scale, bias in affine if scale], default=0.0)
 
 
 def _shared_scores(catalog: Catalog, user: User, k: int) -> Floats:

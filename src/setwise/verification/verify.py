@@ -31,7 +31,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.verification.reference_proof import ReferenceProof
-from setwise.verification.rounding import attention_reach, largest_logits, largest_rewards, rounding_error, size_above
+from setwise.verification.rounding import largest_change, largest_logits, largest_rewards, rounding_error, size_above
 from setwise.verification.slate_file import read_slate
 
 Outcome = tuple[bool, str]
@@ -313,13 +313,16 @@ class _Claim:
         return size_above(self.catalog, self.slate_user, self.query["k"], rows, bound) if len(rows) else 0.0
 
     def _uncertain(self, size: float) -> str:
-        """Why rounding may decide the bound, or nothing. In place of a size of 0: what attention can change."""
+        """Why rounding may decide the bound, or nothing. In place of a size of 0: the largest change."""
         subject = (self.catalog, self.slate_user, self.query["k"])
         change = rounding_error(*subject, size)
-        if change <= ROUNDING * (size or attention_reach(*subject)):
+        if change <= ROUNDING * (size or largest_change(*subject)):
             return ""
-        largest = largest_logits(self.catalog).max()
-        return f"with inner products of queries and keys up to {largest:.2g}, rounding may change it by {change:.2g}"
+        logits, terms = largest_logits(self.catalog).max(), largest_change(*subject)
+        return (
+            f"with inner products of queries and keys up to {logits:.2g} and terms that may add up to {terms:.2g}, "
+            f"rounding may change it by {change:.2g}"
+        )
 
     def _proof(self, bound: float, limit: float) -> Outcome:
         query, shown = self.query, self._shown()
