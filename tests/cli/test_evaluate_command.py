@@ -139,7 +139,9 @@ def test_slates_of_another_system_join_the_table(songs: Path, tmp_path: Path) ->
     assert [line["history"] for line in lines] == wanted
     shown = [["not sold", *line["history"], *targets[line["session"]][1:2], *IDS[:9]] for line in lines]
     answers = [{"session": line["session"], "items": items} for line, items in zip(lines, shown, strict=True)]
-    other.write_text("\n".join(map(json.dumps, reversed(answers))))
+    answers[0]["items"][0] = "not\u2028sold"  # a separator of lines that JSON leaves as it is
+    texts = [json.dumps(one, ensure_ascii=False) for one in reversed(answers)]
+    other.write_text("\ufeff" + "\n".join(texts))  # with a byte order mark, as Windows writes it
     report = run("evaluate", songs, file, "--k", 4, "--ranker", "greedy", "--slates", other, "--json")
     row = json.loads(report.stdout)["others"][0]
     slates = [

@@ -54,6 +54,8 @@ def test_other_ways_to_ask(songs: Path, tmp_path: Path) -> None:
     assert [item["id"] for item in by_user["items"]] == [item["id"] for item in by_file["items"]]
     numbered = asked(songs, "--history-file", tmp_path / "numbers.txt", folder="numbered")
     assert [f"s{item['id'] - 100}" for item in numbered["items"]] == [item["id"] for item in by_file["items"]]
+    (tmp_path / "ids.txt").write_bytes("\ufeffs1\r\ns2\r\n".encode())  # as Windows writes it
+    assert asked(songs, "--history-file", tmp_path / "ids.txt")["items"] == by_file["items"]
     new_user = asked(songs, "--history", "")
     assert new_user["value"] == pytest.approx(sw.Recommender.load(songs / "songs").recommend(history=[]).value)
 
@@ -253,8 +255,9 @@ def test_own_scores(songs: Path, tmp_path: Path) -> None:
     (tmp_path / "dense.json").write_text(json.dumps(dense.tolist()))
     (tmp_path / "named.json").write_text(json.dumps(named))
     (tmp_path / "named.csv").write_text("item_id,score\n" + "".join(f"{one},{score}\n" for one, score in named.items()))
-    (tmp_path / "plain.csv").write_text("".join(f"{100 + row},{dense[row]}\n" for row in range(0, 60, 2)))
-    (tmp_path / "numbers.json").write_text(json.dumps({str(100 + row): dense[row] for row in range(0, 60, 2)}))
+    numbers = {str(100 + row): dense[row] for row in range(0, 60, 2)}  # with a byte order mark, as Windows writes it
+    (tmp_path / "plain.csv").write_text("\ufeff" + "".join(f"{one},{score}\n" for one, score in numbers.items()))
+    (tmp_path / "numbers.json").write_text("\ufeff" + json.dumps(numbers))
     expected = rec.recommend(history=["s1"], scores=dense, k=4)
     answer = asked(songs, "--history", "s1", "--scores", tmp_path / "dense.json", "--k", 4)
     assert [item["id"] for item in answer["items"]] == expected.items.tolist()

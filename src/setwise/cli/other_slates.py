@@ -50,7 +50,7 @@ def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ra
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
-    for number, line in enumerate(read_text(path, "--slates").splitlines(), 1):
+    for number, line in enumerate(read_text(path, "--slates").split("\n"), 1):
         if not line.strip():
             continue
         try:

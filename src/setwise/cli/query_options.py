@@ -36,7 +36,7 @@ RankerName = Annotated[
 
 def lines(path: Path) -> list[str]:
     """The lines of a file that are not empty; the way to give ids that contain commas."""
-    return [line for line in read_text(path, "--history-file").splitlines() if line.strip()]
+    return [line for line in read_text(path, "--history-file").split("\n") if line.strip()]
 
 
 def user(path: Path) -> User:
@@ -100,9 +100,9 @@ def pair(option: str, text: str, example: str) -> tuple[str, str]:
 
 
 def read_text(path: Path, option: str) -> str:
-    """The text of a file in UTF-8 that this option names."""
+    """The text of a file in UTF-8 that this option names, without the byte order mark of a spreadsheet or editor."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
         raise InvalidInput(option, "a text file that can be read", f"{path} ({reason})", "check the path") from None
