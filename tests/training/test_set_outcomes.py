@@ -17,6 +17,7 @@ from setwise.training.outcome_links import (
     set_weights,
     slopes,
     suggested_link,
+    unlinked,
 )
 from setwise.training.set_kernels import add_gradients, set_values, values_by_table
 from setwise.training.set_outcomes import PARTS, OutcomeModel
@@ -181,6 +182,11 @@ def test_the_link_follows_from_the_outcomes() -> None:
     assert suggested_link(np.array([0.0, 0.01, 0.02, 5.0])) == "softplus"
     assert suggested_link(np.array([1.0, 2.0, 3.0])) == "identity"
     assert suggested_link(np.array([-1.0, 0.0, 9.0])) == "identity"
+
+
+@pytest.mark.parametrize("mean", [0.001, 0.5, 30.0, 700.0, 5e6])
+def test_the_start_of_softplus_is_the_mean_on_any_scale(mean: float) -> None:
+    assert linked("softplus", np.array([unlinked("softplus", mean)]))[0] == pytest.approx(mean)
 
 
 @pytest.mark.parametrize(("link", "loss"), [(link, loss) for link, losses in LOSSES.items() for loss in losses])

@@ -56,7 +56,8 @@ def linked(link: str, f: Floats, knee: float = math.inf) -> Floats:
 def unlinked(link: str, mean: float) -> float:
     """The constant with which a model of no items predicts the mean outcome."""
     if link == "softplus":
-        return math.log(math.expm1(max(mean, 1e-3)))
+        floored = max(mean, 1e-3)
+        return floored + math.log(-math.expm1(-floored))  # log(e^mean − 1), for outcomes of any size
     if link == "logistic":
         share = min(max(mean, 1e-3), 1 - 1e-3)
         return math.log(share / (1 - share))
