@@ -57,8 +57,12 @@ def user(path: Path) -> User:
 
 def features(texts: Iterable[str]) -> dict[str, float]:
     """Features by name; those that are not named are missing."""
-    pairs = (pair("--features", text, "size=3,depth=2") for text in split(texts))
-    return {name: number(f"--features {name}", value, float) for name, value in pairs}
+    result: dict[str, float] = {}
+    for text in split(texts):
+        name, value = pair("--features", text, "size=3,depth=2")
+        _require_new("--features", name, result)
+        result[name] = number(f"--features {name}", value, float)
+    return result
 
 
 def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
@@ -81,14 +85,22 @@ def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, stated = pair(option, text, "genre=jazz:2" if limit.by_value else "artist=2")
         if not limit.by_value:
+            _require_new(option, name, result)
             result[name] = number(f"{option} {name}", stated, int)
             continue
         value, colon, count = stated.rpartition(":")
         if not (colon and value.strip()):
             todo = "write an attribute, =, a value, : and a number"
             raise InvalidInput(option, "like genre=jazz:2", repr(text), todo)
-        result.setdefault(name, {})[value.strip()] = number(f"{option} {name}", count, int)
+        _require_new(f"{option} {name}", value.strip(), result.setdefault(name, {}))
+        result[name][value.strip()] = number(f"{option} {name}", count, int)
     return result
+
+
+def _require_new(option: str, name: str, before: dict[str, Any]) -> None:
+    """Refuse a second number for the same: the first one would have no effect."""
+    if name in before:
+        raise InvalidInput(option, "given once for each name", f"{name} twice", "keep one of them")
 
 
 def pair(option: str, text: str, example: str) -> tuple[str, str]:

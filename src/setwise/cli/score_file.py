@@ -1,7 +1,7 @@
 """The file of ``--scores``: the caller's own scores, as JSON or as CSV.
 
 JSON is {"id": score, …}, or [score, …] with one number per item in the order of the catalogue. CSV has lines of
-id,score; a first line whose second field is no number is a heading.
+id,score; a first line with neither an id of the catalogue nor a number is a heading.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _from_json(path: Path, text: str) -> Any:
 
 def _from_csv(catalog: Catalog, path: Path, text: str) -> dict[Any, float]:
     lines = [line for line in csv.reader(io.StringIO(text)) if line]
-    if lines and len(lines[0]) == 2 and _number(lines[0][1]) is None:
+    if lines and _is_heading(catalog, lines[0]):
         lines = lines[1:]
     scores: dict[Any, float] = {}
     for line in lines:
@@ -56,6 +56,15 @@ def _from_csv(catalog: Catalog, path: Path, text: str) -> dict[Any, float]:
             raise _repeated(one)
         scores[one] = score
     return scores
+
+
+def _is_heading(catalog: Catalog, line: list[str]) -> bool:
+    if len(line) != 2 or _number(line[1]) is not None:
+        return False
+    try:
+        return not len(catalog.ids.known_rows(ids(catalog, line[:1], "--scores"))[0])
+    except InvalidInput:  # no number, where ids are numbers
+        return True
 
 
 def _repeated(one: Any) -> InvalidInput:

@@ -36,6 +36,8 @@ def condition(catalog: Catalog, name: str, texts: Sequence[str], parameter: str)
     if isinstance(column, Categorical):
         return list(texts) if len(texts) > 1 else texts[0]
     about = f"{parameter} {name}"
+    if len(texts) > 1 and any(".." in text for text in texts):
+        raise InvalidInput(about, "one range, or numbers", " and ".join(map(repr, texts)), "give a single range")
     if len(texts) == 1 and ".." in texts[0]:
         ends = texts[0].split("..", 1)
         low, high = (number(about, end, float) if end.strip() else None for end in ends)
