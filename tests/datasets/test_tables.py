@@ -143,7 +143,7 @@ def test_missing_and_repeated_columns(tmp_path):
         ),
         (b'session,item\n1,"two\nlines"\n1,"a"b\n', 4, "the row must be cells separated by ','"),
         (b'session,item\n1,a\n1,"open\n1,b\n', 3, "unexpected end of data"),
-        (b"session,item\r1,a\r", 1, "new-line character seen"),
+        (b"session,item\r1,a\r", 1, "lines must end in LF or CRLF"),
         (b"session,item\n1," + b"x" * 200_000 + b"\n", 2, "field larger than field limit"),
     ],
 )

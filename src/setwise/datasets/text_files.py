@@ -46,6 +46,7 @@ _NEGATIVE = re.compile(  # with separators of thousands and decimals of any coun
 _STATED = re.compile(r'sep=([^\0\r\n"])\s*')
 _EMPTY = "the file must begin with a header, and is empty; check that it was written to the end"
 _NO_TEXT = "save a spreadsheet as CSV, and compressed text as .gz"
+_OTHER_ENDS = "save the file again as CSV for Windows or Unix, not as CSV for Macintosh"
 _NO_GZIP = "copy it again, or rename it without .gz if it is not compressed"
 LONGEST_LINE = 64 << 20  # bytes: a small compressed file may hold a line without end
 _BLOCK = 1 << 23  # bytes of UTF-16 that are decoded at a time
@@ -189,6 +190,8 @@ def cell_rows(
             break
         except csv.Error as error:
             reason = f"the row must be cells separated by {delimiter!r}, but: {error}"
+            if str(error).startswith("new-line"):  # the module's advice is for programmers
+                reason = f"lines must end in LF or CRLF, and here is a CR alone; {_OTHER_ENDS}"
             (malformed if width else stop)(MalformedFile(file, line, reason))
             cells = []
         if cells and len(cells) == (width := width or len(cells)):
