@@ -90,7 +90,7 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
 def test_sets_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
     sets = ("--set", "slate", "--item", "item", "--outcome", "outcome", "--held-out", tmp_path / "held.csv")
     result = run(impressions, *sets, "--out", tmp_path / "model")
-    assert "--held-out must be given with sessions of items, got sets or cases" in str(result.exception)
+    assert "--held-out must be left out beside --set" in str(result.exception)
 
 
 def test_a_held_out_file_that_cannot_be_written(baskets: Path, tmp_path: Path) -> None:

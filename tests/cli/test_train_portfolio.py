@@ -98,6 +98,7 @@ def test_missing_features_as_other_programs_write_them(tmp_path: Path) -> None:
             "--session must be the name of a column",
         ),
         ((*COLUMNS, "--user-columns", "g_*"), "names or patterns of columns of the file"),
+        ((*COLUMNS, "--user-columns", "f_*", "--heads", 2), "--heads must be left out beside --user-columns"),
         ((*COLUMNS, "--user-columns", "f_*", "--k", 4), "--k must be below the number of items, 4"),
     ],
 )

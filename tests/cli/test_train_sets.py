@@ -141,8 +141,11 @@ def test_an_item_of_two_groups_is_two_items(tmp_path: Path) -> None:
         (("--group", "site"), "--outcome must be the column of the outcome of a set"),
         (
             ("--group", "site", "--outcome", "fitness", "--item", "residue", "--minutes", 1),
-            "--minutes must be left out",
+            "--minutes must be left out beside --group",
         ),
+        (("--set", "row", "--outcome", "fitness", "--session", "row"), "--session must be left out beside --set"),
+        (("--outcome", "fitness", "--group", "site", "--k", 3), "--k must be left out beside --group"),
+        (("--session", "row", "--link", "softplus"), "--link must be given with --set or --group"),
         (("--group", "site", "--outcome", "fitness", "--item", "residue", "--link", "cubic"), "link must be one of"),
     ],
 )

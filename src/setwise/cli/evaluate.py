@@ -17,6 +17,7 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
+from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import drawn_histories, read_sessions, require_other_file
 from setwise.cli.other_slates import read_slates, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, by_time, quality
@@ -81,7 +82,7 @@ def evaluate(
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
-    log_options.require_fitting(context, "log", ("wait", "as_json"), ("wait",))
+    require_fitting(context, "log", ("wait", "as_json"), ("wait",))
     if log is not None:
         return evaluate_log(log, wait, as_json)
     require_other_file("--histories", histories, sessions)

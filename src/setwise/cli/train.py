@@ -17,6 +17,7 @@ from rich.console import Console
 
 from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
+from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import require_other_file, write_sessions
 from setwise.cli.train_data import RANDOM, hold_out, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
@@ -44,6 +45,10 @@ BINS = 5  # of the reliability diagram
 BESIDE_LOG = {"file", "model", "log_histories", "wait", "out", "k", "heads", "dim", "epochs", "minutes", "seed"}
 BESIDE_LOG |= {"checkpoint", "device", "as_json"}
 WITH_LOG = {"model", "log_histories", "wait"}
+# Parameters that outcomes of sets, and those of cases, can have beside them.
+BESIDE_SETS = {"file", "out", "set_column", "group", "item", "outcome", "delimiter", "link", "heads", "dim", "epochs"}
+BESIDE_SETS |= {"seed", "as_json"}
+BESIDE_CASES = {"file", "out", "session", "item", "outcome", "delimiter", "k", "seed", "as_json"}
 TABLE = ("item", "time_format", "slate", "outcome", "delimiter", "on_error", "items", "quantity")  # of reader_options
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
 EVALUATED = (("the optimised slate", DEFAULT), *((one.title, one) for one in (TOP_K, GREEDY, MMR, DPP, KNN)))
@@ -97,7 +102,7 @@ def train(
     Example: [bold]setwise train variants.csv --outcome fitness --group site --out model/[/bold]
     """
     given = _given(heads=heads, dim=dim, epochs=epochs, device=device, minutes=minutes)
-    source = _source(context, file, from_log, out, bool(set_column or group or user_columns))
+    source = _source(context, file, from_log, out)
     if from_log is not None:
         return _train_from_log(source, wait, log_histories, model, (k, seed, checkpoint, given, out, as_json, held_out))
     if set_column is not None or group:
@@ -195,20 +200,19 @@ def _train_and_evaluate(
 # --- files ---
 
 
-def _source(context: typer.Context, file: Path | None, from_log: Path | None, out: Path, sets: bool) -> Path:
-    """Where the data come from; refuses what would be ignored, or fail or cost a file after the training.
-
-    ``sets`` says that outcomes belong to sets or cases, so that there are no held-out sessions.
-    """
-    log_options.require_fitting(context, "from_log", BESIDE_LOG, WITH_LOG)
+def _source(context: typer.Context, file: Path | None, from_log: Path | None, out: Path) -> Path:
+    """Where the data come from; refuses what would be ignored, or fail or cost a file after the training."""
+    require_fitting(context, "from_log", BESIDE_LOG, WITH_LOG)
+    require_fitting(context, "set_column", BESIDE_SETS)
+    require_fitting(context, "group", BESIDE_SETS)
+    require_fitting(context, "user_columns", BESIDE_CASES)
+    if context.params["link"] and not (context.params["set_column"] or context.params["group"]):
+        raise InvalidInput("--link", "given with --set or --group", context.params["link"], "leave it out, or add one")
     source = require_one_source(file, from_log)
-    held_out, checkpoint = context.params["held_out"], context.params["checkpoint"]
-    require_other_file("--held-out", held_out, source, context.params["items"])
-    if held_out is not None and sets:
-        raise InvalidInput("--held-out", "given with sessions of items", "sets or cases with outcomes", "leave it out")
+    require_other_file("--held-out", context.params["held_out"], source, context.params["items"])
     _require_free(out)
-    if checkpoint is not None:
-        _require_apart(checkpoint, out)
+    if context.params["checkpoint"] is not None:
+        _require_apart(context.params["checkpoint"], out)
     return source
 
 

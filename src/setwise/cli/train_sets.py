@@ -40,9 +40,6 @@ def train_sets(
     """The model of the sets of a file, and the report; ``columns`` are those of the set and of the item."""
     if outcome is None:
         raise InvalidInput("--outcome", "the column of the outcome of a set", "nothing", "name it")
-    for name in ("device", "minutes"):
-        if name in options:
-            raise InvalidInput(f"--{name}", "left out for outcomes of sets", options[name], "leave it out")
     skipped: Counter[str] = Counter()
     data = read_outcome_sets(file, outcome, groups=groups, skipped=skipped, **columns)
     link = options.pop("link", None) or suggested_link(data.outcome)
