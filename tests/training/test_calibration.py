@@ -12,7 +12,7 @@ from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
-from setwise.training.calibration import LEAST_SCALE, fit_logistic, reliability
+from setwise.training.calibration import LEAST_SCALE, fit_logistic, item_log_losses, reliability
 from setwise.training.export import export_model
 from setwise.training.network import Shape
 from setwise.training.on_policy import optimised_slates
@@ -75,6 +75,13 @@ def test_perfectly_separated_outcomes_stay_finite() -> None:
     argument = np.linspace(-1, 1, 100)
     fitted = fit_logistic(argument, (argument > 0).astype(np.float32))
     assert 1 < fitted.scale < 1e6
+
+
+def test_losses_of_certain_predictions_are_finite() -> None:
+    certain = np.array([0.0, 1.0, 0.0, 1.0], np.float32)
+    np.testing.assert_allclose(
+        item_log_losses(certain, np.array([0.0, 1.0, 1.0, 0.0], np.float32)), [0, 0, 27.6, 27.6], atol=0.1
+    )
 
 
 def test_constant_arguments() -> None:

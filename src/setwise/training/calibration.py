@@ -82,7 +82,7 @@ def log_loss(predicted: Floats, outcome: NDArray[np.floating]) -> float:
 
 def item_log_losses(predicted: Floats, outcome: NDArray[np.floating]) -> Floats:
     """−log likelihood of the outcome of each item."""
-    p = np.clip(predicted, 1e-12, 1 - 1e-12)
+    p = np.clip(np.asarray(predicted, np.float64), 1e-12, 1 - 1e-12)  # in float32 the upper end would be 1
     return np.asarray(-(outcome * np.log(p) + (1 - outcome) * np.log(1 - p)))
 
 
