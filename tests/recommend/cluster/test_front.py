@@ -315,6 +315,24 @@ def test_a_lost_shard_is_refused_or_said(tmp_path: Path) -> None:
         lenient.recommend(user, k=3)
 
 
+def test_what_a_lost_shard_may_have_is_not_called_unknown(tmp_path: Path) -> None:
+    """Nobody can say that an item is in no catalogue, or that no set keeps a limit, while a shard is lost."""
+    catalog, user = world(10, 90)
+    catalog = catalog.named(catalog.ids, {"half": ["other"] * 40 + ["lost"] * 10 + ["other"] * 40})
+    _, hosts = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3)), tmp_path, 3)
+    lenient = ClusterRecommender.open(tmp_path, [[host] for host in hosts], LONG, partial=True)
+    pinned = catalog.ids[45]
+    needs = [{"include": [pinned]}, {"where": {"half": "lost"}}, {"at_least": {"half": {"lost": 1}}}]
+    assert not any(lenient.recommend(user, k=3, **one).partial for one in needs)
+    with pytest.raises(UnknownId):
+        lenient.recommend(user, k=3, include=["nothing"])
+    hosts[1].lost = True
+    for one in (*needs, {"include": ["nothing"]}):
+        with pytest.raises(ShardUnavailable, match="Shard 1 must answer"):
+            lenient.recommend(user, k=3, **one)
+    assert lenient.recommend(user, k=3, include=[catalog.ids[5]], exclude=[pinned]).partial
+
+
 def test_a_replica_answers_for_one_that_fails(tmp_path: Path) -> None:
     catalog, user = world(11, 90)
     _, hosts = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2)

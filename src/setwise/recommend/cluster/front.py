@@ -17,7 +17,8 @@ cluster that was written without bounds, only requests whose eligible items are 
 interact, have one.
 
 **Faults.** A shard without an answer within the deadline raises ``ShardUnavailable``. With ``partial=True`` the request
-is answered by the others; the slate says so (``slate.partial``) and has no bound.
+is answered by the others; the slate says so (``slate.partial``) and has no bound. A request that they cannot answer, as
+it pins an item that they do not have, raises ``ShardUnavailable`` all the same.
 
 **Scores** of the caller are a mapping by id. Retrieval by them rounds otherwise than that of a single index, so of
 items whose totals differ by rounding alone others may be candidates.
@@ -41,7 +42,7 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from setwise._validation import listed, real_number, whole_number
-from setwise.errors import InvalidInput, ShardUnavailable
+from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
@@ -204,7 +205,7 @@ class ClusterRecommender:
 
     def _answer(self, request: Request, began: float) -> Slate:
         """The slate of a request; its budget counts from ``began``."""
-        lost = set[int]()
+        lost = dict[int, ShardUnavailable]()
         files, shards = self._files, self._shards  # one layout for all rounds
         while True:
             alive = [shard for shard in range(len(shards)) if shard not in lost]
@@ -213,8 +214,12 @@ class ClusterRecommender:
             except ShardUnavailable as error:
                 if not self._partial or len(alive) == 1:
                     raise
-                lost.add(error.shard)
+                lost[error.shard] = error
                 continue
+            except (UnknownId, Infeasible):
+                if lost:  # it may have the item that was not found
+                    raise next(iter(lost.values())) from None
+                raise
             return replace(slate, partial=True, upper_bound=math.inf, proven=False) if lost else slate
 
     def certify(self, slate: Slate, seconds: float = 1.0) -> Slate:
