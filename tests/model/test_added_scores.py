@@ -36,6 +36,14 @@ def test_both_forms_stand_for_the_same_numbers() -> None:
         np.testing.assert_array_equal(one.only(chosen).of(chosen), first[chosen])
 
 
+def test_a_sum_with_nothing_is_the_same_object() -> None:
+    """A hundred thousand users without a history have the same scores of all items: one copy of them."""
+    popular, nothing = AddedScores.dense([1.0, 2.0, 3.0]), AddedScores.sparse(3, [], [])
+    assert popular.plus(nothing) is popular
+    assert nothing.plus(popular) is popular
+    np.testing.assert_array_equal(AddedScores.sparse(3, [], [], 5.0).plus(popular).whole(), [6.0, 7.0, 8.0])
+
+
 def test_nothing_is_added_to_items_that_are_not_named() -> None:
     assert AddedScores(3, np.array([5.0]), np.array([1])).whole().tolist() == [0.0, 5.0, 0.0]
 

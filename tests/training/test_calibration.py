@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,12 +12,17 @@ from tiny_networks import ITEMS, random_network
 
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
+from setwise.model.base_terms import BaseTerms
+from setwise.model.catalog import Catalog
+from setwise.model.encoder import Encoder
+from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
 from setwise.training.calibration import LEAST_SCALE, fit_logistic, item_log_losses, reliability
 from setwise.training.export import export_model
 from setwise.training.network import Shape
 from setwise.training.on_policy import optimised_slates
+from setwise.training.slate_model import SlateModel
 
 
 def draw_outcomes(reward: Logistic, argument: np.ndarray, seed: int = 0) -> np.ndarray:
@@ -144,3 +151,24 @@ def test_diagrams_without_items_or_bins_are_refused() -> None:
         reliability(np.zeros(0), np.zeros(0))
     with pytest.raises(InvalidInput, match="bins must be a whole number"):
         reliability(np.ones(3), np.ones(3), 0)
+
+
+@pytest.mark.parametrize("history", [[], [*range(30)]])
+def test_the_users_of_a_long_log_are_not_in_memory_together(history: list[int]) -> None:
+    """With or without a history, a user may have a score of each item: a log of 10^6 slates took 20 GB."""
+    n, slates = 3000, 12_000
+    rng = np.random.default_rng(0)
+    catalog = Catalog(*rng.normal(size=(3, n, 1)), reward=Logistic())
+    related = Neighbours(np.arange(0, 100 * n + 1, 100), np.tile(rng.permutation(n), 100), np.ones(100 * n, np.float32))
+    terms = BaseTerms(neighbours=(related,), new_user=rng.normal(size=n))
+    encoder = Encoder(rng.normal(size=(n, 2)), rng.normal(size=(1, 1, 2)), np.zeros((1, 1)), base_terms=terms)
+    model, shown = SlateModel(catalog, encoder), Ragged.cut(rng.integers(n, size=2 * slates), np.full(slates, 2))
+    tracemalloc.start()
+    try:
+        found = model.arguments(Ragged.of([history] * slates), shown)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 16 * n * slates / 2
+    few = np.arange(slates - 3, slates)
+    np.testing.assert_allclose(found[-6:], model.arguments(Ragged.of([history] * 3), shown.taken(few)), rtol=1e-12)

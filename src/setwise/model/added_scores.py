@@ -64,10 +64,17 @@ class AddedScores:
         result[self.rows] = self.values
         return result
 
+    @property
+    def is_zero(self) -> bool:
+        """Whether it is sparse and has no number but 0."""
+        return self.rows is not None and not len(self.rows) and self.rest == 0
+
     def plus(self, other: AddedScores | None) -> AddedScores:
-        """The sum of both; sparse if both are."""
-        if other is None:
+        """The sum of both; sparse if both are. Where one is zero it is the other: many users share dense scores."""
+        if other is None or other.is_zero:
             return self
+        if self.is_zero:
+            return other
         if self.rows is None or other.rows is None:
             return AddedScores(self.n, frozen(self.whole() + other.whole()))
         rows = np.union1d(self.rows, other.rows)

@@ -10,6 +10,8 @@ import os
 from collections.abc import Mapping
 from typing import Any, Self
 
+import numpy as np
+
 from setwise._types import Floats
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -22,6 +24,8 @@ from setwise.model.rewards import Logistic, evaluate
 from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
+
+_TOGETHER = 4096  # slates
 
 
 class SlateModel:
@@ -56,6 +60,12 @@ class SlateModel:
 
     def arguments(self, history: Ragged, shown: Ragged) -> Floats:
         """a_i(S) of every item shown, aligned with ``shown.values``."""
+        numbers = np.arange(len(shown))
+        parts = [numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER)]
+        return np.concatenate([np.empty(0), *(self._arguments(history.taken(one), shown.taken(one)) for one in parts)])
+
+    def _arguments(self, history: Ragged, shown: Ragged) -> Floats:
+        """``arguments`` of some slates: the added scores of all their users are in memory."""
         rows, filled = shown.padded(max(1, int(shown.lengths.max(initial=0))))
         users = self.users(history)
         argument = many_arguments(self._catalog, users.heads, users.base, rows, filled) + users.added(rows)
