@@ -20,6 +20,7 @@ from setwise.service.hosts import AllowedHosts, check_address, check_exposure
 from setwise.service.http import Application, Service
 from setwise.service.http_errors import HttpError
 from setwise.service.keys import check_keys
+from setwise.service.listening import listen_more
 from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
 from setwise.service.security_headers import security_headers
@@ -141,12 +142,17 @@ class Server(uvicorn.Server):
     async def startup(self, sockets: Any = None) -> None:
         """Listen."""
         await super().startup(sockets)
+        self.servers += await listen_more(self.servers[0], self._connection, self.config.backlog)
         self._run(sweep(self.server_state.connections))
         version = self._service.queue.pool.info.version
         for listening in self.servers[0].sockets:
             host, port = listening.getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
             log().info("serving", url=url, host=host, port=port, version=version)
+
+    def _connection(self) -> asyncio.Protocol:
+        """A new connection, as uvicorn makes it."""
+        return self.config.http_protocol_class(config=self.config, server_state=self.server_state)  # type: ignore[call-arg]
 
     async def shutdown(self, sockets: Any = None) -> None:
         """Answer what was accepted within the drain time; then answer 503, and abort what is left."""
