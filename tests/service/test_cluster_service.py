@@ -169,6 +169,18 @@ def test_lost_shards(world: sw.Recommender, tmp_path: Path, partial: bool) -> No
     assert ("setwise_partial_slates_total 0.0" in text) != partial
 
 
+def test_what_a_lost_shard_may_have_is_not_called_unknown(world: sw.Recommender, tmp_path: Path) -> None:
+    with here(tmp_path, cluster=split(world, tmp_path, partial=True), deadline_ms=8000) as service:
+        (tmp_path / "fail-1").touch()
+        pinned = service.client.post("/v1/recommend", json={"history": [], "k": 3, "include": ["song-150"]})
+        assert error_message(pinned, 503).startswith("Shard 1 must answer")
+        body = {"k": 3, "ranker": "knn", "certify": False, "unknown": "error"}
+        batch = {"requests": [{**body, "history": [f"song-{row}"]} for row in (1, 150, 250)]}
+        answers = post(service, "/v1/recommend/batch", batch)["answers"]
+    assert [one.get("error", {}).get("code") for one in answers] == [None, "shard_unavailable", None]
+    assert answers[0]["partial"]
+
+
 def test_late_and_refused_calls_count_as_failures() -> None:
     """A host that is started again answers what it was asked before, too late; meanwhile its calls are refused."""
     asked = list[Future[int]]()

@@ -14,6 +14,7 @@ import numpy as np
 from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.exploration import explore
+from setwise.recommend.histories import ERROR
 from setwise.recommend.slate import Slate
 from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
@@ -192,10 +193,12 @@ class Handlers:
                 if arguments.pop(one, None) is not None:
                     arguments[many] = [given[one] for given in each]
             return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
-        except ShardUnavailable as error:  # each alone would wait for it again
-            return [from_error(error)] * len(requests)
+        except ShardUnavailable as error:
+            if requests[0].unknown != ERROR:  # else it may be one history alone that the other shards cannot answer
+                return [from_error(error)] * len(requests)  # each alone would wait for it again
         except SetwiseError:
-            return [self._slate_or_error(request, share, level) for request in requests]
+            pass
+        return [self._slate_or_error(request, share, level) for request in requests]
 
     def _slate_or_error(self, request: RecommendRequest, left_ms: float, level: int) -> Slate | HttpError:
         try:
