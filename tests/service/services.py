@@ -137,6 +137,11 @@ class Here:
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
     @property
+    def listeners(self) -> int:
+        """How many connections are accepted in one pass of the event loop."""
+        return len(self._server.servers)
+
+    @property
     def queue(self) -> TaskQueue:
         return self.service.queue
 

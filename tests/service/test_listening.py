@@ -8,6 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
+from services import Here
 
 from setwise.service.listening import ACCEPTED, listen_more
 from setwise.service.server import _loop_factory
@@ -48,3 +49,8 @@ def test_a_flood_of_connections_does_not_wait_for_a_pass_each(loops: Callable[[]
     """A client that opened connections with much to parse made a probe of another wait for six seconds."""
     with asyncio.Runner(loop_factory=loops) as runner:
         assert runner.run(passes_until_all_are_accepted()) < CLIENTS / 2
+
+
+def test_a_service_accepts_so_many_in_a_pass(service: Here) -> None:
+    assert service.listeners == ACCEPTED
+    assert all(service.client.get("/healthz").status_code == 200 for _ in range(3))

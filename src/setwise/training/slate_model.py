@@ -25,7 +25,7 @@ from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
 
-_TOGETHER = 4096  # slates
+_LEAST, _MOST, _SCORES = 64, 4096, 1 << 25  # slates at once, and added scores of their users
 
 
 class SlateModel:
@@ -60,8 +60,8 @@ class SlateModel:
 
     def arguments(self, history: Ragged, shown: Ragged) -> Floats:
         """a_i(S) of every item shown, aligned with ``shown.values``."""
-        numbers = np.arange(len(shown))
-        parts = [numbers[start : start + _TOGETHER] for start in range(0, len(numbers), _TOGETHER)]
+        numbers, size = np.arange(len(shown)), max(_LEAST, min(_MOST, _SCORES // len(self._catalog)))
+        parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
         return np.concatenate([np.empty(0), *(self._arguments(history.taken(one), shown.taken(one)) for one in parts)])
 
     def _arguments(self, history: Ragged, shown: Ragged) -> Floats:
