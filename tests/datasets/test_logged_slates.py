@@ -48,6 +48,17 @@ def test_histories_of_the_caller_and_ids_of_a_catalogue(log: Path, tmp_path: Pat
     assert data.attributes["title"] == ["C", "7", "A"]
 
 
+def test_nobody_has_no_history(tmp_path: Path) -> None:
+    """Not that of the key that is empty."""
+    slates = [shown(50, "", "a", "b"), shown(40, None, "a", "b"), shown(30, "", "a", "b")]
+    one = SlateLog(tmp_path)
+    one.write([slates, [ItemOutcome(slates[0].id, "b")]])
+    one.close()
+    of_hits, given = read_log(tmp_path), read_log(tmp_path, histories={"": ["a"]})
+    assert [of_hits.history[at].tolist() for at in range(3)][1] == []
+    assert [given.history[at].tolist() for at in range(3)] == [[0], [], [0]]
+
+
 def test_slates_that_are_too_young_or_unknown(log: Path) -> None:
     assert len(read_log(log, before=NOW)) == 3
     with pytest.raises(InvalidInput, match="lower --wait"):

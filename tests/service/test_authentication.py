@@ -11,6 +11,7 @@ import pytest
 from raw_http import Client
 from services import Here, here
 
+from setwise.errors import InvalidInput
 from setwise.service.hosts import AllowedHosts
 from setwise.service.http import ROUTES, all_routes
 
@@ -142,3 +143,9 @@ def test_allowed_hosts(host: str, more: tuple[str, ...], accepted: tuple, refuse
         assert hosts.accept(header), header
     for header in refused:
         assert not hosts.accept(header), header
+
+
+@pytest.mark.parametrize("name", ["https://example.org", "example.org:8080", "example.org/shop", "a b", ""])
+def test_allowed_hosts_that_would_match_nothing(name: str) -> None:
+    with pytest.raises(InvalidInput, match="--allow-host must be a name or an address"):
+        AllowedHosts.of("127.0.0.1", [name])

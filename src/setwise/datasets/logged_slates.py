@@ -74,7 +74,7 @@ def _outcomes(slate: LoggedSlate) -> np.ndarray[Any, np.dtype[np.float32]]:
 def _histories(logged: Sequence[LoggedSlate], given: Mapping[str, Sequence[Any]] | None) -> list[list[Any]]:
     """The history of every slate."""
     if given is not None:
-        return [list(given.get(slate.key or "", ()))[-LONGEST:] for slate in logged]
+        return [[] if slate.key is None else list(given.get(slate.key, ()))[-LONGEST:] for slate in logged]
     hits: dict[str, list[_Hit]] = {}
     for slate in logged:
         if slate.key is not None:
@@ -84,7 +84,7 @@ def _histories(logged: Sequence[LoggedSlate], given: Mapping[str, Sequence[Any]]
             hits.setdefault(slate.key, []).extend(some)
     for events in hits.values():
         events.sort(key=lambda event: event.received)
-    return [_before(hits.get(slate.key or "", []), slate.id) for slate in logged]
+    return [[] if slate.key is None else _before(hits[slate.key], slate.id) for slate in logged]
 
 
 def _before(events: Sequence[_Hit], slate: str) -> list[Any]:

@@ -64,7 +64,7 @@ class AllowedHosts:
 
         An address in a Host header is accepted there because rebinding needs a name.
         """
-        given = {name.lower().strip("[]") for name in more}
+        given = {_checked(name) for name in more}
         wildcard = _address(host) is not None and ipaddress.ip_address(host).is_unspecified
         return cls(_LOOPBACK | {host.lower()} | given, wildcard, ANY in given)
 
@@ -77,6 +77,16 @@ class AllowedHosts:
             return False
         name = parts["address"] or parts["name"]
         return self.any_name or name in self.names or (self.any_address and _address(name) is not None)
+
+
+def _checked(allowed: str) -> str:
+    """A name or address of ``--allow-host`` as Host headers have it; one with a scheme or a port would match none."""
+    name = allowed.strip().lower()
+    address = name.strip("[]")
+    if _address(address) is None and re.fullmatch(r"[^\s:/?#@\[\]]+", name) is None:
+        must, todo = "a name or an address, or * for any", "leave out https://, the port and the path"
+        raise InvalidInput("--allow-host", must, repr(allowed), todo)
+    return address
 
 
 def _address(name: str) -> str | None:
