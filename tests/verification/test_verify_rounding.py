@@ -242,3 +242,15 @@ def test_added_scores_that_exclude_items_are_no_rounding(tmp_path: Path, reward:
     slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
     slate.save(tmp_path / "slate.json")
     assert verify(tmp_path / "slate.json", catalog, user).ok
+
+
+@pytest.mark.parametrize("reward", [sw.Logistic(bias=-30.0), sw.Softplus(bias=-30.0)])
+def test_tiny_probabilities_are_proven(tmp_path: Path, reward: sw.Logistic | sw.Softplus) -> None:
+    """Rounding changes them by a part in 10^14, not by 10^-14."""
+    catalog, user = random_catalog(4, n=8, rewards=[reward], dtype=np.float64)
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3)
+    assert slate.value < 1e-10
+    slate.save(tmp_path / "slate.json")
+    assert verify(tmp_path / "slate.json", catalog, user).ok
+    replace(slate, upper_bound=slate.value * (1 - 1e-7), proven=False).save(tmp_path / "slate.json")
+    assert not verify(tmp_path / "slate.json", catalog, user).ok

@@ -2,7 +2,8 @@
 
 The sum of d products has an error of at most d 2⁻⁵² ‖q‖ ‖k‖ = δ. Weights then differ by a factor e^±δ, and an average
 of scores of size M at most by 2 M δ (and never by more than 2 M). ε, the sum over the heads, changes a reward by at
-most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``.
+most L ε if it is L-Lipschitz, and by a factor e^(|scale| ε) if it is ``Exp``, ``Logistic`` or ``Softplus``: the
+logarithms of these three have no steeper slope than scale, so tiny rewards change by a tiny amount.
 
 Models of pairs have scores of 10¹² behind weights of 10⁻¹², which a sink holds down. The share p_j of a member changes
 by a factor of at most e^±2δ, so an average changes by at most (e^2δ − 1) Σ_j p_j |s_j|, and p_j is at most
@@ -26,7 +27,7 @@ import numpy as np
 from setwise._types import Array, Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.model.rewards import Exp, evaluate
+from setwise.model.rewards import Exp, Logistic, Reward, Softplus, evaluate
 from setwise.model.users import User
 
 _EPS = 2.0**-52
@@ -55,9 +56,16 @@ def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
     places = 8 + catalog.heads + (0 if catalog.base is None else catalog.base.shape[1])
     near = min(terms + averages.sum(), _largest_bias(catalog))
     error = float(errors.sum() + places * _EPS * (2.0 * averages.sum() + cancelled + near))
-    exponent = max((abs(one.scale) for one in catalog.rewards if isinstance(one, Exp)), default=0.0)
-    relative = math.expm1(min(exponent * error, 700.0))
-    return k * _steepest(catalog) * error + relative * size
+    return min(_reward_change(catalog, k, size, error, families) for families in ((Exp,), (Exp, Logistic, Softplus)))
+
+
+def _reward_change(
+    catalog: Catalog, k: int, size: float, error: float, proportional: tuple[type[Reward], ...]
+) -> float:
+    """How far errors in the arguments change a value; rewards of the families ``proportional`` change by a factor."""
+    exponent = max((abs(one.parameters[0]) for one in catalog.rewards if isinstance(one, proportional)), default=0.0)
+    steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, proportional)), default=0.0)
+    return k * steepest * error + math.expm1(min(exponent * error, 700.0)) * size
 
 
 def largest_change(catalog: Catalog, user: User, k: int) -> float:
