@@ -142,6 +142,21 @@ def test_histories_filters_and_exclusions_from_columns(shop: Path, tmp_path: Pat
     assert (report.errors, report.first_error) == (2, found[3]["error"])
 
 
+@pytest.mark.parametrize("processes", [1, 2])
+def test_ids_of_histories_that_the_model_does_not_have_are_reported(shop: Path, tmp_path: Path, processes: int) -> None:
+    rows = ['{"user": 1, "history": ["s1"]}', '{"user": 2, "history": ["gone", "s2", "\\ud800"]}', '{"user": 3}']
+    (tmp_path / "users.jsonl").write_text("\n".join([*rows, '{"user": 4, "history": "[\'s1\', \'s2\']"}']))
+    out = tmp_path / "slates.parquet"
+    arguments = tmp_path / "users.jsonl", shop, out, HISTORIES
+    report = recommend_table(*arguments, processes=processes, part_rows=2, k=K)
+    assert [row["ignored"] for row in written(out)] == [[], ["gone", "?"], [], ["['s1'", "'s2']"]]
+    assert (report.errors, report.ignoring, report.first_ignored) == (0, 2, "gone")
+    again = recommend_table(*arguments, processes=processes, part_rows=2, k=K)
+    assert (again.resumed, again.ignoring, again.first_ignored) == (4, 2, "gone")
+    command = ["batch", tmp_path / "users.jsonl", "--model", shop, "--out", tmp_path / "more.parquet", "--processes", 1]
+    assert "2 users have ids in their history that the model does not have" in run(*command).stdout
+
+
 def test_users_by_vectors_and_whole_numbers_as_ids(tmp_path: Path) -> None:
     catalog, _ = random_catalog(5, n=40, heads=2, base=True)
     recommender = sw.Recommender(sw.Index.build(catalog), certify=True)

@@ -127,4 +127,7 @@ def _summary(report: Report, out: Path) -> str:
         text += f"{report.computed:,} in {seconds:,.1f} s with {report.processes} processes: {rate:,.1f} a second.\n"
     if report.errors:
         text += f"{report.errors:,} users have no slate; the first error: {report.first_error}\n"
+    if report.ignoring:
+        text += f"{report.ignoring:,} users have ids in their history that the model does not have; they were ignored. "
+        text += f"The first: {report.first_ignored!r:.80}"
     return text.rstrip()

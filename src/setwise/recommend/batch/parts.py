@@ -23,6 +23,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from setwise.errors import InvalidInput, MissingDependency, SetwiseError
 from setwise.recommend.slate import Slate
 from setwise.storage.artifact import flush_folder
@@ -32,14 +34,16 @@ _KEY = b"setwise.batch"  # of the metadata of the finished file
 ROWS = b"setwise.rows"  # of the metadata of a part: the digest of its rows of the table
 _ROW_GROUP = 1 << 16  # rows of a row group of the finished file
 INTEGER, TEXT = "int64", "string"  # the types of ids
+COLUMNS = ("user", "items", "rewards", "value", "upper_bound", "proven", "ignored", "error")
 
 
 class Outcome(NamedTuple):
-    """The finished file: its rows, how many of them have an error, and the first of these errors."""
+    """The finished file: how many rows have an error or ids that were ignored, and the first of each."""
 
-    rows: int
     errors: int
     first_error: str | None
+    ignoring: int
+    first_ignored: str | None
 
 
 class Parts:
@@ -134,15 +138,18 @@ class Parts:
 
     def outcome(self) -> Outcome:
         """What the finished file holds."""
-        arrow = _arrow()
-        with arrow.parquet.ParquetFile(self.out) as file:
-            errors, first = 0, None
-            for batch in file.iter_batches(columns=["error"]):
-                column = batch.column(0)
+        errors, first, ignoring, first_ignored = 0, None, 0, None
+        with _arrow().parquet.ParquetFile(self.out) as file:
+            for batch in file.iter_batches(columns=["error", "ignored"]):
+                column, ignored = batch.column("error"), batch.column("ignored")
                 errors += len(column) - column.null_count
                 if first is None and column.null_count < len(column):
                     first = column.drop_null()[0].as_py()
-            return Outcome(file.metadata.num_rows, errors, first)
+                counts = np.diff(ignored.offsets.to_numpy())
+                ignoring += int(np.count_nonzero(counts))
+                if first_ignored is None and counts.any():
+                    first_ignored = ignored.flatten()[0].as_py()
+        return Outcome(errors, first, ignoring, first_ignored)
 
     def _path(self, number: int) -> Path:
         return self.folder / f"part-{number:08d}.parquet"
@@ -166,9 +173,9 @@ class Parts:
         kinds = {INTEGER: arrow.int64(), TEXT: arrow.string()}
         item = arrow.list_(kinds[self._job["item_type"]])
         real = arrow.float64()
-        types = [kinds[self._job["user_type"]], item, arrow.list_(real), real, real, arrow.bool_(), arrow.string()]
-        names = ("user", "items", "rewards", "value", "upper_bound", "proven", "error")
-        return arrow.schema([arrow.field(name, kind) for name, kind in zip(names, types, strict=True)])
+        user, text, texts = kinds[self._job["user_type"]], arrow.string(), arrow.list_(arrow.string())
+        types = [user, item, arrow.list_(real), real, real, arrow.bool_(), texts, text]
+        return arrow.schema([arrow.field(name, kind) for name, kind in zip(COLUMNS, types, strict=True)])
 
 
 def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dict[str, list[Any]]:
@@ -181,6 +188,7 @@ def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dic
         "value": [None if slate is None else slate.value for slate in slates],
         "upper_bound": [None if slate is None else _bound(slate) for slate in slates],
         "proven": [None if slate is None else bool(slate.proven) for slate in slates],
+        "ignored": [[] if slate is None else list(map(_text, slate.ignored)) for slate in slates],
         "error": [str(answer) if isinstance(answer, SetwiseError) else None for answer in answers],
     }
 
@@ -188,6 +196,10 @@ def _cells(users: Sequence[Any], answers: Sequence[Slate | SetwiseError]) -> dic
 def rows_digest(rows: Sequence[tuple[Any, ...]]) -> bytes:
     """The digest of these rows: cells are texts, numbers, None, or lists of them."""
     return hashlib.sha256(repr(list(map(tuple, rows))).encode("utf-8", "surrogatepass")).hexdigest().encode()
+
+
+def _text(unknown: Any) -> str:
+    return str(unknown).encode("utf-8", "replace").decode()  # JSON may hold halves of surrogate pairs
 
 
 def _bound(slate: Slate) -> float | None:

@@ -30,7 +30,7 @@ from setwise.errors import InvalidInput
 from setwise.model.attributes import Strings
 from setwise.recommend.batch.cluster_tasks import ClusterTasks
 from setwise.recommend.batch.jobs import Job, opened
-from setwise.recommend.batch.parts import INTEGER, TEXT, Parts
+from setwise.recommend.batch.parts import COLUMNS, INTEGER, TEXT, Parts
 from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
 from setwise.recommend.batch.workers import LocalProcesses, ThisProcess, Workers
@@ -44,13 +44,18 @@ _Part = tuple[int, list[tuple[Any, ...]]]  # its number and its rows
 
 @dataclass(frozen=True)
 class Report:
-    """What a run did; ``errors`` counts users without a slate, whose row says why."""
+    """What a run did; ``errors`` counts users without a slate, whose row says why.
+
+    ``ignoring`` counts users with ids in their history that the model does not have, which their row lists.
+    """
 
     users: int
     computed: int
     resumed: int  # users that a former run had finished
     errors: int
     first_error: str | None
+    ignoring: int
+    first_ignored: str | None
     processes: int
     seconds: float
 
@@ -99,6 +104,7 @@ def recommend_table(
         "part_rows": size,
         "user_type": kind,
         "item_type": TEXT if texts else INTEGER,
+        "output": COLUMNS,
     }
     job = Job(file, Path(model), digest, columns, options, Parts(target, described))
     resumed, used = users, cores or available_cores()
@@ -111,8 +117,7 @@ def recommend_table(
             job.parts.join(-(-users // size))
     job.parts.remove()
     found = job.parts.outcome()
-    seconds = time.perf_counter() - began
-    return Report(users, users - resumed, resumed, found.errors, found.first_error, used, seconds)
+    return Report(users, users - resumed, resumed, *found, used, time.perf_counter() - began)
 
 
 def _existing(table: str | os.PathLike[str]) -> Path:
