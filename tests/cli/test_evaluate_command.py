@@ -133,6 +133,8 @@ def test_slates_of_another_system_join_the_table(songs: Path, tmp_path: Path) ->
     file, known, other = sessions_file(tmp_path, IDS), tmp_path / "known.jsonl", tmp_path / "popular.jsonl"
     result = run("evaluate", songs, file, "--histories", known)
     assert "12 histories are in" in said(result)
+    again = run("evaluate", songs, file, "--histories", known, "--json")
+    assert json.loads(again.stdout) == {"histories": 12, "saved": str(known)}
     lines = [json.loads(line) for line in known.read_text().splitlines()]
     cuts = HistorySplit.first(read(file))
     wanted, targets = lists(cuts, read(file).ids)

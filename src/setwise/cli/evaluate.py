@@ -94,8 +94,7 @@ def evaluate(
     split = drawn_histories(held_out, most, seed, by := require_split(split_by, held_out))
     if histories is not None:
         write_histories(histories, split, catalog)
-        print(f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates.")
-        return
+        return _print_histories(len(split), histories, as_json)
     others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
     results = [_Result.of(recommender, name, split, k) for name in _compared(ranker, catalog)]
     report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown, "of": len(held_out)}
@@ -103,6 +102,11 @@ def evaluate(
         print(json.dumps(report))
     else:
         _print(Console(), report)
+
+
+def _print_histories(count: int, path: Path, as_json: bool) -> None:
+    sentence = f"{count:,} histories are in {path}. Pass the slates for them with --slates."
+    print(json.dumps({"histories": count, "saved": str(path)}) if as_json else sentence)
 
 
 def _compared(given: list[str] | None, catalog: Catalog) -> dict[str, None]:
