@@ -153,3 +153,21 @@ def test_options_that_are_refused(tables: Path, tmp_path: Path, options: tuple[o
     result = run("train", tables / "long.csv", *options, "--out", tmp_path / "m")
     assert isinstance(result.exception, InvalidInput)
     assert sentence in str(result.exception)
+
+
+def test_the_folder_of_an_index_is_not_replaced(tables: Path, tmp_path: Path) -> None:
+    command, shop = ("train", tables / "wide.csv", *WIDE, "--epochs", 2), tmp_path / "shop"
+    assert run(*command, "--out", tmp_path / "model").exit_code == 0
+    assert run("index", tmp_path / "model", "--out", shop).exit_code == 0
+    refused = run(*command, "--out", shop)
+    assert (refused.exit_code, str(refused.exception).split(",")[0]) == (1, "--out must be a folder that is new")
+    assert run("recommend", shop, "--history", "", "--k", 3).exit_code == 0
+    assert run(*command, "--out", tmp_path / "model").exit_code == 0  # an older model is replaced
+
+
+def test_what_an_interrupted_save_leaves_is_no_obstacle(tables: Path, tmp_path: Path) -> None:
+    (tmp_path / "model" / ".setwise-drafts").mkdir(parents=True)
+    (tmp_path / "model" / ".setwise-lock").touch()
+    result = run("train", tables / "wide.csv", *WIDE, "--epochs", 2, "--out", tmp_path / "model")
+    assert result.exit_code == 0, result.output or result.exception
+    assert SlateModel.load(tmp_path / "model").catalog().n_items == 15

@@ -7,6 +7,7 @@ import shlex
 import time
 import zipfile
 import zlib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -84,12 +85,17 @@ def require_replaceable(out: Path) -> None:
         artifact.refuse_foreign(out)
     except InvalidInput as error:
         raise error.about("--out") from None
+    require_kind(out, KINDS, "setwise index")
+
+
+def require_kind(out: Path, kinds: Collection[str], command: str) -> None:
+    """Refuse a folder that holds an artifact of another kind than ``command`` writes."""
     try:
         kind = artifact.kind_of(out)
     except SetwiseError:  # nothing, or nothing that can be read
         return
-    if kind not in KINDS:
-        must, got = "a folder that is new, empty, or that setwise index wrote", f"{out}, which holds a {kind}"
+    if kind not in kinds:
+        must, got = f"a folder that is new, empty, or that {command} wrote", f"{out}, which holds a {kind}"
         raise InvalidInput("--out", must, got, "choose another folder, so that it is not lost")
 
 

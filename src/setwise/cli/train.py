@@ -19,6 +19,7 @@ from setwise.cli import columns, log_options
 from setwise.cli import train_options as options
 from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import require_other_file, write_sessions
+from setwise.cli.index import require_kind
 from setwise.cli.train_data import RANDOM, hold_out, prepared
 from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
@@ -33,11 +34,11 @@ from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
-from setwise.training import SimpleTransformer
+from setwise.storage import artifact
+from setwise.training import SimpleTransformer, portfolio
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
-from setwise.training.portfolio import PortfolioModel
 from setwise.training.slate_model import SlateModel
 
 BINS = 5  # of the reliability diagram
@@ -165,7 +166,7 @@ def _run(
 
 
 def _finish(
-    model: SlateModel | PortfolioModel,
+    model: SlateModel | portfolio.PortfolioModel,
     report: dict[str, Any],
     out: Path,
     as_json: bool,
@@ -231,10 +232,11 @@ def _require_free(out: Path) -> None:
     todo = "choose a folder that is new, empty or an older model"
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        if out.exists() and any(out.iterdir()) and not (out / "manifest.json").is_file():
+        if out.exists() and artifact.holds_others(out):
             raise InvalidInput("--out", "a folder for the model alone", f"{out} with other files", todo)
     except OSError as error:
         raise InvalidInput("--out", "a folder that can be written", f"{out}: {error.strerror}", todo) from None
+    require_kind(out, ("model", portfolio.KIND), "setwise train")
 
 
 def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:

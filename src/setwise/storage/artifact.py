@@ -171,19 +171,23 @@ def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds other files: saves go to new or empty folders, or replace an artifact."""
     todo = "choose a folder that is new, empty or an artifact"
     if folder.is_dir():
-        names = {entry.name for entry in folder.iterdir()}
-        ours = {name for name in names if name in (_DRAFTS, _LOCK) or _DATA_FILE.fullmatch(name)}
-        manifest = folder / _MANIFEST
-        if (
-            manifest.is_file()
-            and manifest.stat().st_size <= _MANIFEST_LIMIT
-            and b'"manifest":' in manifest.read_bytes()[:200]
-        ):
-            ours |= names
-        if names - ours:
+        if holds_others(folder):
             raise InvalidInput("path", "a folder for this artifact alone", f"{folder} with other files", todo)
     elif folder.exists():
         raise InvalidInput("path", "a folder", f"the file {folder}", todo)
+
+
+def holds_others(folder: Path) -> bool:
+    """Whether a folder holds files of others: it has no manifest of ours, and more than an interrupted save leaves."""
+    names = {entry.name for entry in folder.iterdir()}
+    ours = {name for name in names if name in (_DRAFTS, _LOCK) or _DATA_FILE.fullmatch(name)}
+    manifest = folder / _MANIFEST
+    is_ours = (
+        manifest.is_file()
+        and manifest.stat().st_size <= _MANIFEST_LIMIT
+        and b'"manifest":' in manifest.read_bytes()[:200]
+    )
+    return bool(names - ours) and not is_ours
 
 
 def _make_folder(folder: Path) -> None:
