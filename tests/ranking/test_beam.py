@@ -282,8 +282,8 @@ def test_lower_limits_are_kept(option) -> None:
 
 def test_a_service_offers_it_up_to_a_smaller_k() -> None:
     pytest.importorskip("msgspec")
+    from setwise.service.decoding import decode_recommend
     from setwise.service.http_errors import HttpError
-    from setwise.service.schemas import decode_recommend
     from setwise.service.settings import Settings
 
     body = '{{"history": [], "ranker": "beam", "k": {}}}'

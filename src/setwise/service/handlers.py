@@ -16,6 +16,7 @@ from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.exploration import explore
 from setwise.recommend.histories import ERROR
 from setwise.recommend.slate import Slate
+from setwise.service.decoding import DECODERS
 from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
 from setwise.service.item_records import attributes, item
@@ -49,6 +50,7 @@ class TaskMessage(msgspec.Struct):
     deadline: float
     logged: bool = False  # whether its slates get ids and are logged
     level: int = FULL  # what its slates lose under load
+    body: bytes = b""  # of a large request, in place of the request itself
 
     def left_ms(self) -> float:
         """Milliseconds until the deadline."""
@@ -92,11 +94,7 @@ class Handlers:
 
     def _outcomes(self, tasks: Sequence[TaskMessage]) -> Iterator[Outcome]:
         if len(tasks) == 1:
-            handle, decoder = HANDLERS[tasks[0].handler]
-            try:
-                yield handle(self, decoder.decode(tasks[0].request), tasks[0])
-            except SetwiseError as error:
-                yield from_error(error)
+            yield self._outcome(tasks[0])
             return
         decoder = HANDLERS["recommend"][1]
         requests = [decoder.decode(task.request) for task in tasks]
@@ -104,6 +102,17 @@ class Handlers:
         slates = self._slates(requests, min(task.left_ms() for task in tasks), tasks[0].level)
         for task, request, slate, queue_ms in zip(tasks, requests, slates, queued, strict=True):
             yield self._encoded(slate, queue_ms, task, request)
+
+    def _outcome(self, task: TaskMessage) -> Outcome:
+        handle, decoder = HANDLERS[task.handler]
+        try:
+            large = bool(task.body)
+            request = DECODERS[task.handler](task.body, self._settings) if large else decoder.decode(task.request)
+            return handle(self, request, task)
+        except HttpError as error:
+            return error
+        except SetwiseError as error:
+            return from_error(error)
 
     # --- one method for each kind of task ---
 

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from setwise.service import docs_page, http_errors, openapi, schemas
+from setwise.service import decoding, docs_page, http_errors, openapi, schemas
 from setwise.service.connections import OTHER
 from setwise.service.exchange import Bodies, Request, Response
 from setwise.service.hosts import AllowedHosts
@@ -53,7 +53,8 @@ class Service:
     has_key: bool
     log: OutcomeLog | None
     image_hosts: Sequence[str]  # where the page may load pictures from
-    turns: Turns = field(default_factory=Turns)
+    turns: Turns = field(default_factory=Turns)  # of responses
+    decoding: Turns = field(default_factory=Turns)  # of bodies: they do not delay what needs no decoding
 
     @classmethod
     async def start(
@@ -92,8 +93,10 @@ class Service:
 Respond = Callable[[Service, Request], Awaitable[Response]]
 
 
-async def _compute(service: Service, request: Request, handler: str, content: schemas.HttpRequest) -> Response:
+async def _compute(service: Service, request: Request, handler: str, content: schemas.HttpRequest | bytes) -> Response:
     """Have a request computed by a worker; it leaves the queue if the client disconnects."""
+    if request.over:
+        raise http_errors.client_gone()
     task = service.queue.add(handler, content, service.log is not None and handler in _LOGGED)
     request.abandon = partial(service.queue.abandon, task)
     body = await task.body()
@@ -102,26 +105,33 @@ async def _compute(service: Service, request: Request, handler: str, content: sc
     return Response(body)
 
 
-def _computed(handler: str, decode: Callable[[bytes, Settings], schemas.HttpRequest]) -> Respond:
-    """A route whose body is decoded and computed by a handler; nothing is read while the queue is full."""
+def _computed(handler: str) -> Respond:
+    """A route whose body is computed by a handler; nothing is read while the queue is full."""
 
     async def respond(service: Service, request: Request) -> Response:
         service.queue.shed_when_full()
         body = await service.bodies.read(request)
-        return await _compute(service, request, handler, decode(body, service.settings))
+        if len(body) > decoding.LARGE:
+            return await _compute(service, request, handler, body)
+        decode = partial(decoding.DECODERS[handler], body, service.settings)
+        return await _compute(service, request, handler, await service.decoding.result(decode))
 
     return respond
 
 
 async def _items(service: Service, request: Request) -> Response:
-    return await _compute(service, request, "items", schemas.decode_items(request.parameters()))
+    content = await service.decoding.result(lambda: decoding.decode_items(request.parameters()))
+    return await _compute(service, request, "items", content)
 
 
 async def _outcomes(service: Service, request: Request) -> Response:
     if service.log is None:
         raise http_errors.no_log()
-    sent = schemas.decode_outcomes(await service.bodies.read(request), service.settings)
-    recorded = await service.log.add_outcomes([ItemOutcome(one.slate, one.item, one.outcome) for one in sent])
+    body, turns, sent = await service.bodies.read(request), service.decoding, list[ItemOutcome]()
+    for part in await turns.result(partial(decoding.split_outcomes, body, service.settings)):
+        outcomes = await turns.result(partial(decoding.decode_outcomes, part))
+        sent += [ItemOutcome(one.slate, one.item, one.outcome) for one in outcomes]
+    recorded = await service.log.add_outcomes(sent)
     absent = [schemas.NotShown(one.slate, one.item) for one in recorded.not_shown]
     content = schemas.OutcomesResponse(recorded.new, recorded.repeated, recorded.unknown_slates, absent)
     return Response(msgspec.json.encode(content))
@@ -198,11 +208,11 @@ class Route:
 _QUEUED = (422, 503, 504)
 _BODY = (400, 408, 413, *_QUEUED)
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "/v1/recommend", "The best slate for a user.", _computed("recommend", schemas.decode_recommend),
+    Route("POST", "/v1/recommend", "The best slate for a user.", _computed("recommend"),
           schemas.RecommendRequest, schemas.SlateResponse, _BODY),
-    Route("POST", "/v1/recommend/batch", "Many slates at once.", _computed("batch", schemas.decode_batch),
+    Route("POST", "/v1/recommend/batch", "Many slates at once.", _computed("batch"),
           schemas.BatchRequest, schemas.BatchResponse, _BODY),
-    Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain", schemas.decode_explain),
+    Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain"),
           schemas.ExplainRequest, schemas.ExplainResponse, _BODY),
     Route("POST", "/v1/outcomes", "Outcomes of slates that were shown.", _outcomes,
           schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503), writes=True),
@@ -251,6 +261,7 @@ class Application:
             response = await self._admit(request, route)(self.service, request)
         except HttpError as error:
             response = Response(error.body(), error.status, JSON, dict(error.headers))
+            error.__traceback__ = None  # its frames hold the body, and futures that hold the error: a cycle
         except Exception as error:
             log().error("request failed", **error_place(error))
             response = Response(http_errors.internal_error().body(), 500)

@@ -55,7 +55,7 @@ class TaskQueue:
             seconds = math.ceil(self._mean_s * len(self._waiting) / self._settings.worker_count)
             raise busy(max(1, seconds))
 
-    def add(self, handler: str, request: HttpRequest, logged: bool = False) -> Task:
+    def add(self, handler: str, request: HttpRequest | bytes, logged: bool = False) -> Task:
         """Queue a request for a handler of the workers; ``logged``: its slates get ids for the log."""
         self.shed_when_full()
         now = time.monotonic()

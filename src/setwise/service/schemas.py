@@ -1,4 +1,4 @@
-"""Requests and responses of the HTTP API as types: decoding is strict, and the OpenAPI document is made from them.
+"""Requests and responses of the HTTP API as types: decoding is strict (decoding.py), and OpenAPI is made from them.
 
 A field of ``RecommendRequest``, other than ``key`` and ``log``, is passed to ``Recommender.recommend`` as the keyword
 argument of the same name: a new field is a line here and its meaning in the library.
@@ -6,17 +6,13 @@ argument of the same name: a new field is a line here and its meaning in the lib
 
 from __future__ import annotations
 
-import re
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from setwise._validation import did_you_mean
 from setwise.ranking import RANKERS
 from setwise.ranking.registry import DEFAULT
 from setwise.recommend.query import arguments_from_json
-from setwise.service.http_errors import HttpError, malformed
-from setwise.service.settings import Settings
 
 Id = int | str
 Scalar = bool | int | float | str
@@ -98,7 +94,7 @@ class ExplainRequest(RecommendRequest):
     items: list[Id] | None = None
 
 
-_USER_FIELDS = ("history", "user", "vector", "features")
+USER_FIELDS = ("history", "user", "vector", "features")
 
 
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
@@ -283,114 +279,3 @@ class Reloaded(msgspec.Struct):
 
     version: str
     before: str
-
-
-# --- decoding ---
-
-Decoded = TypeVar("Decoded")
-_UNKNOWN = re.compile("unknown field `(.*?)`")
-_HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]|\\[^u])")  # a lone surrogate
-_RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
-_EXPLAIN = msgspec.json.Decoder(ExplainRequest)
-_OUTCOMES = msgspec.json.Decoder(OutcomesRequest)
-_FIELDS: dict[Any, tuple[str, ...]] = {  # names to suggest for an unknown one
-    RecommendRequest: RecommendRequest.__struct_fields__,
-    BatchRequest: RecommendRequest.__struct_fields__,
-    ExplainRequest: ExplainRequest.__struct_fields__,
-    OutcomesRequest: (*OutcomesRequest.__struct_fields__, *OutcomeEntry.__struct_fields__),
-}
-
-
-def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
-    """The request in this body, checked against the limits."""
-    request = _decode(_RECOMMEND, body)
-    check(request, settings)
-    return request
-
-
-def decode_explain(body: bytes, settings: Settings) -> ExplainRequest:
-    """The request in this body, checked against the limits of explanations."""
-    request = _decode(_EXPLAIN, body)
-    check(request, settings, explain=True)
-    if request.items is not None and not 1 <= len(request.items) <= request.k:
-        raise _invalid("items", f"a list of 1 to k = {request.k} ids", len(request.items), "send the ids of the slate")
-    return request
-
-
-def decode_batch(body: bytes, settings: Settings) -> BatchRequest:
-    """The batch in this body, checked against the limits."""
-    batch = _decode(_BATCH, body)
-    if not 1 <= len(batch.requests) <= settings.batch:
-        raise _invalid("requests", f"1 to {settings.batch} requests", len(batch.requests), "split the batch")
-    for request in batch.requests:
-        check(request, settings)
-    return batch
-
-
-def decode_outcomes(body: bytes, settings: Settings) -> list[OutcomeEntry]:
-    """The outcomes in this body, checked against the limits."""
-    outcomes = _decode(_OUTCOMES, body).outcomes
-    if not 1 <= len(outcomes) <= settings.outcomes:
-        must = f"1 to {settings.outcomes} outcomes"
-        raise _invalid("outcomes", must, len(outcomes), "send them in several requests")
-    for one in outcomes:
-        if not 0 <= one.outcome <= 1:
-            raise _invalid("outcome", "a number from 0 to 1", one.outcome, "scale it, or leave it out for a hit")
-    return outcomes
-
-
-def decode_items(parameters: dict[str, str]) -> ItemsRequest:
-    """The search that these query parameters describe; parameters of other names are ignored."""
-    limit = parameters.get("limit", "20")
-    if not (limit.isascii() and limit.isdigit() and len(limit) <= 3 and limit[0] != "0" and int(limit) <= ITEMS_LIMIT):
-        raise _invalid("limit", f"a whole number from 1 to {ITEMS_LIMIT}", repr(limit), "choose one of those")
-    query = parameters.get("q", "")
-    if len(query) > QUERY_LENGTH:
-        raise _invalid("q", f"a text of at most {QUERY_LENGTH} characters", len(query), "use fewer words")
-    return ItemsRequest(query, int(limit), parameters.get("ids"))
-
-
-def check(request: RecommendRequest, settings: Settings, explain: bool = False) -> None:
-    """Raise an error for what no catalogue could answer; the library checks what depends on the catalogue."""
-    given = [name for name in _USER_FIELDS if getattr(request, name) is not None]
-    if len(given) > 1 or not (given or request.scores is not None):
-        got = " and ".join(given) or "none of them"
-        raise _invalid(
-            "the request", "exactly one of history, user, vector and features, or scores alone", got, "send one"
-        )
-    if request.ranker is not None and request.ranker not in INTERACTIVE:
-        raise _invalid("ranker", f"one of {', '.join(INTERACTIVE)}", repr(request.ranker), "choose one of those")
-    longest, reason = settings.k, ""
-    if explain:
-        longest, reason = settings.slow_k, " in an explanation"
-    elif request.ranker is not None and RANKERS[request.ranker].slow_growth:
-        longest, reason = settings.slow_k, f" with the ranker {request.ranker}"
-    if not 1 <= request.k <= longest:
-        raise _invalid("k", f"a whole number from 1 to {longest}{reason}", request.k, "choose one of those")
-    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", request.k)):
-        if len(getattr(request, name) or ()) > most:
-            raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
-    if len(request.key or "") > KEY_LENGTH:
-        raise _invalid("key", f"a text of at most {KEY_LENGTH} characters", len(request.key or ""), "shorten it")
-    if request.budget_ms is not None and not 0 < request.budget_ms <= settings.deadline_ms:
-        must = f"above 0 and at most the deadline of {settings.deadline_ms}"
-        raise _invalid("budget_ms", must, request.budget_ms, "pass milliseconds, or leave it out")
-
-
-def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
-    try:
-        return decoder.decode(body)
-    except (msgspec.DecodeError, ValueError, RecursionError) as error:
-        reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
-        if "truncated" in reason and _HALF_PAIR.search(body[-64:]):  # what msgspec says of one near the end
-            reason = "JSON is malformed: unexpected end of escaped utf-16 surrogate pair"
-        elif ".where" in reason:
-            reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
-        elif unknown := _UNKNOWN.search(reason):
-            reason += f" ({did_you_mean(unknown[1], _FIELDS[decoder.type]) or 'drop it'})"
-        reason = reason.replace("JSON is malformed", "it is not JSON")
-        raise malformed(reason[:1].lower() + reason[1:]) from None
-
-
-def _invalid(parameter: str, must: str, got: object, todo: str) -> HttpError:
-    return HttpError(422, "invalid", f"{parameter} must be {must}, got {got}; {todo}.")

@@ -16,10 +16,10 @@ from setwise.storage.slate_log import ShownSlate
 
 
 class Task:
-    """A request in the queue or at a worker, and its outcome when there is one."""
+    """A request in the queue or at a worker, or the body of a large one, and its outcome when there is one."""
 
     def __init__(
-        self, handler: str, request: HttpRequest, arrived: float, deadline: float, logged: bool = False
+        self, handler: str, request: HttpRequest | bytes, arrived: float, deadline: float, logged: bool = False
     ) -> None:
         self.handler, self.request, self._logged = handler, request, logged
         self.arrived, self.deadline, self.attempts = arrived, deadline, 0
@@ -51,9 +51,14 @@ class Task:
     @property
     def group_key(self) -> GroupKey | None:
         """Tasks of equal keys may be computed together; None: alone, as is a task whose first worker failed."""
-        return self._group_key if self.handler == "recommend" and self.attempts == 0 else None
+        grouped = self.handler == "recommend" and self.attempts == 0 and not isinstance(self.request, bytes)
+        return self._group_key if grouped else None
 
     def message(self) -> TaskMessage:
         """What the worker receives."""
-        request = msgspec.Raw(msgspec.json.encode(self.request))
-        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged, self.level)
+        body, request = b"", msgspec.Raw(b"null")
+        if isinstance(self.request, bytes):
+            body = self.request
+        else:
+            request = msgspec.Raw(msgspec.json.encode(self.request))
+        return TaskMessage(self.handler, request, self.arrived, self.deadline, self._logged, self.level, body)

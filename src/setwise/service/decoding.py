@@ -1,0 +1,169 @@
+"""Bodies become requests here, where that delays no other client.
+
+Decoding takes the event loop up to 4 s for a megabyte (numbers such as 1e308, or hundreds of thousands of empty
+requests). So it decodes small bodies only, each in a turn (turns.py); outcomes, which it writes itself, in parts. A
+body of more than ``LARGE`` bytes goes to a worker as it came, and what the queue holds is no larger than what was sent.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import msgspec
+
+from setwise._validation import did_you_mean
+from setwise.ranking import RANKERS
+from setwise.service.http_errors import HttpError, malformed
+from setwise.service.schemas import (
+    INTERACTIVE,
+    ITEMS_LIMIT,
+    KEY_LENGTH,
+    QUERY_LENGTH,
+    USER_FIELDS,
+    BatchRequest,
+    ExplainRequest,
+    HttpRequest,
+    ItemsRequest,
+    OutcomeEntry,
+    OutcomesRequest,
+    RecommendRequest,
+)
+from setwise.service.settings import Settings
+
+LARGE = 1 << 13  # bytes of a body that a worker decodes: 8 KiB take 30 ms at most
+PART = 500  # outcomes that are decoded in one turn
+
+
+class _Entries(msgspec.Struct, forbid_unknown_fields=True):
+    """Outcomes that are not decoded yet."""
+
+    outcomes: list[msgspec.Raw]
+
+
+Decoded = TypeVar("Decoded")
+_UNKNOWN = re.compile("unknown field `(.*?)`")
+_HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]|\\[^u])")  # a lone surrogate
+_RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
+_EXPLAIN = msgspec.json.Decoder(ExplainRequest)
+_ENTRIES, _OUTCOMES = msgspec.json.Decoder(_Entries), msgspec.json.Decoder(OutcomesRequest)
+_FIELDS: dict[Any, tuple[str, ...]] = {  # names to suggest for an unknown one
+    RecommendRequest: RecommendRequest.__struct_fields__,
+    BatchRequest: RecommendRequest.__struct_fields__,
+    ExplainRequest: ExplainRequest.__struct_fields__,
+    _Entries: OutcomesRequest.__struct_fields__,
+    OutcomesRequest: (*OutcomesRequest.__struct_fields__, *OutcomeEntry.__struct_fields__),
+}
+
+
+def decode_recommend(body: bytes, settings: Settings) -> RecommendRequest:
+    """The request in this body, checked against the limits."""
+    request = _decode(_RECOMMEND, body)
+    check(request, settings)
+    return request
+
+
+def decode_explain(body: bytes, settings: Settings) -> ExplainRequest:
+    """The request in this body, checked against the limits of explanations."""
+    request = _decode(_EXPLAIN, body)
+    check(request, settings, explain=True)
+    if request.items is not None and not 1 <= len(request.items) <= request.k:
+        raise _invalid("items", f"a list of 1 to k = {request.k} ids", len(request.items), "send the ids of the slate")
+    return request
+
+
+def decode_batch(body: bytes, settings: Settings) -> BatchRequest:
+    """The batch in this body, checked against the limits."""
+    batch = _decode(_BATCH, body)
+    if not 1 <= len(batch.requests) <= settings.batch:
+        raise _invalid("requests", f"1 to {settings.batch} requests", len(batch.requests), "split the batch")
+    for request in batch.requests:
+        check(request, settings)
+    return batch
+
+
+DECODERS: dict[str, Callable[[bytes, Settings], HttpRequest]] = {
+    "recommend": decode_recommend,
+    "batch": decode_batch,
+    "explain": decode_explain,
+}
+
+
+def split_outcomes(body: bytes, settings: Settings) -> list[bytes]:
+    """The body as several of ``PART`` outcomes; their number is checked against the limit."""
+    entries = _decode(_ENTRIES, body).outcomes
+    if not 1 <= len(entries) <= settings.outcomes:
+        must = f"1 to {settings.outcomes} outcomes"
+        raise _invalid("outcomes", must, len(entries), "send them in several requests")
+    return [_outcomes_body(entries[start : start + PART]) for start in range(0, len(entries), PART)]
+
+
+def _outcomes_body(entries: Sequence[msgspec.Raw]) -> bytes:
+    return b'{"outcomes":[%b]}' % b",".join(map(bytes, entries))
+
+
+def decode_outcomes(part: bytes) -> list[OutcomeEntry]:
+    """The outcomes of a part of a body."""
+    outcomes = _decode(_OUTCOMES, part).outcomes
+    for one in outcomes:
+        if not 0 <= one.outcome <= 1:
+            raise _invalid("outcome", "a number from 0 to 1", one.outcome, "scale it, or leave it out for a hit")
+    return outcomes
+
+
+def decode_items(parameters: dict[str, str]) -> ItemsRequest:
+    """The search that these query parameters describe; parameters of other names are ignored."""
+    limit = parameters.get("limit", "20")
+    if not (limit.isascii() and limit.isdigit() and len(limit) <= 3 and limit[0] != "0" and int(limit) <= ITEMS_LIMIT):
+        raise _invalid("limit", f"a whole number from 1 to {ITEMS_LIMIT}", repr(limit), "choose one of those")
+    query = parameters.get("q", "")
+    if len(query) > QUERY_LENGTH:
+        raise _invalid("q", f"a text of at most {QUERY_LENGTH} characters", len(query), "use fewer words")
+    return ItemsRequest(query, int(limit), parameters.get("ids"))
+
+
+def check(request: RecommendRequest, settings: Settings, explain: bool = False) -> None:
+    """Raise an error for what no catalogue could answer; the library checks what depends on the catalogue."""
+    given = [name for name in USER_FIELDS if getattr(request, name) is not None]
+    if len(given) > 1 or not (given or request.scores is not None):
+        got = " and ".join(given) or "none of them"
+        raise _invalid(
+            "the request", "exactly one of history, user, vector and features, or scores alone", got, "send one"
+        )
+    if request.ranker is not None and request.ranker not in INTERACTIVE:
+        raise _invalid("ranker", f"one of {', '.join(INTERACTIVE)}", repr(request.ranker), "choose one of those")
+    longest, reason = settings.k, ""
+    if explain:
+        longest, reason = settings.slow_k, " in an explanation"
+    elif request.ranker is not None and RANKERS[request.ranker].slow_growth:
+        longest, reason = settings.slow_k, f" with the ranker {request.ranker}"
+    if not 1 <= request.k <= longest:
+        raise _invalid("k", f"a whole number from 1 to {longest}{reason}", request.k, "choose one of those")
+    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", request.k)):
+        if len(getattr(request, name) or ()) > most:
+            raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
+    if len(request.key or "") > KEY_LENGTH:
+        raise _invalid("key", f"a text of at most {KEY_LENGTH} characters", len(request.key or ""), "shorten it")
+    if request.budget_ms is not None and not 0 < request.budget_ms <= settings.deadline_ms:
+        must = f"above 0 and at most the deadline of {settings.deadline_ms}"
+        raise _invalid("budget_ms", must, request.budget_ms, "pass milliseconds, or leave it out")
+
+
+def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:
+    try:
+        return decoder.decode(body)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        reason = str(error) if isinstance(error, msgspec.DecodeError) else "a text or number in it cannot be read"
+        if "truncated" in reason and _HALF_PAIR.search(body[-64:]):  # what msgspec says of one near the end
+            reason = "JSON is malformed: unexpected end of escaped utf-16 surrogate pair"
+        elif ".where" in reason:
+            reason += ' (write a range as {"from": 3, "to": 5}; either end may be left out)'
+        elif unknown := _UNKNOWN.search(reason):
+            reason += f" ({did_you_mean(unknown[1], _FIELDS[decoder.type]) or 'drop it'})"
+        reason = reason.replace("JSON is malformed", "it is not JSON")
+    raise malformed(reason[:1].lower() + reason[1:])  # here it does not refer to the other error, which holds the body
+
+
+def _invalid(parameter: str, must: str, got: object, todo: str) -> HttpError:
+    return HttpError(422, "invalid", f"{parameter} must be {must}, got {got}; {todo}.")
