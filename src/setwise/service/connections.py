@@ -119,6 +119,8 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Parse what has arrived."""
         if self._discard_until is not None or self._address is None:
+            if self._address is not None and not self._waits_for_turn:
+                self._wait_for_turn()  # to read more: a pass would read megabytes of each such connection
             return
         if self._head_since is None and self._http.their_state is h11.IDLE:
             self._head_since = time.monotonic()
@@ -210,6 +212,8 @@ class Connection(asyncio.Protocol):
                 if isinstance(event, h11.EndOfMessage):
                     self._resume_reading()
                     self._http.start_next_cycle()
+                else:
+                    return True  # as above
             elif isinstance(event, h11.Data):
                 if self._request.add(bytes(event.data)) > HIGH_WATER_LIMIT:
                     self._pause_reading()
