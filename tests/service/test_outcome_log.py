@@ -8,8 +8,9 @@ import json
 import math
 import signal
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -17,10 +18,11 @@ import httpx
 import pytest
 from services import Here, error_message, here, post, running
 
+from setwise.service.http_errors import HttpError
 from setwise.service.metrics import Metrics
-from setwise.service.outcome_log import OutcomeLog
+from setwise.service.outcome_log import LARGEST_COMMIT, WAITING, OutcomeLog
 from setwise.service.settings import Settings
-from setwise.storage.slate_log import ItemOutcome, ShownSlate, SlateLog, Totals, new_id, read_slates
+from setwise.storage.slate_log import ItemOutcome, Recorded, ShownSlate, SlateLog, Totals, new_id, read_slates
 
 BODY = {"history": ["song-1", "song-2"], "k": 3, "key": "visit 5", "budget_ms": 20}
 
@@ -237,3 +239,38 @@ def test_no_drift_without_slates() -> None:
     assert "setwise_settled_slates 0.0" in text
     for name in ("promised_hits", "had_hits", "drift", "drift_standard_errors"):
         assert f"setwise_{name} NaN" in text
+
+
+def test_slates_do_not_wait_for_many_outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two million outcomes were written in one transaction; a slate waited 30 s for it, and all were in memory."""
+    began, go_on, sizes = threading.Event(), threading.Event(), list[list[str]]()
+    write = SlateLog.write
+
+    def watched(self: SlateLog, entries: Sequence[Sequence[ShownSlate | ItemOutcome]]) -> list[Recorded]:
+        sizes.append([type(one).__name__ for entry in entries for one in entry])
+        began.set()
+        assert go_on.wait(60)
+        return write(self, entries)
+
+    monkeypatch.setattr(SlateLog, "write", watched)
+
+    async def write_all() -> None:
+        log = OutcomeLog(tmp_path, Settings(outcomes=1000), Metrics())
+        many = [ItemOutcome(new_id(), "a", 1.0) for _ in range(LARGEST_COMMIT)]
+        outcomes = [asyncio.create_task(log.add_outcomes(many)) for _ in range(4)]
+        await asyncio.to_thread(began.wait)
+        slate = asyncio.create_task(log.add_shown([ShownSlate(new_id(), None, "v", '["a"]', [0.5], 1.0, False)]))
+        await asyncio.sleep(0)
+        go_on.set()
+        await asyncio.gather(slate, *outcomes)
+        with log.room(1000 * WAITING), pytest.raises(HttpError, match="send them again"), log.room(1):
+            pass
+        with log.room(2000 * WAITING):  # alone it has room
+            pass
+        await log.end()
+
+    asyncio.run(write_all())
+    assert sizes[0] == ["ItemOutcome"] * LARGEST_COMMIT
+    assert sizes[1][0] == "ShownSlate"
+    assert max(map(len, sizes)) <= LARGEST_COMMIT + 1
+    assert sum(map(len, sizes)) == 4 * LARGEST_COMMIT + 1

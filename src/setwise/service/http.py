@@ -128,10 +128,12 @@ async def _outcomes(service: Service, request: Request) -> Response:
     if service.log is None:
         raise http_errors.no_log()
     body, turns, sent = await service.bodies.read(request), service.decoding, list[ItemOutcome]()
-    for part in await turns.result(partial(decoding.split_outcomes, body, service.settings)):
-        outcomes = await turns.result(partial(decoding.decode_outcomes, part))
-        sent += [ItemOutcome(one.slate, one.item, one.outcome) for one in outcomes]
-    recorded = await service.log.add_outcomes(sent)
+    parts = await turns.result(partial(decoding.split_outcomes, body, service.settings))
+    with service.log.room(decoding.PART * len(parts)):
+        for part in parts:
+            outcomes = await turns.result(partial(decoding.decode_outcomes, part))
+            sent += [ItemOutcome(one.slate, one.item, one.outcome) for one in outcomes]
+        recorded = await service.log.add_outcomes(sent)
     absent = [schemas.NotShown(one.slate, one.item) for one in recorded.not_shown]
     content = schemas.OutcomesResponse(recorded.new, recorded.repeated, recorded.unknown_slates, absent)
     return Response(msgspec.json.encode(content))

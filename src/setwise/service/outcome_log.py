@@ -1,9 +1,9 @@
 """The log of a service: one thread writes slates and outcomes, and the difference between them is measured.
 
 Entries that arrive while the thread writes are committed together by its next transaction, so a flush of the disk
-serves many requests. Entries are written in the order of their arrival: a slate is in the log before its outcomes can
-be. A slate that cannot be logged is served all the same; an outcome that cannot be is answered 503, and the caller
-sends it again.
+serves many requests. Slates come before outcomes that wait, since people wait for them: a slate is in the log before
+its outcomes can be. A slate that cannot be logged is served all the same; an outcome that cannot be is answered 503,
+and the caller sends it again. So it is while very many outcomes wait.
 
 **Drift.** Every minute the slates of the last week that had time to get their outcomes are summed: predicted hits,
 observed hits, and the standard error of their difference.
@@ -16,9 +16,10 @@ import contextlib
 import sqlite3
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import count
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import Empty, PriorityQueue
 from typing import NamedTuple
 
 from setwise.errors import InvalidInput
@@ -31,7 +32,9 @@ from setwise.storage.slate_log import Entry, ItemOutcome, Recorded, ShownSlate, 
 DRIFT_S = 60.0  # between two measurements
 WINDOW_S = 7 * 86_400.0  # of the slates that are measured
 HOUR_S = 3600.0
-LARGEST_COMMIT = 1000  # entries
+LARGEST_COMMIT = 1000  # slates and outcomes, after which no further entry joins
+WAITING = 20  # the largest requests with outcomes that may wait
+_SLATES, _OUTCOMES, _END = range(3)  # in this order
 
 
 class _Job(NamedTuple):
@@ -46,7 +49,9 @@ class OutcomeLog:
         self._folder, self._settings, self._metrics = folder, settings, metrics
         self._log = SlateLog(folder, settings.log_weeks)
         self._loop = asyncio.get_running_loop()
-        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._jobs: PriorityQueue[tuple[int, int, _Job | None]] = PriorityQueue()
+        self._numbers = count()  # of jobs: those of a kind are written in the order of their arrival
+        self._waiting = 0  # outcomes
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
         self._drift = self._loop.create_task(self._measure())
@@ -55,44 +60,57 @@ class OutcomeLog:
         """Log slates; if that fails, it is counted, and their outcomes will be of unknown slates."""
         if slates:
             try:
-                await self._write(slates)
+                await self._write(_SLATES, slates)
             except (sqlite3.Error, OSError):
                 self._metrics.count_unlogged(len(slates))
 
     async def add_outcomes(self, outcomes: Sequence[ItemOutcome]) -> Recorded:
         """Log outcomes; when this returns, they are on the disk."""
         try:
-            recorded = await self._write(outcomes)
+            recorded = await self._write(_OUTCOMES, outcomes)
         except (sqlite3.Error, OSError):
             raise log_unavailable() from None
         self._metrics.count_outcomes(recorded.new, recorded.repeated, len(outcomes) - recorded.new - recorded.repeated)
         return recorded
 
+    @contextlib.contextmanager
+    def room(self, outcomes: int) -> Iterator[None]:
+        """Room for outcomes until they are written; 503 if too many wait: they are in memory."""
+        if self._waiting and self._waiting + outcomes > WAITING * self._settings.outcomes:
+            raise log_unavailable()
+        self._waiting += outcomes
+        try:
+            yield
+        finally:
+            self._waiting -= outcomes
+
     async def end(self) -> None:
         """Write what was accepted, and close."""
         self._drift.cancel()
-        self._jobs.put(None)
+        self._jobs.put((_END, next(self._numbers), None))
         await asyncio.to_thread(self._thread.join)
         with contextlib.suppress(asyncio.CancelledError):
             await self._drift
 
     # --- the writing thread ---
 
-    async def _write(self, entry: Entry) -> Recorded:
+    async def _write(self, kind: int, entry: Entry) -> Recorded:
         job = _Job(entry, self._loop.create_future())
-        self._jobs.put(job)
+        self._jobs.put((kind, next(self._numbers), job))
         return await asyncio.shield(job.done)  # a client that disconnects changes nothing
 
     def _write_all(self) -> None:
-        """The thread: commit all jobs that are waiting, again and again, until None comes."""
+        """The thread: commit jobs that are waiting, again and again, until None comes."""
         last = False
         while not last:
-            jobs = [self._jobs.get()]
+            *_, job = self._jobs.get()
+            jobs, size = [job], 0
             with contextlib.suppress(Empty):
-                while jobs[-1] is not None and len(jobs) < LARGEST_COMMIT:
-                    jobs.append(self._jobs.get_nowait())
-            last = jobs[-1] is None
-            self._commit([job for job in jobs if job is not None])
+                while job is not None and (size := size + len(job.entry)) < LARGEST_COMMIT:
+                    *_, job = self._jobs.get_nowait()
+                    jobs.append(job)
+            last = job is None
+            self._commit([one for one in jobs if one is not None])
         self._log.close()
 
     def _commit(self, jobs: Sequence[_Job]) -> None:
