@@ -92,6 +92,18 @@ def test_the_catalogue_has_the_values_of_the_model(members: int, pairs: bool) ->
     np.testing.assert_allclose(values, model.values(sets[::10]), rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.parametrize("size", [1e7, 1e9, 1e12])
+def test_large_outcomes_can_be_indexed(size: float) -> None:
+    sets, outcome = landscape(0)
+    model = OutcomeModel.fit(sets, size * outcome, N, heads=1, dim=2, epochs=2)
+    catalog = model.catalog(attributes={"site": np.arange(N) // CHOICES})
+    recommender = sw.Recommender(sw.Index.build(catalog))
+    slate = recommender.recommend(model.user(), k=SITES, exactly={"site": 1}, budget_ms=5000)
+    assert slate.proven
+    assert slate.value == pytest.approx(model.values(sets).max(), rel=1e-9)
+    assert np.array_equal(model.slate_model().user([]).heads, model.user().heads)
+
+
 def test_pairs_are_learned_and_the_best_set_is_found() -> None:
     sets, outcome = landscape(1)
     model = OutcomeModel.fit(sets, outcome, N, epochs=400, batch=32, weight_decay=0.01)

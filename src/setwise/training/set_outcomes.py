@@ -50,6 +50,7 @@ FIRST, SECOND = 0.9, 0.99  # Adam's averages
 PARTS = ("q", "k", "v", "z", "b")
 SETS_PER_PAIR = 3.0
 MOST_PAIRED = 512  # items of a model with a pairwise member
+_LARGEST_VALUE = 1e17  # of a catalogue: an index takes ten times as much, and pairs need 10^12 times their outcomes
 RECURRING = 0.2  # a table of all pairs pays where the sets have five times as many
 
 
@@ -163,6 +164,7 @@ class OutcomeModel:
         The sink's logit z_i is one more coordinate of the queries, where the sink's key is 1 and all others are 0.
         """
         q, k, v, z = self._heads()
+        v = v / _scale(v)
         sink_key = np.zeros((q.shape[1], q.shape[2] + 1))
         sink_key[:, -1] = 1.0
         return Catalog(
@@ -179,7 +181,8 @@ class OutcomeModel:
 
     def user(self) -> User:
         """The user of ``catalog()``: outcomes of sets have only one."""
-        return User(heads=np.ones((self.parameters["q"].shape[1] + (0 if self.pair is None else 2), 1)), base=[1.0])
+        values = self._heads()[2]
+        return User(heads=np.full((values.shape[1], 1), _scale(values)), base=[1.0])
 
     def slate_model(self, ids: IdChoice | None = None, attributes: Any = None) -> SlateModel:
         """The model to save, index and serve: the user is the same whatever the history."""
@@ -207,6 +210,12 @@ class OutcomeModel:
         )
         v, z = (np.concatenate([one, two], axis=1) for one, two in zip(own[2:], heads[2:], strict=True))
         return q, k, v, z
+
+
+def _scale(values: Floats) -> float:
+    """A power of two by which values are divided, and the user multiplied, where an index would refuse them."""
+    largest = float(np.abs(values).max(initial=0.0))
+    return 2.0 ** math.ceil(math.log2(largest / _LARGEST_VALUE)) if largest > _LARGEST_VALUE else 1.0
 
 
 class _Learner:
