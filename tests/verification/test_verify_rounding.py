@@ -254,3 +254,15 @@ def test_tiny_probabilities_are_proven(tmp_path: Path, reward: sw.Logistic | sw.
     assert verify(tmp_path / "slate.json", catalog, user).ok
     replace(slate, upper_bound=slate.value * (1 - 1e-7), proven=False).save(tmp_path / "slate.json")
     assert not verify(tmp_path / "slate.json", catalog, user).ok
+
+
+@pytest.mark.parametrize("reward", [sw.Logistic(scale=1000.0), sw.Softplus(scale=1000.0), sw.Exp(scale=1000.0)])
+def test_rewards_that_underflow_excuse_no_rounding(tmp_path: Path, reward: sw.Logistic | sw.Softplus | sw.Exp) -> None:
+    """A forged bound of 0 above a set whose rewards are 0, where rounding of huge logits decides about all others."""
+    catalog, user = random_catalog(5, n=8, sharpness=1e15, rewards=[reward], dtype=np.float64)
+    user = user.with_scores(AddedScores.dense([-1000.0] * 8))
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, k=3, certify=False)
+    assert slate.value == 0
+    replace(slate, upper_bound=0.0).save(tmp_path / "slate.json")
+    assert not verify(tmp_path / "slate.json", catalog, user).checks[-1].ok
+    assert rounding_error(catalog, user, 3, 0.0) > 0

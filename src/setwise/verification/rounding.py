@@ -65,7 +65,9 @@ def _reward_change(
     """How far errors in the arguments change a value; rewards of the families ``proportional`` change by a factor."""
     exponent = max((abs(one.parameters[0]) for one in catalog.rewards if isinstance(one, proportional)), default=0.0)
     steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, proportional)), default=0.0)
-    return k * steepest * error + math.expm1(min(exponent * error, 700.0)) * size
+    if exponent * error >= 1.0:  # even of a size of 0 nothing is known: rewards may have underflowed
+        return math.inf
+    return k * steepest * error + math.expm1(exponent * error) * size
 
 
 def largest_change(catalog: Catalog, user: User, k: int) -> float:
