@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner
 
@@ -28,3 +29,28 @@ def test_split(tmp_path: Path) -> None:
     assert front.recommend(user, k=4).items.tolist() == whole.recommend(user, k=4).items.tolist()
     with pytest.raises(sw.errors.InvalidInput, match="shards must be 3, as --files has, got 2"):
         CliRunner().invoke(app, [*arguments, "--shards", "2"], catch_exceptions=False)
+
+
+def test_shards_of_another_catalogue_are_not_taken_for_its_own(tmp_path: Path) -> None:
+    """A model that was trained again was announced as split, and the shards of the old one were served."""
+    arguments = ["cluster", "split", str(tmp_path / "songs"), "--files", str(tmp_path / "shards")]
+    for seed in (1, 2):
+        sw.Recommender(sw.Index.build(random_catalog(seed, n=60)[0], cells=3), certify=False).save(tmp_path / "songs")
+        if seed == 1:
+            assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    with pytest.raises(sw.errors.InvalidInput, match="shards are of another or older one; choose a new folder"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    (tmp_path / "songs").rename(tmp_path / "elsewhere")  # hosts need the shards alone
+    assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+
+
+def test_shards_of_another_file_of_arrays(tmp_path: Path) -> None:
+    arguments = ["cluster", "split", str(tmp_path / "songs.npz"), "--files", str(tmp_path / "shards")]
+    for seed in (1, 2):
+        catalog, _ = random_catalog(seed, n=60)
+        np.savez(tmp_path / "songs.npz", query=catalog.query, key=catalog.key, value=catalog.value)
+        if seed == 1:
+            for _ in range(2):
+                assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
+    with pytest.raises(sw.errors.InvalidInput, match="shards are of another or older one"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)

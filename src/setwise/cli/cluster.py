@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import signal
@@ -77,8 +78,16 @@ def cluster(
 
 def _written(folder: Path, files: Path, shards: int, cells: int | None, backend: str) -> FrontFiles:
     """The shards in ``files``, written if they are not there."""
+    source = _digest(folder)
     if (files / "cluster").exists():
         found = read_front(files)
+        if found.source and source and found.source != source:
+            raise InvalidInput(
+                "--files",
+                f"a new folder, or one with the shards of {folder} as it is now",
+                f"{files}, whose shards are of another or older one",
+                "choose a new folder, or delete this one first",
+            )
         if len(found.layout.starts) != shards:
             raise InvalidInput("shards", f"{len(found.layout.starts)}, as --files has", shards, "choose another folder")
         return found
@@ -87,9 +96,19 @@ def _written(folder: Path, files: Path, shards: int, cells: int | None, backend:
             raise InvalidInput(
                 "--cells", "left out, as the folder is indexed", cells, "index it again, or leave it out"
             )
-        return write_cluster(Recommender.load(folder), files, shards, backend)
+        return write_cluster(Recommender.load(folder), files, shards, backend, source=source)
     catalog, encoder, features = load_source(folder)
-    return split_catalog(catalog, files, shards, cells, backend, encoder=encoder, features=features)
+    return split_catalog(catalog, files, shards, cells, backend, source=source, encoder=encoder, features=features)
+
+
+def _digest(folder: Path) -> str:
+    """The digest of what is to be split; empty if it is not there: hosts need the shards alone."""
+    if not folder.exists():
+        return ""
+    if folder.suffix != ".npz":
+        return artifact.digest(folder)
+    with artifact.open_regular(folder) as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _print(report: dict[str, object], text: str, as_json: bool) -> None:

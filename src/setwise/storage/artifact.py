@@ -34,8 +34,9 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -302,7 +303,7 @@ def manifest_bytes(folder: Path) -> bytes:
     raise DamagedArtifact(folder, f"manifest.json has {size} bytes, more than the limit of {_MANIFEST_LIMIT}")
 
 
-def open_regular(path: Path) -> BinaryIO:
+def open_regular(path: Path) -> BufferedReader:
     """Open a file for reading, or the one that it links to, unless reading might block or never end."""
     try:  # what is opened is not known yet, and may be a pipe without a writer
         descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))

@@ -103,6 +103,7 @@ class FrontFiles:
     features   turns features into users
     cells      of bounds over all items; None where the cluster was written without them
     new_user   the smallest and the largest score for new users; None where the encoder has none
+    source     the digest of what was split; empty where the writer of the cluster did not name it
     """
 
     layout: Layout
@@ -114,6 +115,7 @@ class FrontFiles:
     cells: FrontCells | None = None
     features: FeatureEncoder | None = None
     new_user: tuple[float, float] | None = None
+    source: str = ""
 
     @cached_property
     def backend(self) -> BruteForce:
@@ -139,11 +141,17 @@ def shard_folder(folder: Path, shard: int) -> Path:
 
 
 def write_cluster(
-    recommender: Recommender, folder: Path, shards: int, backend: str = "auto", bounds: bool = True
+    recommender: Recommender,
+    folder: Path,
+    shards: int,
+    backend: str = "auto",
+    bounds: bool = True,
+    source: str = "",
 ) -> FrontFiles:
     """Split a recommender's index, compacted, into shards of nearly equal size below ``folder``.
 
     The fine cells of ``bounds`` over all items are written too; where the recommender has none, they are computed.
+    ``source`` is a digest of what is split, which the files keep.
     """
     index = recommender.index.snapshot()
     index.compact()
@@ -176,6 +184,7 @@ def write_cluster(
         None if cells is None else FrontCells.of(cells),
         recommender.features,
         _new_user_range(encoder),
+        source,
     )
     write_front(folder, files)
     return files
@@ -199,6 +208,7 @@ def write_front(folder: Path, files: FrontFiles) -> None:
     parts |= {f"features.{name}": array for name, array in trees.items()}
     content = {"catalog": meta, "layout": layout, "attends": files.attends, "options": files.options}
     content |= {"features": named, "new_user": files.new_user and list(files.new_user)}
+    content["source"] = files.source
     artifact.write(folder / "cluster", FRONT, parts, content)
 
 
@@ -221,6 +231,7 @@ def read_front(folder: Path) -> FrontFiles:
             FrontCells.from_arrays(cells, pattern) if cells else None,
             FeatureEncoder.unpacked(trees, named) if named else None,
             None if (scores := saved.meta.get("new_user")) is None else (float(scores[0]), float(scores[1])),
+            str(saved.meta.get("source", "")),
         )
 
 

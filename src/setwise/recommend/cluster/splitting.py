@@ -32,13 +32,18 @@ def split_catalog(
     backend: str = "auto",
     seed: int = 0,
     progress: bool | None = None,
+    source: str = "",
     **options: Any,
 ) -> FrontFiles:
-    """Split a catalogue into shards below ``folder``; ``options`` are those of a recommender, such as ``encoder``."""
+    """Split a catalogue into shards below ``folder``; ``options`` are those of a recommender, such as ``encoder``.
+
+    ``source`` is a digest of what is split, which the files keep.
+    """
     wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
     with Progress("partitioning", len(catalog), progress) as bar:
         partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
     first = np.zeros(1, np.intp)
     one = BruteForce.build(item_vectors(catalog.taken(first)), partition.cell_of[first], partition.n_cells)
     unsearched = Index(IndexState(catalog, partition, one, len(catalog), None, None), "numpy", {})
-    return write_cluster(Recommender(unsearched, certify=False, **options), folder, shards, backend, bounds=False)
+    recommender = Recommender(unsearched, certify=False, **options)
+    return write_cluster(recommender, folder, shards, backend, bounds=False, source=source)
