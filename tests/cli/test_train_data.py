@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from setwise.cli.train_data import RANDOM, TIME, hold_out, prepared
-from setwise.datasets import Sessions
+from setwise.datasets import Sessions, Slates
 
 
 @pytest.fixture
@@ -77,3 +77,14 @@ def test_attributes_of_another_table(tmp_path: Path) -> None:
     assert (found["sessions"], found["items"]) == (6, 5)
     singers = dict(zip(data.ids, data.attributes["singer"], strict=True))
     assert singers == {0: "Ada", 1: "Bo", 2: "Ada", 3: "Cy", 4: None}
+
+
+def test_outcomes_without_slates_are_not_taken_for_choices_in_silence(tmp_path: Path) -> None:
+    rows = [f"{n},{item},{(n + item) % 2}" for n in range(50) for item in range(3)]
+    (tmp_path / "clicks.csv").write_text("\n".join(["user,item,clicked", *rows]) + "\n")
+    _, found = prepared(tmp_path / "clicks.csv", {}, None, 0)
+    (note,) = found["notes"]
+    assert note.startswith("Column 'clicked' is not read: every row counts as an item that was chosen.")
+    slates, _ = prepared(tmp_path / "clicks.csv", {"slate": "user"}, None, 0)  # what the note proposes
+    assert isinstance(slates, Slates)
+    assert len(slates) == 50

@@ -39,7 +39,8 @@ def prepared(
     _refuse_single_items(data)
     kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
     found: dict[str, Any] = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items}
-    found |= {**read, "entries": len(kept.items.values), "notes": _mostly_short(len(kept), len(data))}
+    notes = _mostly_short(len(kept), len(data)) + _unread_outcome(file, named)
+    found |= {**read, "entries": len(kept.items.values), "notes": notes}
     if len(kept) < len(data):
         skipped[SHORT] += len(data) - len(kept)
     return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped), "split": chosen}
@@ -166,3 +167,14 @@ def _mostly_short(kept: int, read: int) -> list[str]:
         return []
     todo = "If they are visits of the same people, name the column of the person with --session."
     return [f"{share:.0%} of the sessions have one item and were left out. {todo}"]
+
+
+def _unread_outcome(file: Path, named: dict[str, Any]) -> list[str]:
+    """What to say if a table has outcomes, but nothing that says which rows were shown together."""
+    if not _columns(file, named):
+        return []
+    column = usual_column("outcome", table_columns(file, named.get("delimiter")))
+    if column is None:
+        return []
+    todo = "To learn from outcomes, name the column of the slate with --slate, which may be that of --session."
+    return [f"Column '{column}' is not read: every row counts as an item that was chosen. {todo}"]

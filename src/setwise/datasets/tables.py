@@ -129,16 +129,21 @@ def with_attributes(
 ) -> Either:
     """``data`` with attributes from a table of one row per item; None for items that are not in the table.
 
-    Ids are compared as text, because a CSV file does not distinguish numbers from text.
+    Ids are compared as text, because a CSV file does not distinguish numbers from text. A table with none of the items
+    is refused.
     """
     file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
-    named = _named(attributes)
+    named, is_empty = _named(attributes), True
     values = AttributeValues(file, named)
     with closing(table_rows(file, [item, *named.values()], len(named), delimiter, progress)) as found:
         for line, (one, *cells) in found:
             if (row := row_of.get(str(one))) is not None:
                 values.require(line, cells)
                 values.add(row, cells)
+                is_empty = False
+    if is_empty:
+        must = f"a table of the items of the data, such as {next(iter(row_of), '')!r}"
+        raise InvalidInput(file.name, must, f"none of them in column {item}", "check that both have the same ids")
     return replace(data, attributes={**data.attributes, **values.columns(len(data.ids), Skipped())})
 
 
