@@ -77,7 +77,7 @@ def test_an_empty_time_is_counted_not_fatal(tmp_path: Path) -> None:
     assert named(read(path, time=None)) == [["a", "b", "c", "d"]]
 
 
-@pytest.mark.parametrize("word", ["", "nan", "NaN", "null", "NULL", "<NA>", "NaT"])
+@pytest.mark.parametrize("word", ["", "nan", "NaN", "null", "NULL", "<NA>", "NaT", "#N/A", "n/a"])
 def test_words_for_nothing_are_no_items(tmp_path: Path, word: str) -> None:
     path, skipped = written(tmp_path, f"session,item\n1,a\n1,{word}\n{word},b\n1,NA\n"), Counter()
     assert named(read(path, skipped=skipped)) == [["a", "NA"]]

@@ -84,7 +84,10 @@ def test_a_single_eligible_row_may_be_left() -> None:
 @pytest.mark.parametrize(
     ("where", "sentence"),
     [
-        ({"genre": "polka"}, r"where\['genre'\] must be met by an item, got 'polka'; loosen it"),
+        (
+            {"genre": "polka"},
+            r"where\['genre'\] must be met by an item, got 'polka'; name one of its texts, such as 'jazz'",
+        ),
         ({"genre": "jaz"}, r"where\['genre'\] must be met by an item, got 'jaz'; did you mean 'jazz'\?"),
         ({"genre": "jazz", "year": 7}, r"where\['year'\] must be met by an item, got 7; loosen it"),
         ({"genre": "jazz", "year": 1}, "where and exclude must be conditions that leave an item"),

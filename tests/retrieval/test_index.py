@@ -68,7 +68,7 @@ def test_exclusions_and_filters() -> None:
 @pytest.mark.parametrize(
     ("option", "error", "sentence"),
     [
-        ({"where": {"genre": "polka"}}, Infeasible, "where['genre'] must be met by an item, got 'polka'; loosen it."),
+        ({"where": {"genre": "polka"}}, Infeasible, "where['genre'] must be met by an item, got 'polka'; name one of its texts, such as 'folk'."),
         ({"where": {"mood": "sad"}}, InvalidInput, "attribute must be one the catalogue has (artist, genre, title, year), got 'mood'; use one of those names."),
         ({"where": {"year": (1, 2, 3)}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got (1, 2, 3); use None for an open end."),
         ({"where": {"year": ("a", "b")}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got ('a', 'b'); use None for an open end."),

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-WORDS = frozenset({"", "nan", "NaN", "NAN", "NaT", "null", "NULL", "Null", "<NA>", "#N/A"})  # not NA: Namibia's code
+WORDS = frozenset(  # not NA, which is the code of Namibia
+    {"", "nan", "NaN", "NAN", "NaT", "null", "NULL", "Null", "<NA>", "#N/A", "N/A", "n/a"}
+)
 
 
 def is_missing(cell: Any) -> bool:

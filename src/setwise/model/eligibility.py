@@ -113,8 +113,10 @@ def _refuse_unmet(attributes: Attributes, where: Mapping[str, Any]) -> None:
     """Refuse the first condition that no item meets, if there is one: they may also exclude each other."""
     for name, condition in where.items():
         if not attributes.matching({name: condition}).any():
-            todo = did_you_mean(condition, attributes.some_values(name)) if isinstance(condition, str) else ""
-            raise Infeasible(f"where['{name}']", "met by an item", repr(condition), todo or "loosen it")
+            todo, texts = "loosen it", attributes.some_values(name)
+            if texts and isinstance(condition, str):
+                todo = did_you_mean(condition, texts) or f"name one of its texts, such as {texts[0]!r}"
+            raise Infeasible(f"where['{name}']", "met by an item", repr(condition), todo)
 
 
 def _nonempty(eligible: Eligibility) -> Eligibility:
