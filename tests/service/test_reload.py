@@ -247,6 +247,33 @@ def test_sighup_reloads(tmp_path: Path) -> None:
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
 
 
+SIGNALLED = """
+import os, signal
+from setwise.cli import main
+from setwise.service.http import Service
+
+start = Service.start
+
+async def start_and_signal(*arguments):
+    service = await start(*arguments)
+    os.kill(os.getpid(), signal.SIGHUP)
+    return service
+
+if __name__ == "__main__":  # not in workers
+    Service.start = start_and_signal
+    main()
+"""  # a process that gets SIGHUP after it read the folder and before it listens
+
+
+def test_sighup_while_the_service_starts(tmp_path: Path) -> None:
+    """It ended the process: nothing handled the signal yet."""
+    world_recommender(n=100).save(tmp_path / "world")
+    with running(tmp_path / "world", "--workers", "1", program=["-c", SIGNALLED]) as service:
+        _until(lambda: any(line.get("event") == "reloaded" for line in service.logs))
+        assert service.client.get("/v1/info").json()["items"] == 100
+        assert service.end() == 0
+
+
 def _until(holds) -> None:
     deadline = time.monotonic() + 30
     while not holds():

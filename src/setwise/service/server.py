@@ -52,8 +52,9 @@ def serve(
     check_address(host, port)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_serve(folder, host, port, (key, read_key), settings, hosts, log_folder, image_hosts, cluster))
+    with _noted_reload() as asked, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        keys = (key, read_key)
+        runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, asked))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
@@ -75,15 +76,30 @@ async def _serve(
     log_folder: Path | None,
     image_hosts: Sequence[str],
     cluster: Cluster | None,
+    asked: threading.Event,
 ) -> None:
     metrics, (key, read_key) = Metrics(), keys
     service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts, cluster)
     try:
         with _frozen_garbage():
-            await Server(Application(service, key, hosts, read_key), host, port).serve()
+            await Server(Application(service, key, hosts, read_key), host, port, asked).serve()
     finally:
         await service.end()
     log().info("ended", answered=metrics.responses())
+
+
+@contextmanager
+def _noted_reload() -> Iterator[threading.Event]:
+    """Note a SIGHUP that arrives while the service starts: without a handler it would end the process."""
+    asked = threading.Event()
+    if threading.current_thread() is not threading.main_thread():
+        yield asked
+        return
+    before = signal.signal(signal.SIGHUP, lambda *_: asked.set())
+    try:
+        yield asked
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 @contextmanager
@@ -98,9 +114,18 @@ def _frozen_garbage() -> Iterator[None]:
 
 
 class Server(uvicorn.Server):
-    """uvicorn with limited connections. SIGHUP reloads; SIGTERM and SIGINT drain and end with status 0."""
+    """uvicorn with limited connections. SIGHUP reloads; SIGTERM and SIGINT drain and end with status 0.
 
-    def __init__(self, application: Application, host: str = "127.0.0.1", port: int = 0) -> None:
+    ``reload_asked`` is set if SIGHUP arrived before: the folder may have changed since it was read.
+    """
+
+    def __init__(
+        self,
+        application: Application,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        reload_asked: threading.Event | None = None,
+    ) -> None:
         service = application.service
         settings = service.settings
         limits, security = ConnectionLimits(settings, service.metrics), security_headers(service.image_hosts)
@@ -120,7 +145,7 @@ class Server(uvicorn.Server):
                 timeout_graceful_shutdown=math.ceil(settings.drain_ms / 1000 + 2 * ABORT_S),
             )
         )
-        self._service = service
+        self._service, self._reload_asked = service, reload_asked
         self._background: set[asyncio.Task[None]] = set()  # the loop keeps no reference
 
     @contextmanager
@@ -149,6 +174,8 @@ class Server(uvicorn.Server):
             host, port = listening.getsockname()[:2]
             url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
             log().info("serving", url=url, host=host, port=port, version=version)
+        if self._reload_asked is not None and self._reload_asked.is_set():
+            self._reload_later()
 
     def _connection(self) -> asyncio.Protocol:
         """A new connection, as uvicorn makes it."""
