@@ -118,6 +118,20 @@ def test_a_certificate_respects_pins_and_limits() -> None:
     assert certified.upper_bound <= slate.upper_bound
 
 
+@pytest.mark.parametrize("settled", [False, True])
+def test_a_certified_slate_keeps_its_times_and_can_be_explained(settled) -> None:
+    rec, user = world(7)
+    slate = rec.recommend(user, k=4, budget_ms=SHORT)
+    certified = rec.certify(slate, SHORT)
+    if settled:  # nothing is left to search
+        rec._proofs._proof(slate, rec._current(True)).settled = True
+        certified = rec.certify(slate, SHORT)
+    assert certified.timings == slate.timings | {"certify": certified.timings["certify"]}
+    assert certified.timings["certify"] >= slate.timings["certify"]
+    why = rec.explain(certified)
+    assert next(one for one in why.rivals if one.ranker == "swap").value == pytest.approx(certified.value)
+
+
 def test_few_eligible_items_are_searched_as_candidates() -> None:
     rec, user = world(9, heads=2)
     slate = rec.recommend(user, k=3, exclude=list(range(40, 300)), certify=False)

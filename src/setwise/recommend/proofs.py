@@ -66,7 +66,7 @@ class Proofs:
             return pipeline.run(replace(query, certify=True), snapshot)
         proof = self._proof(slate, snapshot)
         with proof.running:
-            clock = Clock(None)
+            clock = Clock(None, timings=dict(slate.timings))
             self._take(proof, slate.indices, slate.value, slate.upper_bound)
             if not proof.settled:
                 with clock.phase("certify"):
