@@ -1,7 +1,7 @@
 // The requests for one query: its slate, then a lower upper bound and the comparison with other methods. A new query
 // cancels all.
 
-import { ask } from "./api.js";
+import { ask, ServiceError } from "./api.js";
 import { tightened } from "./certificate.js";
 
 let running = null; // the AbortController of the query in progress
@@ -62,8 +62,12 @@ async function goOn(body, known, limits, signal, shows) {
   if (another) await compare(body, known, signal, shows);
 }
 
-/** The slate of higher value, of these two for the same query, with the lower bound; it lacks what both lack. */
+/**
+ * The slate of higher value, of these two for the same query, with the lower bound; it lacks what both lack. After a reload
+ * of the service values and bounds are those of another model: the next slate takes the place of the best.
+ */
 function better(best, next) {
+  if (next.version !== best.version) return next;
   const lacks = best.left_out.filter((part) => next.left_out.includes(part));
   return { ...(next.value > best.value ? tightened(next, best) : tightened(best, next)), left_out: lacks };
 }
@@ -104,12 +108,18 @@ export function longerBudgets(spent, { deadline_ms: deadline }) {
   return most > spent ? [...budgets, most] : [];
 }
 
+const RELOADED = "The service has another model since this slate. Change the query, or reload this page.";
+
 /** Explain this very slate: a search of its own might end with another one. ``known`` may get a better one meanwhile. */
-async function compare(body, known, signal, { onCompared, onUncompared, onBusy }) {
-  const { items } = known.best;
+async function compare(body, known, signal, { onCompared, onUncompared, onReloaded, onBusy }) {
+  const { items, version } = known.best;
   const current = () => !signal.aborted && known.best.items === items;
   try {
     const explained = await ask("v1/explain", { body: { ...body, items: items.map(({ id }) => id) }, signal, onBusy });
+    if (current() && explained.slate.version !== version) {
+      onReloaded();
+      throw new ServiceError(RELOADED);
+    }
     if (current()) onCompared({ ...explained, slate: known.best, rivals: timed(explained.rivals, known.best) });
   } catch (error) {
     if (current()) onUncompared(error);

@@ -1,18 +1,18 @@
 // The explorer: a history, items to keep or to leave out, filters, sliders, and the answer. A change is a step Back undoes.
 
-import { answer } from "./answer.js";
+import { answer, supersede } from "./answer.js";
 import { ask } from "./api.js";
 import { prepareAttention } from "./attention.js";
 import { showChips } from "./chips.js";
 import { byId } from "./dom.js";
 import { offerFilters, showFilters } from "./filters.js";
 import { about, showHelp } from "./help.js";
-import { fetchItems, isUnknown, itemsOf, remember } from "./items.js";
+import { fetchItems, forget, isUnknown, itemsOf, remember } from "./items.js";
 import { prepareLink } from "./link.js";
 import { usePictures } from "./pictures.js";
 import { offerSamples } from "./samples.js";
 import { Search } from "./search.js";
-import { showBusy, showTrouble, showing } from "./show.js";
+import { showBusy, showPending, showTrouble, showing } from "./show.js";
 import { fromAddress, LISTS, NO_LIMIT, toAddress } from "./state.js";
 import { findable, many, one, useInfo } from "./words.js";
 
@@ -23,8 +23,12 @@ let info = null;
 let state = { history: [], include: [], exclude: [], where: {}, k: 10, atMost: NO_LIMIT }; // lists of items
 let turn = 0; // counts changes of the state
 let timer = null;
+let renewed = false; // the catalogue was described again since somebody has changed the state
 
 async function start() {
+  supersede();
+  showPending();
+  forget(); // another artifact may be served
   try {
     info = await ask("v1/info", { onBusy: showBusy });
     useInfo(info);
@@ -36,6 +40,13 @@ async function start() {
   } catch (error) {
     showTrouble(error);
   }
+}
+
+/** Another artifact is served: describe it, and ask it again; once only, as services of two artifacts may answer in turn. */
+function renew() {
+  if (renewed) return;
+  renewed = true;
+  start();
 }
 
 function describeCatalog() {
@@ -96,11 +107,13 @@ const actions = {
   keep: (item) => (has(state.include, item) ? take("include", item) : put("include", item)),
   remove: (item) => put("exclude", item),
   isKept: (item) => has(state.include, item),
+  renew,
 };
 
 /** The state has changed: show it, store it in the address, and request its slate after a pause. */
 function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
   turn += 1;
+  if (push) renewed = false;
   state.k = Math.min(longest(), Math.max(state.k, state.include.length)); // there is room for what is kept
   toAddress(state, push);
   showChips("chips", state.history, (item) => take("history", item), "Remove");
@@ -163,7 +176,7 @@ function listen() {
     changed();
     byId("search").focus();
   });
-  byId("again").addEventListener("click", () => (info ? changed({ pause: 0 }) : start()));
+  byId("again").addEventListener("click", start);
   window.addEventListener("popstate", () => info && restore().catch(showTrouble));
 }
 

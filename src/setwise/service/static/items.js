@@ -6,6 +6,8 @@ const MOST = 100; // items in one response of the service
 
 const known = new Map();
 
+export const forget = () => known.clear();
+
 export const remember = (items) => items.forEach((item) => known.set(item.id, item));
 
 /** Fetch the items of these ids that are not known yet. An id with a comma cannot be looked up. */

@@ -20,10 +20,15 @@ const boundIs = (state) => (byId("answer").dataset.bound = state);
 
 const every = (selector, change) => document.querySelectorAll(selector).forEach(change);
 
-/** Mark the answer as busy; the functions that show the parts of the next one. ``unknown`` ids are named in a note. */
-export function showing({ info, body, actions, unknown }) {
+/** What is shown is not the answer yet. */
+export function showPending() {
   progress("true", "pending");
   boundIs("pending");
+}
+
+/** Mark the answer as busy; the functions that show the parts of the next one. ``unknown`` ids are named in a note. */
+export function showing({ info, body, actions, unknown }) {
+  showPending();
   const gaps = []; // to the upper bound, in words, after each answer
   const shows = {
     onStep(slate) {
@@ -31,6 +36,7 @@ export function showing({ info, body, actions, unknown }) {
       showLeftOut(slate);
       showStatus(slate, info, unknown);
       progress("false", "pending");
+      if (slate.version !== info.version) shows.onReloaded();
     },
     onSlate(slate) {
       shows.onStep(slate);
@@ -63,6 +69,7 @@ export function showing({ info, body, actions, unknown }) {
       showTrouble(error);
     },
     onBusy: showBusy,
+    onReloaded: actions.renew,
   };
   return shows;
 }
