@@ -54,3 +54,12 @@ def test_shards_of_another_file_of_arrays(tmp_path: Path) -> None:
                 assert CliRunner().invoke(app, arguments, catch_exceptions=False).exit_code == 0
     with pytest.raises(sw.errors.InvalidInput, match="shards are of another or older one"):
         CliRunner().invoke(app, arguments, catch_exceptions=False)
+
+
+def test_shards_are_not_written_among_the_files_of_an_artifact(tmp_path: Path) -> None:
+    sw.Recommender(sw.Index.build(random_catalog(1, n=60)[0], cells=3), certify=False).save(tmp_path / "songs")
+    before = sorted(one.name for one in (tmp_path / "songs").iterdir())
+    arguments = ["cluster", "split", str(tmp_path / "songs"), "--files", str(tmp_path / "songs")]
+    with pytest.raises(sw.errors.InvalidInput, match="--files must be a folder for the shards alone"):
+        CliRunner().invoke(app, arguments, catch_exceptions=False)
+    assert sorted(one.name for one in (tmp_path / "songs").iterdir()) == before

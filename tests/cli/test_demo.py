@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -76,6 +77,15 @@ def test_json_agrees_with_the_world() -> None:
 def test_json_cannot_be_served() -> None:
     result = run("demo", "--json", "--serve")
     assert isinstance(result.exception, InvalidInput)
+
+
+def test_a_port_that_is_taken_is_refused_first() -> None:
+    """It was refused after the training, below the sentence that said where the page is."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        result = run(*SMALL, "--serve", "--port", str(other.getsockname()[1]))
+    assert isinstance(result.exception, InvalidInput)
+    assert "--host and --port must be free" in str(result.exception)
+    assert not result.output
 
 
 def test_version_and_help() -> None:

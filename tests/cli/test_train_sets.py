@@ -116,6 +116,7 @@ def test_sets_of_different_sizes_without_groups(tmp_path: Path) -> None:
         ("lot,item,y\n1,a,1\n", {"outcome": "y"}, InvalidInput, "set must be given where no column is named set"),
         ("a,b,y\n1,2,1\n", {"outcome": "y", "groups": ["a", "b"], "item": "a"}, InvalidInput, "left out where several"),
         ("a,b,y\n1,2,1\n", {"outcome": "z", "groups": ["a", "b"]}, InvalidInput, "no 'z'"),
+        ("a,b,y\n1,2,1\n", {"outcome": "y", "groups": ["a", "y"]}, InvalidInput, "outcome must be a column of its own"),
     ],
 )
 def test_tables_that_are_refused(

@@ -65,7 +65,11 @@ def test_a_key_is_asked_for_and_kept(open_page, address) -> None:
     dialog = page.get_by_role("dialog", name="The service requires a key")
     dialog.get_by_text("The API key must be right.").wait_for()
     assert_accessible(page)
-    page.keyboard.type("wrong")
+    page.keyboard.type("ключ")  # no header can hold it
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.getElementById('key').validity.patternMismatch")
+    assert dialog.is_visible()
+    page.get_by_label("API key").fill(" wrong ")
     page.keyboard.press("Enter")
     page.wait_for_function("() => document.getElementById('key').value === ''")  # asked again
     page.keyboard.type(KEY)

@@ -78,6 +78,9 @@ def cluster(
 
 def _written(folder: Path, files: Path, shards: int, cells: int | None, backend: str) -> FrontFiles:
     """The shards in ``files``, written if they are not there."""
+    if (files / "manifest.json").exists():
+        must, todo = "a folder for the shards alone", "choose a new folder"
+        raise InvalidInput("--files", must, f"{files}, which holds an artifact", todo)
     source = _digest(folder)
     if (files / "cluster").exists():
         found = read_front(files)

@@ -75,6 +75,8 @@ def demo(
         raise InvalidInput("--json and --serve", "given one at a time", "both", "drop one")
     if out is not None:
         require_replaceable(out)
+    if serve:
+        _require_service(port)
     console = Console(quiet=as_json)
     world = Restaurant.make(items, n_users=USERS, seed=seed)
     console.print(
@@ -98,6 +100,15 @@ def demo(
         console.print(_comparison(outcomes, best))
         console.print(_shown(slate, recommender.explain(slate), user))
     _save_and_serve(recommender, out, port if serve else None, k, console)
+
+
+def _require_service(port: int) -> None:
+    """Refuse what would fail after the training: a service that is not installed, or a port that is taken."""
+    from setwise.cli.serve import server_module
+    from setwise.service.hosts import check_address
+
+    server_module()
+    check_address("127.0.0.1", port)
 
 
 def _train(world: Restaurant, slates: int, k: int, seed: int, progress: bool) -> tuple[SimpleTransformer, float]:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -105,10 +107,7 @@ def serve(
     """
     for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")  # each worker computes on one core
-    try:
-        from setwise.service.server import serve as run
-    except ModuleNotFoundError as error:
-        raise MissingDependency(str(error.name), "serving", "serve") from None
+    run = server_module().serve
     from setwise.service.security_headers import parse_image_hosts
 
     if cluster is None and (replicas > 1 or partial):
@@ -118,6 +117,14 @@ def serve(
     hosts, limits_ = allow_host or (), Settings(**limits)
     place = None if cluster is None else _cluster(folder, cluster, replicas, partial)
     run(folder, host, port, api_key, limits_, hosts, log, pictures, read_key, place)
+
+
+def server_module() -> ModuleType:
+    """The module of the service, which needs packages that a plain installation lacks."""
+    try:
+        return import_module("setwise.service.server")
+    except ModuleNotFoundError as error:
+        raise MissingDependency(str(error.name), "serving", "serve") from None
 
 
 def _cluster(folder: Path, address: str, replicas: int, partial: bool) -> Cluster:

@@ -91,6 +91,9 @@ def read_outcome_sets(
 ) -> OutcomeSets:
     """Read the long form (at most one of ``groups``) or the wide form (two or more: the columns of the items)."""
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
+    if outcome in (set_column, item, *groups):
+        must, todo = "a column of its own", "name another column, or leave it out of the others"
+        raise InvalidInput("outcome", must, f"'{outcome}', which is that of the set or of its items too", todo)
     if len(groups) > 1:
         if set_column is not None or item is not None:
             must = "left out where several groups name the columns of the items"
