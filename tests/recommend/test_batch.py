@@ -199,10 +199,25 @@ def test_options_that_no_user_can_have_are_refused_at_once(shop: Path, tmp_path:
         recommend_table(table, shop, out, HISTORIES, ranker="best")
     with pytest.raises(InvalidInput, match="features must be left out"):
         recommend_table(table, shop, out, Columns(features=("user",)))
+    with pytest.raises(
+        InvalidInput, match="where must be about attributes without a column of conditions, got 'price'"
+    ):
+        recommend_table(table, shop, out, Columns(history="history", where={"price": "user"}), where={"price": (5, 40)})
     with pytest.raises(InvalidInput, match=r"let it end in \.parquet"):
         recommend_table(table, shop, tmp_path / "out.csv", HISTORIES)
     with pytest.raises(InvalidInput, match="one of history, vector and features, got history and vector"):
         Columns(history="history", vector="v")
+
+
+def test_two_conditions_of_one_attribute_are_refused(shop: Path, tmp_path: Path) -> None:
+    table = parquet(tmp_path / "users.parquet", [{"user": 1, "history": [], "low": "5..", "high": "..40"}])
+    wanted = ("batch", table, "--model", shop, "--out", tmp_path / "out.parquet", "--where-column", "price=high")
+    refused = {"--where": "about attributes without a column", "--where-column": "given once for each name"}
+    for option, message in refused.items():
+        result = run(*wanted, option, "price=low" if option == "--where-column" else "price=5..")
+        assert isinstance(result.exception, InvalidInput)
+        assert message in str(result.exception)
+    assert not list(tmp_path.glob("out.parquet*"))
 
 
 def test_the_command_and_what_reads_its_output(shop: Path, tmp_path: Path) -> None:

@@ -106,8 +106,12 @@ def batch(
 
 def _pairs(texts: list[str] | None) -> dict[str, str]:
     """``city=home`` as {"city": "home"}: the attribute and its column."""
-    pairs = (query_options.pair("--where-column", text, "city=home") for text in texts or ())
-    return dict(pairs)
+    result: dict[str, str] = {}
+    for text in texts or ():
+        attribute, column = query_options.pair("--where-column", text, "city=home")
+        query_options.require_new("--where-column", attribute, result)
+        result[attribute] = column
+    return result
 
 
 def _where(model: Path, texts: list[str] | None) -> dict[str, Any]:

@@ -60,7 +60,7 @@ def features(texts: Iterable[str]) -> dict[str, float]:
     result: dict[str, float] = {}
     for text in split(texts):
         name, value = pair("--features", text, "size=3,depth=2")
-        _require_new("--features", name, result)
+        require_new("--features", name, result)
         result[name] = number(f"--features {name}", value, float)
     return result
 
@@ -85,20 +85,20 @@ def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
     for text in texts:
         name, stated = pair(option, text, "genre=jazz:2" if limit.by_value else "artist=2")
         if not limit.by_value:
-            _require_new(option, name, result)
+            require_new(option, name, result)
             result[name] = number(f"{option} {name}", stated, int)
             continue
         value, colon, count = stated.rpartition(":")
         if not (colon and value.strip()):
             todo = "write an attribute, =, a value, : and a number"
             raise InvalidInput(option, "like genre=jazz:2", repr(text), todo)
-        _require_new(f"{option} {name}", value.strip(), result.setdefault(name, {}))
+        require_new(f"{option} {name}", value.strip(), result.setdefault(name, {}))
         result[name][value.strip()] = number(f"{option} {name}", count, int)
     return result
 
 
-def _require_new(option: str, name: str, before: dict[str, Any]) -> None:
-    """Refuse a second number for the same: the first one would have no effect."""
+def require_new(option: str, name: str, before: dict[str, Any]) -> None:
+    """Refuse a second value for the same: the first one would have no effect."""
     if name in before:
         raise InvalidInput(option, "given once for each name", f"{name} twice", "keep one of them")
 

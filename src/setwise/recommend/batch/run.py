@@ -130,8 +130,11 @@ def _existing(table: str | os.PathLike[str]) -> Path:
 def _check_options(recommender: Recommender, columns: Columns, options: Mapping[str, Any]) -> None:
     """Raise here, once, what would be wrong for every user."""
     catalog = recommender.index.catalog
-    for attribute in columns.where:
+    for attribute, column in columns.where.items():
         _ = catalog.attributes[attribute]
+        if attribute in (options.get("where") or {}):
+            must, todo = "about attributes without a column of conditions", "state the condition in one of the two"
+            raise InvalidInput("where", must, f"{attribute!r}, which has the column {column!r}", todo)
     stated = {name: value for name, value in options.items() if value is not None}
     Query.parse(recommender.index, zero_user(catalog), **stated)
     encoders = {"history": recommender.encoder, "features": recommender.features, "vector": recommender.index}
