@@ -74,6 +74,7 @@ MISTAKES = [
     ("train good.csv --quantity qunatity --out m", "--quantity", "'qunatity'", "pass the name of a column"),
     ("train good.csv --attribute titel --out m", "--attribute", "'titel'", "pass the name of a column"),
     ("train good.csv --attribute =x --out m", "--attribute", "'=x'", "name the column"),
+    ("train good.csv --attribute a=time --attribute a=track --out m", "--attribute", "a twice", "keep one of them"),
     ("train twice.csv --out m", "--item", "'track' twice", "rename one of the two"),
     ("train no_items.csv --out m", "FILE", "no_items.csv: 3 rows without an item", "--item"),
     ("train nan.csv --out m", "FILE", "nan.csv: 2 rows without an item", "--item"),

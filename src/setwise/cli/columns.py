@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from setwise.cli.query_options import require_new
 from setwise.datasets import Sessions, Slates, read
 from setwise.errors import InvalidInput
 
@@ -69,5 +70,6 @@ def attribute_columns(texts: list[str] | None) -> dict[str, str] | None:
         if not name or (equals and not column):
             must = "a column, or a name, = and a column, such as title=Description"
             raise InvalidInput("--attribute", must, repr(text), "name the column")
+        require_new("--attribute", name, result)
         result[name] = column or name
     return result
