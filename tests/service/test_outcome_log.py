@@ -7,6 +7,7 @@ import contextlib
 import json
 import math
 import signal
+import sqlite3
 import subprocess
 import threading
 import time
@@ -20,7 +21,7 @@ from services import Here, error_message, here, post, running
 
 from setwise.service.http_errors import HttpError
 from setwise.service.metrics import Metrics
-from setwise.service.outcome_log import LARGEST_COMMIT, WAITING, OutcomeLog
+from setwise.service.outcome_log import LARGEST_COMMIT, MOST_SLATES, WAITING, OutcomeLog
 from setwise.service.settings import Settings
 from setwise.storage.slate_log import ItemOutcome, Recorded, ShownSlate, SlateLog, Totals, new_id, read_slates
 
@@ -259,7 +260,7 @@ def test_slates_do_not_wait_for_many_outcomes(tmp_path: Path, monkeypatch: pytes
         many = [ItemOutcome(new_id(), "a", 1.0) for _ in range(LARGEST_COMMIT)]
         outcomes = [asyncio.create_task(log.add_outcomes(many)) for _ in range(4)]
         await asyncio.to_thread(began.wait)
-        slate = asyncio.create_task(log.add_shown([ShownSlate(new_id(), None, "v", '["a"]', [0.5], 1.0, False)]))
+        slate = asyncio.create_task(log.add_shown([shown_slate()], time.monotonic() + 600))
         await asyncio.sleep(0)
         go_on.set()
         await asyncio.gather(slate, *outcomes)
@@ -274,3 +275,47 @@ def test_slates_do_not_wait_for_many_outcomes(tmp_path: Path, monkeypatch: pytes
     assert sizes[1][0] == "ShownSlate"
     assert max(map(len, sizes)) <= LARGEST_COMMIT + 1
     assert sum(map(len, sizes)) == 4 * LARGEST_COMMIT + 1
+
+
+def shown_slate() -> ShownSlate:
+    return ShownSlate(new_id(), None, "v", '["a"]', [0.5], 1.0, False)
+
+
+def test_slates_are_served_while_the_log_stalls(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slate waited for the log without a limit: 10 s while another process kept the database."""
+    go_on, write = threading.Event(), SlateLog.write
+
+    def stalled(self: SlateLog, entries: Sequence[Sequence[ShownSlate | ItemOutcome]]) -> list[Recorded]:
+        assert go_on.wait(300)
+        return write(self, entries)
+
+    monkeypatch.setattr(SlateLog, "write", stalled)
+    with here(folder, log=tmp_path / "log", deadline_ms=2000) as service:
+        try:
+            slates = [post(service, "/v1/recommend", BODY)["slate"] for _ in range(2)]
+        finally:
+            go_on.set()
+    assert [slate.id for slate in read_slates(tmp_path / "log")] == slates  # written when the log went on
+    assert b"setwise_unlogged_slates_total 0.0" in service.metrics.text()
+
+
+def test_few_slates_wait_for_a_log_that_stalls(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+
+    def stalled(self: SlateLog, entries: Sequence[Sequence[ShownSlate | ItemOutcome]]) -> list[Recorded]:
+        assert go_on.wait(300)
+        raise sqlite3.OperationalError("locked")
+
+    monkeypatch.setattr(SlateLog, "write", stalled)
+    metrics = Metrics()
+
+    async def write_all() -> None:
+        log = OutcomeLog(tmp_path, Settings(), metrics)
+        await log.add_shown([shown_slate()] * MOST_SLATES, 0.0)
+        await log.add_shown([shown_slate()], 0.0)
+        assert b"setwise_unlogged_slates_total 1.0" in metrics.text()
+        go_on.set()
+        await log.end()
+
+    asyncio.run(write_all())
+    assert f"setwise_unlogged_slates_total {MOST_SLATES + 1}.0" in metrics.text().decode()

@@ -101,7 +101,7 @@ async def _compute(service: Service, request: Request, handler: str, content: sc
     request.abandon = partial(service.queue.abandon, task)
     body = await task.body()
     if service.log is not None:
-        await service.log.add_shown(task.shown)
+        await service.log.add_shown(task.shown, task.deadline)
     return Response(body)
 
 

@@ -2,8 +2,9 @@
 
 Entries that arrive while the thread writes are committed together by its next transaction, so a flush of the disk
 serves many requests. Slates come before outcomes that wait, since people wait for them: a slate is in the log before
-its outcomes can be. A slate that cannot be logged is served all the same; an outcome that cannot be is answered 503,
-and the caller sends it again. So it is while very many outcomes wait.
+its outcomes can be. A slate that cannot be logged is served all the same, at its deadline if the disk stalls or another
+process keeps the database; an outcome that cannot be is answered 503, and the caller sends it again. So it is while
+very many outcomes wait; while very many slates do, further ones are not logged.
 
 **Drift.** Every minute the slates of the last week that had time to get their outcomes are summed: predicted hits,
 observed hits, and the standard error of their difference.
@@ -17,6 +18,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import count
 from pathlib import Path
 from queue import Empty, PriorityQueue
@@ -34,6 +36,7 @@ WINDOW_S = 7 * 86_400.0  # of the slates that are measured
 HOUR_S = 3600.0
 LARGEST_COMMIT = 1000  # slates and outcomes, after which no further entry joins
 WAITING = 20  # the largest requests with outcomes that may wait
+MOST_SLATES = 10_000  # that may wait: some 10 MB
 _SLATES, _OUTCOMES, _END = range(3)  # in this order
 
 
@@ -51,23 +54,35 @@ class OutcomeLog:
         self._loop = asyncio.get_running_loop()
         self._jobs: PriorityQueue[tuple[int, int, _Job | None]] = PriorityQueue()
         self._numbers = count()  # of jobs: those of a kind are written in the order of their arrival
-        self._waiting = 0  # outcomes
+        self._waiting, self._unwritten = 0, 0  # outcomes, slates
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
         self._drift = self._loop.create_task(self._measure())
 
-    async def add_shown(self, slates: Sequence[ShownSlate]) -> None:
-        """Log slates; if that fails, it is counted, and their outcomes will be of unknown slates."""
-        if slates:
-            try:
-                await self._write(_SLATES, slates)
-            except (sqlite3.Error, OSError):
-                self._metrics.count_unlogged(len(slates))
+    async def add_shown(self, slates: Sequence[ShownSlate], deadline: float) -> None:
+        """Log slates; at the deadline, of the monotonic clock, they are left to the thread, and served meanwhile.
+
+        Those that cannot be logged are counted, and their outcomes will be of unknown slates.
+        """
+        if not slates:
+            return
+        if self._unwritten and self._unwritten + len(slates) > MOST_SLATES:
+            self._metrics.count_unlogged(len(slates))
+            return
+        self._unwritten += len(slates)
+        done = self._put(_SLATES, slates)
+        done.add_done_callback(partial(self._end_slates, len(slates)))
+        await asyncio.wait([done], timeout=max(0.0, deadline - time.monotonic()))
+
+    def _end_slates(self, slates: int, done: asyncio.Future[Recorded]) -> None:
+        self._unwritten -= slates
+        if done.exception() is not None:
+            self._metrics.count_unlogged(slates)
 
     async def add_outcomes(self, outcomes: Sequence[ItemOutcome]) -> Recorded:
         """Log outcomes; when this returns, they are on the disk."""
         try:
-            recorded = await self._write(_OUTCOMES, outcomes)
+            recorded = await asyncio.shield(self._put(_OUTCOMES, outcomes))  # a client that disconnects changes nothing
         except (sqlite3.Error, OSError):
             raise log_unavailable() from None
         self._metrics.count_outcomes(recorded.new, recorded.repeated, len(outcomes) - recorded.new - recorded.repeated)
@@ -94,10 +109,10 @@ class OutcomeLog:
 
     # --- the writing thread ---
 
-    async def _write(self, kind: int, entry: Entry) -> Recorded:
+    def _put(self, kind: int, entry: Entry) -> asyncio.Future[Recorded]:
         job = _Job(entry, self._loop.create_future())
         self._jobs.put((kind, next(self._numbers), job))
-        return await asyncio.shield(job.done)  # a client that disconnects changes nothing
+        return job.done
 
     def _write_all(self) -> None:
         """The thread: commit jobs that are waiting, again and again, until None comes."""
