@@ -88,7 +88,7 @@ def _check_tables(database: sqlite3.Connection) -> None:
 def limited(database: sqlite3.Connection, path: Path) -> None:
     """End queries of this connection, all together, after more steps than the file can need."""
     files = (path, path.with_name(f"{path.name}-wal"))
-    most = STEPS + STEPS_PER_BYTE * sum(one.stat().st_size for one in files if one.exists())
+    most = STEPS + STEPS_PER_BYTE * sum(map(_size, files))
     taken = 0
 
     def is_over() -> bool:
@@ -97,6 +97,14 @@ def limited(database: sqlite3.Connection, path: Path) -> None:
         return taken > most
 
     database.set_progress_handler(is_over, _STEPS_AT_ONCE)
+
+
+def _size(path: Path) -> int:
+    """The bytes of a file; 0 where there is none: SQLite deletes its second file when the last process closes it."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def parsed(text: object) -> Any:

@@ -414,6 +414,8 @@ def test_slates_can_be_improved(tmp_path: Path) -> None:
     assert later.value >= first.value
     assert later.upper_bound <= first.upper_bound
     assert later.improve(0.2).upper_bound <= later.upper_bound
+    assert set(first.timings) <= set(later.timings)
+    assert all(later.timings[phase] >= took for phase, took in first.timings.items())  # those of both requests
 
 
 def test_features(tmp_path: Path) -> None:

@@ -261,7 +261,8 @@ class ClusterRecommender:
         best = again if again.value > slate.value else slate
         bound = max(best.value, min(slate.upper_bound, again.upper_bound))
         proven = proves(best.query, best.indices, best.rewards, bound)
-        return replace(best, upper_bound=bound, proven=proven, timings=again.timings, improver=improver)
+        spent = {phase: took + slate.timings.get(phase, 0.0) for phase, took in again.timings.items()}
+        return replace(best, upper_bound=bound, proven=proven, timings={**slate.timings, **spent}, improver=improver)
 
 
 @dataclass(frozen=True, eq=False)
