@@ -128,6 +128,12 @@ def test_candidates_of_implicit_become_scores(kind: str) -> None:
     assert interop.candidate_scores(model, [], ITEM_IDS) == []
 
 
+@pytest.mark.parametrize("name", ["bpr", "lmf"])
+def test_candidates_need_users_of_histories(name: str) -> None:
+    with pytest.raises(InvalidInput, match="model must be one that computes users from histories, such as ALS"):
+        interop.candidate_scores(implicit_model(name), [[ITEM_IDS[0]]], ITEM_IDS)
+
+
 @pytest.mark.parametrize("name", ["TruncatedSVD", "NMF"])
 def test_decompositions_of_scikit_learn(name: str) -> None:
     decomposition = pytest.importorskip("sklearn.decomposition", reason="scikit-learn is not installed")

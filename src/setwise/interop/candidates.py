@@ -35,7 +35,12 @@ def candidate_scores(
         raise InvalidInput("model", "one with implicit's recommend", type(model).__name__, "pass scores by hand")
     options = {"recalculate_user": True} if hasattr(model, "user_factors") else {}
     best = min(whole_number("count", count), len(known))
-    rows, scores = model.recommend(np.arange(len(every)), matrix, N=best, filter_already_liked_items=True, **options)
+    users = np.arange(len(every))
+    try:
+        rows, scores = model.recommend(users, matrix, N=best, filter_already_liked_items=True, **options)
+    except NotImplementedError:  # BPR and LMF
+        must, todo = "one that computes users from histories, such as ALS or item-kNN", "use from_implicit instead"
+        raise InvalidInput("model", must, type(model).__name__, todo) from None
     found = (np.asarray(rows) >= 0) & (np.asarray(scores) > _LOWEST)
     return [
         dict(zip(known[row[one]].tolist(), score[one].astype(float).tolist(), strict=True))
