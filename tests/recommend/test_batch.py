@@ -220,6 +220,22 @@ def test_two_conditions_of_one_attribute_are_refused(shop: Path, tmp_path: Path)
     assert not list(tmp_path.glob("out.parquet*"))
 
 
+def test_a_range_is_not_a_list_of_its_ends(shop: Path, tmp_path: Path) -> None:
+    rows = [{"user": number, "history": [], "price": price} for number, price in enumerate(["5..40", [5.0, 40.0]])]
+    table, out = tmp_path / "users.jsonl", tmp_path / "by_column.parquet"
+    table.write_text("\n".join(map(json.dumps, rows)))
+    recommend_table(table, shop, out, Columns(history="history", where={"price": "price"}), processes=1, k=K)
+    recommender = sw.Recommender.load(shop)
+    conditions = ((5, 40), [5, 40])
+    expected = [recommender.recommend(history=[], k=K, where={"price": one}).items.tolist() for one in conditions]
+    assert expected[0] != expected[1]
+    assert [row["items"] for row in written(out)] == expected
+    wanted = ("batch", table, "--model", shop, "--out", tmp_path / "slates.parquet", "--processes", 1)
+    assert run(*wanted, "--where", "price=5..40").exit_code == 0
+    other = run(*wanted, "--where", "price=5", "--where", "price=40")
+    assert "that of the same run" in str(other.exception)
+
+
 def test_the_command_and_what_reads_its_output(shop: Path, tmp_path: Path) -> None:
     table, out = parquet(tmp_path / "users.parquet", users()), tmp_path / "slates.parquet"
     result = run("batch", table, "--model", shop, "--out", out, "--processes", 1, "--k", K, "--at-most", "artist=1",

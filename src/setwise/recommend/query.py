@@ -181,7 +181,7 @@ class Query:
             "k": self.k,
             "exclude": ids[self.exclude].tolist(),
             "include": ids[self.include].tolist(),
-            "where": {name: condition_to_json(condition) for name, condition in (self.where or {}).items()},
+            "where": where_to_json(self.where),
             **limits_to_json(self.limits),
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
@@ -252,6 +252,11 @@ def condition_from_json(condition: Any) -> Any:
             "a range in where", 'an object {"from": low, "to": high}', sorted(condition), "use those keys"
         )
     return condition.get("from"), condition.get("to")
+
+
+def where_to_json(where: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The conditions by attribute as plain JSON data, in which a range and a list of two numbers differ."""
+    return {name: condition_to_json(condition) for name, condition in (where or {}).items()}
 
 
 def condition_to_json(condition: Any) -> Any:

@@ -34,7 +34,7 @@ from setwise.recommend.batch.parts import COLUMNS, INTEGER, TEXT, Parts
 from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
 from setwise.recommend.batch.workers import LocalProcesses, ThisProcess, Workers
-from setwise.recommend.query import Query
+from setwise.recommend.query import Query, where_to_json
 from setwise.recommend.recommender import Recommender, zero_user
 from setwise.storage import artifact
 
@@ -100,7 +100,7 @@ def recommend_table(
         "table": source.digest,
         "model": digest,
         "columns": asdict(columns),
-        "options": options,
+        "options": options | {"where": where_to_json(options.get("where"))},
         "part_rows": size,
         "user_type": kind,
         "item_type": TEXT if texts else INTEGER,

@@ -26,6 +26,7 @@ from setwise.datasets.text_files import parse_number
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
+from setwise.recommend.query import where_to_json
 from setwise.recommend.query_texts import condition, ids, split
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -71,7 +72,7 @@ class Request(NamedTuple):
     @property
     def group(self) -> str:
         """Requests of one group are answered together."""
-        return json.dumps([self.kind, self.exclude, self.where], sort_keys=True, default=str)
+        return json.dumps([self.kind, self.exclude, where_to_json(self.where)], sort_keys=True, default=str)
 
 
 def request(catalog: Catalog, columns: Columns, cells: Sequence[Any]) -> Request:
