@@ -151,6 +151,13 @@ def test_a_checkpoint_of_other_data_or_options_is_refused(tmp_path: Path) -> Non
             SimpleTransformer.fit(data, k=k, checkpoint=tmp_path / "c", **{**TINY, **changes})
 
 
+def test_base_models_that_had_less_time_are_not_used_again(tmp_path: Path) -> None:
+    data = grouped_sessions(30)
+    SimpleTransformer.fit(data, k=3, minutes=1e-6, checkpoint=tmp_path / "c", **TINY)
+    with pytest.raises(InvalidInput, match="checkpoint must be a checkpoint of the same run"):
+        SimpleTransformer.fit(data, k=3, minutes=1, checkpoint=tmp_path / "c", **TINY)
+
+
 @pytest.mark.parametrize("left", ["base", "embeddings"])
 def test_a_part_of_other_data_is_refused(tmp_path: Path, left: str) -> None:
     """Killed before the first epoch, then run again on another file."""

@@ -92,7 +92,7 @@ def _base(stages: Stages, sessions: Sessions, k: int, minutes: float | None) -> 
         arrays = {f"{name}.{part}": array for name, packed in parts.items() for part, array in packed.items()}
         return {**arrays, "held_out": found.held_out}, {"tried": found.tried, "chosen": found.chosen}
 
-    saved = stages.saved("base", stages.identity(sessions, k), make)
+    saved = stages.saved("base", stages.identity(sessions, k, minutes), make)
     final, trial = (BaseTerms.unpacked(under(f"{name}.", saved.arrays)) for name in ("final", "trial"))
     return BaseSearch(final, trial, saved.arrays["held_out"], saved.meta["tried"], saved.meta["chosen"])
 
