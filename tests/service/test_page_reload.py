@@ -48,8 +48,8 @@ def opened(open_page, service: Here, query: str = QUERY):
     return open_page(f"{service.url}/", query, expected="422", before=lambda page: page.add_init_script(keep))
 
 
-def reload(service: Here, folder: Path) -> None:
-    plain_songs(1200).save(folder / "songs")
+def reload(service: Here, folder: Path, shown: sw.Recommender | None = None) -> None:
+    (shown or plain_songs(1200)).save(folder / "songs")
     assert service.client.post("/admin/reload").status_code == 200
 
 
@@ -73,6 +73,24 @@ def test_more_time_of_another_model(open_page, service, tmp_path: Path) -> None:
     assert page.locator(".verdict").inner_text().startswith("Not proven optimal.")
     reload(service, tmp_path)
     page.get_by_role("button", name="Think longer").click()
+    assert_shows_the_new_model(page, service)
+
+
+def test_two_other_models_one_after_the_other(open_page, service, tmp_path: Path) -> None:
+    """After the second reload the slate of the third model was shown as one of the second, which had 900 items."""
+    page = opened(open_page, service)
+    page.get_by_label("Length of the slate").fill("9")
+    settled(page)
+    reload(service, tmp_path, world_recommender(900, seed=1))
+    page.get_by_role("button", name="Think longer").click()
+    page.locator("#about", has_text="900 songs").wait_for()
+    settled(page)
+    reload(service, tmp_path, world_recommender(700, seed=2))
+    page.get_by_role("button", name="Think longer").click()
+    page.locator("#about", has_text="700 songs").wait_for()
+    settled(page)
+    reload(service, tmp_path)
+    page.go_back()
     assert_shows_the_new_model(page, service)
 
 

@@ -23,7 +23,7 @@ let info = null;
 let state = { history: [], include: [], exclude: [], where: {}, k: 10, atMost: NO_LIMIT }; // lists of items
 let turn = 0; // counts changes of the state
 let timer = null;
-let renewed = false; // the catalogue was described again since somebody has changed the state
+let renewed = false; // the catalogue was described again since somebody has last asked for an answer
 
 async function start() {
   supersede();
@@ -177,7 +177,11 @@ function listen() {
     byId("search").focus();
   });
   byId("again").addEventListener("click", start);
-  window.addEventListener("popstate", () => info && restore().catch(showTrouble));
+  byId("longer").addEventListener("click", () => (renewed = false));
+  window.addEventListener("popstate", () => {
+    renewed = false;
+    if (info) restore().catch(showTrouble);
+  });
 }
 
 listen();
