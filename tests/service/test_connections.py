@@ -130,6 +130,18 @@ def chunked(size: int, count: int) -> bytes:
     return "\r\n".join(lines).encode() + (b"%x\r\n%b\r\n" % (size, b" " * size)) * count + last
 
 
+def test_a_response_before_the_chunks_of_its_request(client: Client) -> None:
+    """They are not parsed, nor is what follows: the next request on the connection had no response, and no warning."""
+    whole = chunked(100, 3).replace(b"/v1/recommend", b"/nowhere")
+    status, headers, _ = client.send(whole).response()
+    assert (status, headers.get("connection")) == (404, None)
+    at = whole.index(b"\r\n\r\n") + 4
+    status, headers, _ = client.send(whole[:at]).response()
+    assert (status, headers.get("connection")) == (404, "close")
+    client.send(whole[at:])
+    assert client.is_closed()
+
+
 def test_many_small_chunks_are_refused(service: Here, client: Client) -> None:
     """A megabyte in chunks of a byte would hold up the event loop for many seconds."""
     assert is_slate(client.send(chunked(1, 4000)).response())

@@ -264,11 +264,8 @@ class Connection(asyncio.Protocol):
             self._reject(large_head(self._settings.head_bytes, self._settings.headers))
         else:
             small = isinstance(error, SmallChunks)
-            self._reject(
-                bad_request(
-                    "its chunks are too small, or their extensions too long" if small else "it could not be parsed"
-                )
-            )
+            reason = "its chunks are too small, or their extensions too long" if small else "it could not be parsed"
+            self._reject(bad_request(reason))
 
     # --- responses ---
 
@@ -279,20 +276,21 @@ class Connection(asyncio.Protocol):
                 await self._flow.drain()
             if request.over:
                 return
-            self._send_response(response, b"" if request.method == b"HEAD" else response.body)
+            chunks = not (request.complete or response.closes) and bool(request.header(b"transfer-encoding"))
+            self._send_response(response, b"" if request.method == b"HEAD" else response.body, chunks)
             if response.closes:  # closing over unread bytes would discard the response
                 await request.discard_body()
             if not request.over:
-                self._complete(request)
+                self._complete(request, chunks)
         except BaseException:  # cancelled, when the time for a drain is over
             self.transport.abort()
             raise
 
-    def _send_response(self, response: Response, body: bytes) -> None:
+    def _send_response(self, response: Response, body: bytes, closes: bool = False) -> None:
         """Write the head and the body; h11 frames them, and the headers that never change are put into its head."""
         headers = [(b"content-type", response.content_type.encode()), (b"content-length", b"%d" % len(response.body))]
         headers += [(name.lower().encode(), value.encode()) for name, value in response.headers.items()]
-        if not self._keep_alive and not response.closes:
+        if (closes or not self._keep_alive) and not response.closes:
             headers.append((b"connection", b"close"))  # what was pipelined behind this request is not answered
         reason = _PHRASES[response.status]
         head = self._http.send(h11.Response(status_code=response.status, headers=headers, reason=reason)) or b""
@@ -301,16 +299,16 @@ class Connection(asyncio.Protocol):
         sent, self._begun = len(self._begun), b""
         self.transport.write(b"".join((head[sent:-2], more, self._security, head[-2:], data)))
 
-    def _complete(self, request: Request) -> None:
-        """The response was handed to the transport: go on with the next request, or close."""
+    def _complete(self, request: Request, chunks: bool) -> None:
+        """The response was handed to the transport: go on with the next request, or close, if ``chunks`` follow."""
         self._send(h11.EndOfMessage())
         request.end()
         self._request = None
         self._idle_since = time.monotonic()
-        if self._http.our_state is h11.MUST_CLOSE or not self._keep_alive:
-            self.transport.close()
-        if self._http.their_state is h11.SEND_BODY and request.header(b"transfer-encoding"):
+        if chunks:
             self._discard_until = self._idle_since + LINGER_S  # small chunks are slow to parse, and of no use any more
+        elif self._http.our_state is h11.MUST_CLOSE or not self._keep_alive:
+            self.transport.close()
         if self.transport.is_closing():
             return
         self._resume_reading()
