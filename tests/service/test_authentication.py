@@ -119,6 +119,14 @@ def test_hosts_of_a_loopback_service(service: Here) -> None:
             assert "--allow-host NAME" in response.json()["error"]["message"]
 
 
+def test_a_proxy_that_replaces_the_host(service: Here) -> None:
+    """As nginx and Apache do by default; the page's requests look like those of another site, and the error says why."""
+    page, host = "https://songs.example", f"127.0.0.1:{service.port}"
+    response = service.client.post("/v1/recommend", json={"history": []}, headers={"Host": host, "Origin": page})
+    assert response.status_code == 403
+    assert "a proxy in front must pass the Host header on" in response.json()["error"]["message"]
+
+
 def test_http_1_0_without_a_host(service: Here) -> None:
     with Client(service) as client:
         client.send(b"GET /v1/info HTTP/1.0\r\nOrigin: null\r\n\r\n")

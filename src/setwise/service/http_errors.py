@@ -118,7 +118,8 @@ def unauthorized() -> HttpError:
 
 def foreign_origin() -> HttpError:
     """A browser says that the page of another site sent the request."""
-    return HttpError(403, "foreign", "The request must come from this service's own page, got another site's.")
+    todo = "a proxy in front must pass the Host header on"
+    return HttpError(403, "foreign", f"The request must come from this service's own page, got another site's; {todo}.")
 
 
 def needs_key() -> HttpError:
