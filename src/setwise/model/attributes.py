@@ -98,8 +98,19 @@ class Categorical:
         saved_arrays.ranged(name, saved_arrays.typed(name, codes, np.int32, (size,)), -1, len(values) - 1)
         return cls(codes, values)
 
+    @classmethod
+    def of(cls, cells: Iterable[str | None]) -> Categorical:
+        """A column of these texts, numbered in the order of their first cells; None where a value is missing."""
+        number: dict[str, int] = {}
+        codes = [-1 if cell is None else number.setdefault(cell, len(number)) for cell in cells]
+        return cls(np.array(codes, np.int32), Strings.pack(number))
+
     def __len__(self) -> int:
         return len(self.codes)
+
+    def taken(self, rows: NDArray[np.intp]) -> Categorical:
+        """The cells of these rows: a column of texts even where all of them are missing."""
+        return Categorical.of(self[rows])
 
     @cached_property
     def code_of(self) -> dict[str, int]:
@@ -145,6 +156,8 @@ def _is_missing(cell: Any) -> bool:
 
 def _column(name: str, given: Any, size: int) -> Column:
     """``given`` as a column of our own: bool, int64 or float64, or categorical for text."""
+    if isinstance(given, Categorical) and len(given) == size:
+        return given
     if (
         isinstance(given, np.ndarray)
         and given.shape == (size,)
@@ -166,7 +179,7 @@ def _column(name: str, given: Any, size: int) -> Column:
     if any(np.ndim(cell) for cell in present):
         raise InvalidInput(f"attribute '{name}'", "one value per item", "several", "pass one column per name")
     if present and all(isinstance(cell, str) for cell in present):
-        return _categorical([str(cell) if not gone else "" for cell, gone in zip(cells, missing, strict=True)], missing)
+        return Categorical.of(None if gone else str(cell) for cell, gone in zip(cells, missing, strict=True))
     if all(isinstance(cell, (bool, np.bool_)) for cell in present) and not any(missing):
         return np.array(present, bool)
     if all(isinstance(cell, (int, np.integer)) for cell in present) and not any(missing):
@@ -193,12 +206,6 @@ def _real(name: str, cells: list[Any], missing: list[bool]) -> NDArray[np.float6
             todo = "pass them as text, or without missing values"
             raise InvalidInput(f"attribute '{name}'", "whole numbers below 2^53 beside missing values", cell, todo)
     return np.array([np.nan if gone else float(cell) for cell, gone in zip(cells, missing, strict=True)], np.float64)
-
-
-def _categorical(cells: list[str], missing: list[bool]) -> Categorical:
-    number: dict[str, int] = {}
-    codes = [-1 if gone else number.setdefault(cell, len(number)) for cell, gone in zip(cells, missing, strict=True)]
-    return Categorical(np.array(codes, np.int32), Strings.pack(number))
 
 
 class Attributes(Mapping[str, Column]):
@@ -250,6 +257,12 @@ class Attributes(Mapping[str, Column]):
 
     def __len__(self) -> int:
         return len(self._columns)
+
+    def taken(self, rows: NDArray[np.intp]) -> Attributes:
+        """The table of these rows, with columns of the same kinds."""
+        columns = self._columns.items()
+        taken = {name: one.taken(rows) if isinstance(one, Categorical) else one[rows] for name, one in columns}
+        return Attributes(taken, len(rows))
 
     def joined(self, others: Attributes) -> Attributes:
         """The rows of this table, then those of the other, which must have the same columns of the same kinds.

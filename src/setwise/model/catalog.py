@@ -190,8 +190,7 @@ class Catalog:
     def taken(self, rows: ArrayLike) -> Catalog:
         """The catalogue of these rows only, in their order."""
         chosen = self.items(rows)
-        columns = {name: column[chosen] for name, column in self.attributes.items()}
-        return self.bare(chosen).named(self.ids[chosen], columns)
+        return self.bare(chosen).named(self.ids[chosen], self.attributes.taken(chosen))
 
     def bare(self, rows: Rows) -> Catalog:
         """The catalogue of these rows only, in their order, without ids and attributes; a row may come twice."""

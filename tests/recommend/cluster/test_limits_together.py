@@ -57,3 +57,14 @@ def test_slates_and_refusals_are_those_of_one_index(tmp_path: Path, count, monke
         same(one, other)
         found += len(widened) > before
     assert found > 0.1 * count(300)
+
+
+def test_texts_that_only_some_shards_have(tmp_path: Path) -> None:
+    catalog = dominated(0, np.random.default_rng(0))
+    labels = [None] * len(catalog)
+    labels[100:110] = ["sale"] * 10  # neither the first item nor the last shard has any
+    catalog = catalog.named(catalog.ids, {"label": labels})
+    whole = sw.Recommender(sw.Index.build(catalog, cells=4), certify=False, candidates=20)
+    cluster, _ = cluster_of(whole, tmp_path, 4, bounds=False)
+    for request in ({"where": {"label": "sale"}}, {"at_least": {"label": {"sale": 2}}}, {"at_most": {"label": 1}}):
+        same(*(one.recommend(np.ones(3), k=4, certify=False, **request) for one in (whole, cluster)))

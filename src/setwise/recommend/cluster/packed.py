@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from setwise._types import Array, Ints, Rows
+from setwise.model.attributes import Categorical
 from setwise.model.catalog import Catalog
 
 Packed = tuple[dict[str, Array], dict[str, Any]]
@@ -54,4 +55,4 @@ def _joined(parts: Sequence[Any], order: Rows) -> Any:
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)[order]
     every = [value for part in parts for value in part]
-    return [every[at] for at in order.tolist()]
+    return Categorical.of(every[at] for at in order.tolist())
