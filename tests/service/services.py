@@ -142,6 +142,11 @@ class Here:
         return len(self._server.servers)
 
     @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.server_state.connections)
+
+    @property
     def queue(self) -> TaskQueue:
         return self.service.queue
 

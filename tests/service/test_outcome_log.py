@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import os
 import signal
 import sqlite3
 import subprocess
@@ -17,6 +18,8 @@ from pathlib import Path
 
 import httpx
 import pytest
+from processes import until
+from raw_http import Client, head
 from services import Here, error_message, here, post, running
 
 from setwise.service.http_errors import HttpError
@@ -81,6 +84,23 @@ def test_a_slate_that_is_only_looked_at_is_not_logged(logging: Here, folder_of_l
     answers = post(logging, "/v1/recommend/batch", {"requests": requests})["answers"]
     assert [answer["slate"] is None for answer in answers] == [True, False]
     assert len(stored(folder_of_log)) == before + 1
+
+
+def test_a_slate_that_nobody_received_is_not_logged(folder: Path, tmp_path: Path) -> None:
+    """The slates of clients that had given up were logged as shown, and counted as slates without hits."""
+    body = json.dumps(BODY | {"key": "gone"}).encode()
+    with here(folder, log=tmp_path / "log") as service:
+        (pid,), (worker,) = service.workers(), service.queue.pool.workers
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            with Client(service) as client:
+                client.send(head(len(body)) + body)
+                until(lambda: worker.unfinished)
+            until(lambda: service.connections == 0)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        last = post(service, "/v1/recommend", BODY)
+    assert [slate.id for slate in read_slates(tmp_path / "log")] == [last["slate"]]
 
 
 def test_many_clients_at_once(logging: Here, folder_of_log: Path) -> None:

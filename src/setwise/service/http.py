@@ -94,12 +94,14 @@ Respond = Callable[[Service, Request], Awaitable[Response]]
 
 
 async def _compute(service: Service, request: Request, handler: str, content: schemas.HttpRequest | bytes) -> Response:
-    """Have a request computed by a worker; it leaves the queue if the client disconnects."""
+    """Have a request computed by a worker; it leaves the queue, and is not logged, if the client disconnects."""
     if request.over:
         raise http_errors.client_gone()
     task = service.queue.add(handler, content, service.log is not None and handler in _LOGGED)
     request.abandon = partial(service.queue.abandon, task)
     body = await task.body()
+    if request.over:  # its slates were not shown: they are not logged
+        raise http_errors.client_gone()
     if service.log is not None:
         await service.log.add_shown(task.shown, task.deadline)
     return Response(body)

@@ -105,8 +105,8 @@ def incomplete_body() -> HttpError:
 
 
 def client_gone() -> HttpError:
-    """A client that disconnected while its request was queued; the response is not sent."""
-    return HttpError(400, "disconnected", "The client disconnected before its request was computed.")
+    """A client that disconnected before the response, which is not sent."""
+    return HttpError(400, "disconnected", "The client disconnected before its request was answered.")
 
 
 def unauthorized() -> HttpError:
