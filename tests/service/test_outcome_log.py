@@ -22,6 +22,8 @@ from processes import until
 from raw_http import Client, head
 from services import Here, error_message, here, post, running
 
+from setwise.service import outcome_log
+from setwise.service.decoding import PART
 from setwise.service.http_errors import HttpError
 from setwise.service.metrics import Metrics
 from setwise.service.outcome_log import LARGEST_COMMIT, MOST_SLATES, WAITING, OutcomeLog
@@ -339,3 +341,20 @@ def test_few_slates_wait_for_a_log_that_stalls(tmp_path: Path, monkeypatch: pyte
 
     asyncio.run(write_all())
     assert f"setwise_unlogged_slates_total {MOST_SLATES + 1}.0" in metrics.text().decode()
+
+
+def test_a_service_whose_log_is_locked_ends(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outcomes that waited were disconnected without a response, and each commit delayed the end by 10 s."""
+    monkeypatch.setattr(outcome_log, "END_S", 0.5)
+    with ThreadPoolExecutor(3) as pool, here(folder, log=tmp_path / "log", drain_ms=500) as service:
+        slate = post(service, "/v1/recommend", BODY)
+        body = {"outcomes": [{"slate": slate["slate"], "item": slate["items"][0]["id"]}]}
+        (path,) = (tmp_path / "log").glob("week-*.sqlite")
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            sent = [pool.submit(httpx.post, f"{service.url}/v1/outcomes", json=body, timeout=60) for _ in range(3)]
+            until(lambda: service.service.log._waiting == 3 * PART)
+            service.end()
+            answers = [one.result() for one in sent]
+    assert [answer.status_code for answer in answers] == [503] * 3
+    assert stored(tmp_path / "log").keys() == {slate["slate"]}

@@ -81,6 +81,12 @@ class Service:
         document, docs = msgspec.json.encode(described), docs_page.page(described, _not_described()).encode()
         return cls(settings, reloader, queue, metrics, Bodies(settings), document, docs, has_key, log, image_hosts)
 
+    def fail_all(self) -> None:
+        """The time for a drain is over: answer what waits, with 503 where nothing was computed or written."""
+        self.queue.fail_all()
+        if self.log is not None:
+            self.log.release()
+
     async def end(self) -> None:
         """End the workers, and write what the log has accepted."""
         await self.reloader.end()

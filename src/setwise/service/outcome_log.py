@@ -4,7 +4,8 @@ Entries that arrive while the thread writes are committed together by its next t
 serves many requests. Slates come before outcomes that wait, since people wait for them: a slate is in the log before
 its outcomes can be. A slate that cannot be logged is served all the same, at its deadline if the disk stalls or another
 process keeps the database; an outcome that cannot be is answered 503, and the caller sends it again. So it is while
-very many outcomes wait; while very many slates do, further ones are not logged.
+very many outcomes wait; while very many slates do, further ones are not logged. A service that ends waits for a disk
+that stalls for a limited time.
 
 **Drift.** Every minute the slates of the last week that had time to get their outcomes are summed: predicted hits,
 observed hits, and the standard error of their difference.
@@ -29,6 +30,7 @@ from setwise.service.http_errors import log_unavailable
 from setwise.service.logs import error_place, log
 from setwise.service.metrics import Metrics
 from setwise.service.settings import Settings
+from setwise.storage.log_database import BUSY_S
 from setwise.storage.slate_log import Entry, ItemOutcome, Recorded, ShownSlate, SlateLog, Totals, read_totals
 
 DRIFT_S = 60.0  # between two measurements
@@ -37,6 +39,7 @@ HOUR_S = 3600.0
 LARGEST_COMMIT = 1000  # slates and outcomes, after which no further entry joins
 WAITING = 20  # the largest requests with outcomes that may wait
 MOST_SLATES = 10_000  # that may wait: some 10 MB
+END_S = BUSY_S + 5.0  # for the last entries when the service ends, longer than a wait for another process
 _SLATES, _OUTCOMES, _END = range(3)  # in this order
 
 
@@ -55,6 +58,7 @@ class OutcomeLog:
         self._jobs: PriorityQueue[tuple[int, int, _Job | None]] = PriorityQueue()
         self._numbers = count()  # of jobs: those of a kind are written in the order of their arrival
         self._waiting, self._unwritten = 0, 0  # outcomes, slates
+        self._released = self._loop.create_future()  # requests wait no longer
         self._thread = threading.Thread(target=self._write_all, name="log", daemon=True)
         self._thread.start()
         self._drift = self._loop.create_task(self._measure())
@@ -72,7 +76,7 @@ class OutcomeLog:
         self._unwritten += len(slates)
         done = self._put(_SLATES, slates)
         done.add_done_callback(partial(self._end_slates, len(slates)))
-        await asyncio.wait([done], timeout=max(0.0, deadline - time.monotonic()))
+        await self._wait(done, max(0.0, deadline - time.monotonic()))
 
     def _end_slates(self, slates: int, done: asyncio.Future[Recorded]) -> None:
         self._unwritten -= slates
@@ -81,10 +85,12 @@ class OutcomeLog:
 
     async def add_outcomes(self, outcomes: Sequence[ItemOutcome]) -> Recorded:
         """Log outcomes; when this returns, they are on the disk."""
-        try:
-            recorded = await asyncio.shield(self._put(_OUTCOMES, outcomes))  # a client that disconnects changes nothing
-        except (sqlite3.Error, OSError):
-            raise log_unavailable() from None
+        done = self._put(_OUTCOMES, outcomes)
+        done.add_done_callback(asyncio.Future.exception)  # of requests that have ended it is not an error
+        await self._wait(done)
+        if not done.done() or done.exception() is not None:
+            raise log_unavailable()
+        recorded = done.result()
         self._metrics.count_outcomes(recorded.new, recorded.repeated, len(outcomes) - recorded.new - recorded.repeated)
         return recorded
 
@@ -99,11 +105,22 @@ class OutcomeLog:
         finally:
             self._waiting -= outcomes
 
+    async def _wait(self, done: asyncio.Future[Recorded], seconds: float | None = None) -> None:
+        """Wait until this is written, for so many seconds at most; a client that disconnects changes nothing."""
+        await asyncio.wait([done, self._released], timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+
+    def release(self) -> None:
+        """The time for a drain is over: slates are served, and outcomes that still wait are answered 503."""
+        if not self._released.done():
+            self._released.set_result(None)
+
     async def end(self) -> None:
-        """Write what was accepted, and close."""
+        """Write what was accepted, and close; while the log cannot be written, this takes ``END_S`` at most."""
         self._drift.cancel()
         self._jobs.put((_END, next(self._numbers), None))
-        await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._thread.join, END_S)
+        if self._thread.is_alive():
+            log().error("log not written", slates=self._unwritten)
         with contextlib.suppress(asyncio.CancelledError):
             await self._drift
 
@@ -138,7 +155,8 @@ class OutcomeLog:
             log().error("log not written", **error_place(error))
             known = isinstance(error, (sqlite3.Error, OSError))
             outcome = error if known else OSError("the log could not be written")
-        self._loop.call_soon_threadsafe(_finish, jobs, outcome)
+        with contextlib.suppress(RuntimeError):  # the service has ended without waiting any longer
+            self._loop.call_soon_threadsafe(_finish, jobs, outcome)
 
     # --- drift ---
 

@@ -185,7 +185,7 @@ class Server(uvicorn.Server):
         """Answer what was accepted within the drain time; then answer 503, and abort what is left."""
         loop, drain_s = asyncio.get_running_loop(), self._service.settings.drain_ms / 1000
         timers = [
-            loop.call_later(drain_s, self._service.queue.fail_all),
+            loop.call_later(drain_s, self._service.fail_all),
             loop.call_later(drain_s + ABORT_S, self._abort_connections),
         ]
         try:
