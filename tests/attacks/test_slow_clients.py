@@ -37,9 +37,12 @@ async def loris(port: int, end: asyncio.Event) -> bytes:
             if done or end.is_set():
                 break
     writer.close()
-    with contextlib.suppress(ConnectionError):
+    try:
         return await answer
-    return b""
+    except ConnectionError:
+        return b""
+    finally:
+        await close(writer)
 
 
 async def stream(port: int, start: bytes, size: int) -> tuple[int, bytes]:
@@ -54,9 +57,19 @@ async def stream(port: int, start: bytes, size: int) -> tuple[int, bytes]:
             await asyncio.wait_for(writer.drain(), 30)
             sent += 1 << 16
     writer.close()
-    with contextlib.suppress(ConnectionError):
+    try:
         return sent, await asyncio.wait_for(answer, 30)
-    return sent, b""
+    except ConnectionError:
+        return sent, b""
+    finally:
+        await close(writer)
+
+
+async def close(writer: asyncio.StreamWriter) -> None:
+    """Close a connection at once, whatever of its data was not sent."""
+    writer.transport.abort()
+    with contextlib.suppress(ConnectionError):
+        await writer.wait_closed()
 
 
 async def honest(service: Running, end: asyncio.Event) -> int:

@@ -20,7 +20,11 @@ class ObservedConnection(Connection):
 
     def observe(self) -> None:
         self.reads: list[bool] = []
-        self.arrived = asyncio.Event()
+        self.arrived, self.lost = asyncio.Event(), asyncio.Event()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        super().connection_lost(error)
+        self.lost.set()
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
@@ -49,6 +53,8 @@ async def reads_after_response(head: bytes, status: bytes) -> list[bool]:
             writer.write(b"x" * 1000)
             await connection.arrived.wait()
         writer.transport.abort()
+        await writer.wait_closed()
+        await connection.lost.wait()
     return connection.reads
 
 
