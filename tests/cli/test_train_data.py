@@ -85,6 +85,8 @@ def test_outcomes_without_slates_are_not_taken_for_choices_in_silence(tmp_path: 
     _, found = prepared(tmp_path / "clicks.csv", {}, None, 0)
     (note,) = found["notes"]
     assert note.startswith("Column 'clicked' is not read: every row counts as an item that was chosen.")
+    for read in ({"attributes": {"clicked": "clicked"}}, {"item": "clicked", "session": "item"}):
+        assert not prepared(tmp_path / "clicks.csv", read, None, 0)[1]["notes"]
     slates, _ = prepared(tmp_path / "clicks.csv", {"slate": "user"}, None, 0)  # what the note proposes
     assert isinstance(slates, Slates)
     assert len(slates) == 50

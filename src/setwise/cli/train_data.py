@@ -171,10 +171,11 @@ def _mostly_short(kept: int, read: int) -> list[str]:
 
 def _unread_outcome(file: Path, named: dict[str, Any]) -> list[str]:
     """What to say if a table has outcomes, but nothing that says which rows were shown together."""
-    if not _columns(file, named):
+    read = _columns(file, named)
+    if not read:
         return []
     column = usual_column("outcome", table_columns(file, named.get("delimiter")))
-    if column is None:
+    if column is None or column in {*read.values(), *(named.get("attributes") or {}).values()}:
         return []
     todo = "To learn from outcomes, name the column of the slate with --slate, which may be that of --session."
     return [f"Column '{column}' is not read: every row counts as an item that was chosen. {todo}"]
