@@ -129,6 +129,16 @@ def test_every_ranker_in_tables(songs: Path, tmp_path: Path) -> None:
         assert part in said(result), part
 
 
+def test_files_of_slates_with_one_name_are_told_apart(songs: Path, tmp_path: Path) -> None:
+    file, paths = sessions_file(tmp_path, IDS), [tmp_path / one / "slates.jsonl" for one in ("als", "knn")]
+    for path in paths:
+        path.parent.mkdir()
+        path.write_text("".join(json.dumps({"session": number, "items": []}) + "\n" for number in range(12)))
+    given = [text for path in paths for text in ("--slates", path)]
+    report = run("evaluate", songs, file, "--ranker", "greedy", *given, "--json")
+    assert [row["name"] for row in json.loads(report.stdout)["others"]] == [str(path) for path in paths]
+
+
 def test_slates_of_another_system_join_the_table(songs: Path, tmp_path: Path) -> None:
     file, known, other = sessions_file(tmp_path, IDS), tmp_path / "known.jsonl", tmp_path / "popular.jsonl"
     result = run("evaluate", songs, file, "--histories", known)

@@ -70,6 +70,16 @@ def test_processes_give_the_same_bytes_as_one(shop: Path, tmp_path: Path) -> Non
     assert (tmp_path / "1.parquet").read_bytes() == (tmp_path / "2.parquet").read_bytes()
 
 
+def test_files_of_others_in_the_folder_of_parts_stay(shop: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "slates.parquet.parts"
+    folder.mkdir()
+    (folder / "mine.csv").write_text("kept")
+    out = tmp_path / "slates.parquet"
+    recommend_table(parquet(tmp_path / "users.parquet", users()), shop, out, HISTORIES, processes=1, part_rows=5)
+    assert len(written(out)) == 23
+    assert [path.name for path in folder.iterdir()] == ["mine.csv"]
+
+
 def test_a_finished_run_is_not_repeated(shop: Path, tmp_path: Path) -> None:
     table, out = parquet(tmp_path / "users.parquet", users()), tmp_path / "slates.parquet"
     recommend_table(table, shop, out, HISTORIES, processes=1)

@@ -19,7 +19,7 @@ from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
 from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import drawn_histories, read_sessions, require_other_file
-from setwise.cli.other_slates import read_slates, write_histories
+from setwise.cli.other_slates import named_files, read_slates, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, by_time, quality
 from setwise.cli.train_data import TIME, require_split
 from setwise.datasets.splits import HistorySplit
@@ -95,7 +95,7 @@ def evaluate(
     if histories is not None:
         write_histories(histories, split, catalog)
         return _print_histories(len(split), histories, as_json)
-    others = {path.stem: read_slates(path, split, catalog, k) for path in slates or []}
+    others = {name: read_slates(path, split, catalog, k) for name, path in named_files(slates or []).items()}
     results = [_Result.of(recommender, name, split, k) for name in _compared(ranker, catalog)]
     report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown, "of": len(held_out)}
     if as_json:

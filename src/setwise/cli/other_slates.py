@@ -7,7 +7,8 @@ answers each line with {"session": number, "items": [id, …]}, best item first,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,12 @@ def write_histories(path: Path, split: HistorySplit, catalog: Catalog) -> None:
         for number, rows in enumerate(split.history)
     ]
     write_file("--histories", path, START, (line.encode() for line in lines))
+
+
+def named_files(paths: Sequence[Path]) -> dict[str, Path]:
+    """The files by the names of their systems: file names without ending, or whole paths where two names are equal."""
+    stems = Counter(path.stem for path in set(paths))
+    return {path.stem if stems[path.stem] == 1 else str(path): path for path in paths}
 
 
 def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ragged:

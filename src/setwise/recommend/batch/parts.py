@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 import os
-import shutil
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,6 +30,8 @@ from setwise.recommend.slate import Slate
 from setwise.storage.artifact import flush_folder
 
 _JOB, _LOCK = "job.json", ".lock"
+# What a run writes into its folder: its job and parts, and drafts of these and of the output, .NAME.process.
+_OWN = re.compile(r"\.lock|job\.json|part-\d{8,}\.parquet|\..*\.\d+")
 _KEY = b"setwise.batch"  # of the metadata of the finished file
 ROWS = b"setwise.rows"  # of the metadata of a part: the digest of its rows of the table
 _ROW_GROUP = 1 << 16  # rows of a row group of the finished file
@@ -100,8 +102,12 @@ class Parts:
             raise InvalidInput("out", "that of the same run", f"{self.folder} of another table, model or options", todo)
 
     def remove(self) -> None:
-        """Delete the parts, when the finished file is there."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        """Delete the files of the run, when the finished file is there; those of others stay, and the folder then."""
+        with contextlib.suppress(OSError):
+            for path in self.folder.iterdir():
+                if _OWN.fullmatch(path.name):
+                    path.unlink(missing_ok=True)
+            self.folder.rmdir()
 
     # --- parts ---
 
