@@ -49,6 +49,7 @@ PROMISES = {
     "hung-workers": "Hung and aborted workers are replaced",
     "soak": "Memory and descriptors do not grow with requests",
     "operations": "Any sequence of operations gives what the slow reference gives",
+    "front-doors": "A query has one answer, in Python, by command, over HTTP, from a table and from a cluster",
     "determinism": "The same request has the same answer, whatever the threads and processes",
     "memory": "With too little memory a command ends with an error, not with damage",
     "keys": "No request is served without the key; keys have rights and rates",

@@ -219,6 +219,19 @@ def test_options_that_no_user_can_have_are_refused_at_once(shop: Path, tmp_path:
         Columns(history="history", vector="v")
 
 
+def test_exactly_counts_the_values_that_a_row_leaves(shop: Path, tmp_path: Path) -> None:
+    rows = [{"user": number, "history": [], "year": years} for number, years in enumerate([[1990, 1992], [1990], []])]
+    table, out = tmp_path / "users.jsonl", tmp_path / "slates.parquet"
+    table.write_text("\n".join(map(json.dumps, rows)))
+    columns = Columns(history="history", where={"year": "year"})
+    recommend_table(table, shop, out, columns, processes=1, k=2, exactly={"year": 1})  # of five years in all
+    recommender = sw.Recommender.load(shop)
+    for row, found in zip(rows[:2], written(out), strict=False):
+        slate = recommender.recommend(history=[], k=2, where={"year": row["year"]}, exactly={"year": 1})
+        assert found["items"] == slate.items.tolist()
+    assert written(out)[2]["error"]
+
+
 def test_two_conditions_of_one_attribute_are_refused(shop: Path, tmp_path: Path) -> None:
     table = parquet(tmp_path / "users.parquet", [{"user": 1, "history": [], "low": "5..", "high": "..40"}])
     wanted = ("batch", table, "--model", shop, "--out", tmp_path / "out.parquet", "--where-column", "price=high")

@@ -26,7 +26,7 @@ from setwise._progress import Progress
 from setwise._validation import available_cores, whole_number
 from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import column_positions, existing_file
-from setwise.errors import InvalidInput
+from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Strings
 from setwise.recommend.batch.cluster_tasks import ClusterTasks
 from setwise.recommend.batch.jobs import Job, opened
@@ -136,7 +136,11 @@ def _check_options(recommender: Recommender, columns: Columns, options: Mapping[
             must, todo = "about attributes without a column of conditions", "state the condition in one of the two"
             raise InvalidInput("where", must, f"{attribute!r}, which has the column {column!r}", todo)
     stated = {name: value for name, value in options.items() if value is not None}
-    Query.parse(recommender.index, zero_user(catalog), **stated)
+    try:
+        Query.parse(recommender.index, zero_user(catalog), **stated)
+    except Infeasible:
+        if not stated.get("exactly"):  # which asks less where a row leaves fewer values: each row is checked alone
+            raise
     encoders = {"history": recommender.encoder, "features": recommender.features, "vector": recommender.index}
     name = next(name for name in encoders if getattr(columns, name))
     if encoders[name] is None:
