@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from data_digest import digest
 from numpy.typing import NDArray
 
 import setwise as sw
@@ -102,7 +103,7 @@ def opened(name: str, data: Path, cache: Path | None = None, recipe: Recipe = Re
         return ready_made(name, data / "catalogs" / f"{name}.npz", recipe.users)
     if cache is None:
         return learned(name, sessions(name, data), recipe)
-    folder, wanted = cache / f"{name}-{recipe.seed}", asdict(recipe)
+    folder, wanted = cache / f"{name}-{recipe.seed}", asdict(recipe) | {"data": digest(data, LEARNED[name])}
     if not (folder / "manifest.json").exists() or artifact.read(folder, "trained").meta["recipe"] != wanted:
         save(learned(name, sessions(name, data), recipe), folder, wanted)
     return load(folder)
@@ -131,7 +132,7 @@ def _with_users(name: str, catalog: sw.Catalog, heads: Any, base: Any, history: 
 
 
 def save(trained: Trained, folder: Path, recipe: dict[str, Any]) -> None:
-    """One artifact: the catalogue, users and histories, and the recipe they came from."""
+    """One artifact: the catalogue, users and histories, and the recipe and data they came from."""
     arrays, meta = trained.catalog.packed()
     parts = {f"catalog.{name}": array for name, array in arrays.items()}
     parts["heads"] = np.stack([user.heads for user in trained.users])

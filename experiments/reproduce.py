@@ -3,10 +3,10 @@
     python experiments/reproduce.py --data ../shared/data --out report          (or: setwise reproduce)
     python experiments/reproduce.py --only table_2_hotels figure_4 --at-once 1  some steps, one after the other
 
-A marker in OUT/steps records the command, the version and the state of each step. A step that was done with the same
-command and version is not run again; an interrupted step resumes from its rows; a step with another command or version
-starts from the beginning. A step that fails is reported at the end, the others continue, and the report names what is
-missing. Rows are in OUT/rows, logs in OUT/logs.
+A marker in OUT/steps records the command, the version, the digest of the data and the state of each step. A step that
+was done with the same three is not run again; an interrupted step resumes from its rows; a step with another command,
+version or data starts from the beginning. A step that fails is reported at the end, the others continue, and the report
+names what is missing. Rows are in OUT/rows, logs in OUT/logs.
 
 Steps are processes, forked from one that has imported the libraries: importing them takes longer than a quick step.
 """
@@ -26,7 +26,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from multiprocessing.context import ForkServerProcess
@@ -34,6 +34,7 @@ from multiprocessing.reduction import DupFd
 from pathlib import Path
 from typing import IO, Any
 
+from data_digest import digest
 from plan import PLAN, Step, rows_of
 from rich.console import Console
 from rich.live import Live
@@ -68,9 +69,9 @@ class Marker:
         path = out / "steps" / f"{name}.json"
         return cls(path, json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
 
-    def begun_as(self, command: list[str]) -> bool:
-        """Whether the rows that there are came from this command and version."""
-        return (self.known.get("command"), self.known.get("version")) == (command, setwise.__version__)
+    def begun_as(self, origin: Mapping[str, Any]) -> bool:
+        """Whether the rows that there are came from this command, version and data."""
+        return all(self.known.get(name) == one for name, one in origin.items())
 
     @property
     def done(self) -> bool:
@@ -84,6 +85,12 @@ class Marker:
         draft = self.path.with_suffix(".draft")
         draft.write_text(json.dumps(self.known, indent=1), encoding="utf-8")
         os.replace(draft, self.path)
+
+
+def origin_of(step: Step, data: Path, out: Path, quick: bool) -> dict[str, Any]:
+    """What the rows of a step come from: its command, this version, and its data."""
+    command, files = step.command(data, out, quick), digest(data, step.needs)
+    return {"command": command, "version": setwise.__version__, "data": files}
 
 
 def commit() -> str:
@@ -119,19 +126,18 @@ class Running:
     began: float
 
     @classmethod
-    def start(cls, step: Step, out: Path, command: list[str], lock: IO[str]) -> Running:
+    def start(cls, step: Step, out: Path, origin: Mapping[str, Any], lock: IO[str]) -> Running:
         """Start the step from the beginning, or resume it."""
         marker, rows = Marker.of(out, step.name), rows_of(out, step.name)
-        goes_on = marker.begun_as(command)
+        goes_on = marker.begun_as(origin)
         if not goes_on:
             for path in (rows, rows.with_suffix(".settings.json")):
                 path.unlink(missing_ok=True)
-            about = {"version": setwise.__version__, "commit": commit(), "cores": len(os.sched_getaffinity(0))}
-            marker.known = {"command": command, **about}
+            marker.known = {**origin, "commit": commit(), "cores": len(os.sched_getaffinity(0))}
         marker.write(state="running", date=datetime.now(UTC).date().isoformat())
         with (out / "logs" / f"{step.name}.log").open("ab" if goes_on else "wb") as log:
             descriptors = DupFd(log.fileno()), DupFd(lock.fileno())
-            process = FORKS.Process(target=run_script, args=(ROOT / step.script, command[2:], *descriptors))
+            process = FORKS.Process(target=run_script, args=(ROOT / step.script, origin["command"][2:], *descriptors))
             process.start()
         return cls(step, marker, process, time.perf_counter())
 
@@ -203,7 +209,7 @@ class Reproduction:
         at_once: int = AT_ONCE,
     ) -> None:
         self.data, self.out, self.console, self.plan, self.at_once = data, out, console, plan, at_once
-        self.commands = {step.name: step.command(data, out, quick) for step in plan}
+        self.origins = {step.name: origin_of(step, data, out, quick) for step in plan}
         self.began, self.date = time.perf_counter(), datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
         self.running: list[Running] = []
         done = {step.name for step in plan if self._is_done(step)}
@@ -212,7 +218,7 @@ class Reproduction:
 
     def _is_done(self, step: Step) -> bool:
         marker = Marker.of(self.out, step.name)
-        return marker.done and marker.begun_as(self.commands[step.name]) and rows_of(self.out, step.name).exists()
+        return marker.done and marker.begun_as(self.origins[step.name]) and rows_of(self.out, step.name).exists()
 
     def run(self, lock: IO[str]) -> None:
         """Every step that is not done; none outlives an interruption."""
@@ -235,7 +241,7 @@ class Reproduction:
         for step in [step for step in self.waiting if step.after not in busy]:
             if len(self.running) < self.at_once:
                 self.waiting.remove(step)
-                self.running.append(Running.start(step, self.out, self.commands[step.name], lock))
+                self.running.append(Running.start(step, self.out, self.origins[step.name], lock))
 
     def _collect(self) -> None:
         for each in [each for each in self.running if each.ended(self.out)]:

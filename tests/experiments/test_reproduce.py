@@ -257,6 +257,33 @@ def test_a_failing_step_is_reported_and_the_others_continue(monkeypatch: pytest.
         pass
 
 
+def test_a_step_of_other_data_starts_from_the_beginning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
+    script, out = tmp_path / "script.py", tmp_path / "out"
+    script.write_text(
+        "import pathlib, sys; to, data = sys.argv[-1], pathlib.Path(sys.argv[2])\n"
+        "open(to, 'a').write((data / 'a.csv').read_text())"
+    )
+    steps = [
+        plan.Step("one", str(script), "", "", 1.0, ("a.csv",)),
+        plan.Step("two", str(script), "", "", 1.0, ("b.csv",)),
+    ]
+    for folder in ("rows", "logs", "steps"):
+        (out / folder).mkdir(parents=True)
+
+    def rows(first: str) -> list[str]:
+        for name, text in {"a.csv": first, "b.csv": "b"}.items():
+            (tmp_path / name).write_text(text)
+        with runner.locked(out) as lock, (tmp_path / "output").open("w") as output:
+            made = runner.Reproduction(tmp_path, out, False, Console(file=output, width=200), steps)
+            made.run(lock)
+        assert made.failed == []
+        return [(out / "rows" / f"{name}.csv").read_text() for name in ("one", "two")]
+
+    assert rows("1\n") == rows("1\n") == ["1\n", "1\n"]
+    assert rows("2\n") == ["2\n", "1\n"]  # the second step does not say that it reads this file
+
+
 def test_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     report = loaded(monkeypatch, "report")
     (tmp_path / "rows").mkdir()
