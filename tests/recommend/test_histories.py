@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import numpy as np
+from pathlib import Path
+
 import pytest
 
 import setwise as sw
+from in_process import cluster_of
 from saved_songs import model
 from setwise.errors import InvalidInput, UnknownId
 
@@ -46,15 +48,27 @@ def test_ids_of_another_type_are_a_mistake(recommender: sw.Recommender, wrong: o
         recommender.recommend(history=["s1", wrong], k=3)
 
 
-def test_a_delisted_item(recommender: sw.Recommender) -> None:
-    """A removed item still says what the user likes, is never shown, and after saving it is unknown and ignored."""
+def test_a_removed_item_is_unknown_before_and_after_compaction(recommender: sw.Recommender, tmp_path: Path) -> None:
     index = sw.Index.build(model().catalog(), cells=4)
     rec = sw.Recommender(index, encoder=recommender.encoder, certify=False)
     rec.index.remove(["s1"])
-    slate = rec.recommend(history=["s1", "s2"], k=3)
-    assert "s1" not in slate.items
-    assert slate.ignored == []
-    np.testing.assert_allclose(slate.user.heads, recommender.recommend(history=["s1", "s2"], k=3).user.heads)
+    rec.save(tmp_path / "saved")
+    changed = [rec, sw.Recommender.load(tmp_path / "saved", certify=False)]
+    front, _ = cluster_of(recommender, tmp_path / "cluster", 2)
+    front.remove(["s1"])
+    expected = rec.recommend(history=["s2"], k=3)
+    for number in range(3):
+        if number == 2:
+            rec.index.compact()
+        for one in (*changed, front):
+            slate = one.recommend(history=["gone", "s1", "s2"], k=3, certify=False)
+            assert slate.items.tolist() == expected.items.tolist()
+            assert slate.ignored == ["gone", "s1"]
+            with pytest.raises(UnknownId, match=r"an id of history must be one of the .*, got 's1'"):
+                one.recommend(history=["s2", "s1"], k=3, unknown="error")
+        many = rec.recommend_many(histories=[["s1"], ["s1", "s2"]], k=3)
+        assert [one.ignored for one in many] == [["s1"], ["s1"]]
+        assert many[0].items.tolist() == rec.recommend(history=[], k=3).items.tolist()
 
 
 def test_a_slate_prints_and_becomes_a_table(recommender: sw.Recommender) -> None:

@@ -226,15 +226,16 @@ def test_many_histories_each_without_their_own() -> None:
 
 
 def test_histories_and_changes_of_the_index(tmp_path) -> None:
-    """New items are shown and excluded but not read; removed ones are read until they are compacted away."""
+    """New items are shown and excluded but not read; removed ones are unknown."""
     model = trained()
     rec = Recommender.from_model(model, cells=8, certify=False, candidates=60)
     new, _ = random_catalog(1, n=1, heads=2, base=True, ids=["new"], attributes={"artist": ["artist 1"]})
     rec.index.add(new)
     rec.index.remove(["song 0"])
     slate = rec.recommend(history=["song 4", "new", "song 0"], k=5)
-    np.testing.assert_allclose(slate.user.heads, model.user(["song 4", "song 0"]).heads)
+    np.testing.assert_allclose(slate.user.heads, model.user(["song 4"]).heads)
     assert "new" not in slate.items
+    assert slate.ignored == ["song 0"]
     with pytest.raises(InvalidInput, match="encoder must be one that knows every item, got items added since"):
         rec.save(tmp_path / "rec")
     rec.index.remove(["new"])

@@ -105,8 +105,8 @@ class Ids:
             raise self._unknown(asked[int(np.argmax(rows < 0))])
         return rows
 
-    def known_rows(self, wanted: IdChoice) -> tuple[NDArray[np.intp], list[Any]]:
-        """The rows of those of these ids that are here, and the ids that are not.
+    def known_rows(self, wanted: IdChoice, removed: Array | None = None) -> tuple[NDArray[np.intp], list[Any]]:
+        """The rows of those of these ids that are here, and the ids that are not; those of ``removed`` rows are not.
 
         An id of another type is refused, because all ids of such a list would be unknown by mistake.
         """
@@ -115,6 +115,8 @@ class Ids:
             if not self._is_of_their_type(one):
                 raise self._unknown(one)
         rows = self._find(asked)
+        if removed is not None and len(removed):
+            rows[np.isin(rows, removed)] = -1
         return rows[rows >= 0], [_plain(asked[at]) for at in np.flatnonzero(rows < 0)]
 
     def places_of(self, wanted: IdChoice) -> NDArray[np.intp]:

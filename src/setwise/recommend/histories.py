@@ -1,7 +1,8 @@
 """Histories as they come in production: with items that were delisted, or that this catalogue never had.
 
-By default such ids are left out and reported in ``Slate.ignored``; with ``unknown="error"`` they are refused. Ids of
-another type than the catalogue's are refused in any case.
+By default such ids are left out and reported in ``Slate.ignored``; with ``unknown="error"`` they are refused. An item
+that was removed from the index is unknown from then on, not only once the index is compacted. Ids of another type than
+the catalogue's are refused in any case.
 """
 
 from __future__ import annotations
@@ -18,24 +19,28 @@ from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 
 IGNORE, ERROR = "ignore", "error"
+_NONE: Rows = np.zeros(0, np.intp)
 
 
 class Seen(NamedTuple):
     """A user, the rows of the items that the user has seen, and the ids of the history that are unknown."""
 
     user: Any
-    rows: Rows = np.zeros(0, np.intp)
+    rows: Rows = _NONE
     ignored: tuple[Any, ...] = ()
 
 
-def known_items(catalog: Catalog, history: IdChoice, unknown: str) -> tuple[Rows, tuple[Any, ...]]:
-    """The rows of a history, and its ids that the catalogue does not have."""
+def known_items(
+    catalog: Catalog, history: IdChoice, unknown: str, removed: Rows = _NONE
+) -> tuple[Rows, tuple[Any, ...]]:
+    """The rows of a history, and its ids that the catalogue does not have; it has no ``removed`` rows any more."""
     if unknown not in (IGNORE, ERROR):
         raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
-    if unknown == ERROR:
-        return rows_named(catalog, "history", history), ()
     with _about("history"):
-        rows, others = catalog.ids.known_rows(history)
+        rows, others = catalog.ids.known_rows(history, removed)
+        if others and unknown == ERROR:
+            catalog.rows_of(others)  # raises, unless all of them were removed
+            raise UnknownId("id", "one of the known ids", repr(others[0]), "it was removed from the index")
     return rows, tuple(others)
 
 

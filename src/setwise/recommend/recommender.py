@@ -187,7 +187,7 @@ class Recommender:
             one_of(user=user, history=history, features=features)
             user = self._featured(features)
         one_of(user=user, history=history, unless=scores)
-        pair = Seen(user) if history is None else self._encoded(snapshot.index.catalog, [history], unknown)[0]
+        pair = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
         query = self._query(
             snapshot,
             pair,
@@ -236,7 +236,7 @@ class Recommender:
             some, own = (part[start : start + RETRIEVED_TOGETHER] for part in (every, added))
             seen = [Seen(user) for user in some]
             if histories is not None:
-                seen = self._encoded(snapshot.index.catalog, some, unknown)
+                seen = self._encoded(snapshot.index, some, unknown)
             queries = [
                 self._query(snapshot, one, k=k, scores=scored, filtered=filtered, **options)
                 for one, scored in zip(seen, own, strict=True)
@@ -263,12 +263,13 @@ class Recommender:
         """The user of these features."""
         return featured(self.features, features)
 
-    def _encoded(self, catalog: Catalog, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
+    def _encoded(self, index: Index, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
         """The users of these histories, each with the rows of the seen items and the ids that are unknown."""
         if self.encoder is None:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
-        seen = [known_items(catalog, history, unknown) for history in histories]
+        catalog = index.catalog
+        seen = [known_items(catalog, history, unknown, index.removed) for history in histories]
         users = self.encoder.users(Ragged.of([self._encoder_items.rows(catalog, rows) for rows, _ in seen]))
         moved = self._encoder_items.moved(catalog, users)
         return [Seen(user, *known) for user, known in zip(moved, seen, strict=True)]

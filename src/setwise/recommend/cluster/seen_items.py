@@ -59,11 +59,10 @@ class _Seen(NamedTuple):
 def _places(answers: Iterable[SeenItems]) -> dict[int, _Seen]:
     """The items of the history that some shard has, by place."""
     found: dict[int, _Seen] = {}
-    every = [(one, np.cumsum(one.known) - 1) for one in answers]
-    for current in (False, True):  # an item that was removed here may have been added elsewhere: that one counts
-        for one, rows in every:
-            for at in np.flatnonzero(one.current == current).tolist():
-                found[int(one.places[at])] = _Seen(one, bool(one.known[at]), int(rows[at]))
+    for one in answers:
+        rows = np.cumsum(one.known) - 1
+        for at, place in enumerate(one.places.tolist()):
+            found[place] = _Seen(one, bool(one.known[at]), int(rows[at]))
     return found
 
 

@@ -49,14 +49,12 @@ class SeenItems(NamedTuple):
     """Items of a history that a shard has.
 
     places      in the history
-    current     whether they were not removed
     known       whether the encoder knows them
     vectors     the columns of those that it knows
     neighbours  of the same, for each matrix of neighbours
     """
 
     places: Ints
-    current: Mask
     known: Mask
     vectors: Floats32
     neighbours: tuple[Neighbours, ...]
@@ -108,13 +106,11 @@ class ShardHistory:
         own = None if self.new_user is None else self.new_user[rows]
         return ShardHistory(self.vectors[rows], neighbours, own, self.lowest)
 
-    def seen(self, places: Ints, rows: Rows, current: Mask) -> SeenItems:
+    def seen(self, places: Ints, rows: Rows) -> SeenItems:
         """The items of these rows of the shard, which have these places in a history."""
         known = rows < len(self.vectors)
         mine = rows[known]
-        return SeenItems(
-            places, current, known, self.vectors[mine], tuple(one.of_rows(mine) for one in self.neighbours)
-        )
+        return SeenItems(places, known, self.vectors[mine], tuple(one.of_rows(mine) for one in self.neighbours))
 
     def added(self, scores: HistoryScores, numbers: Ints) -> AddedScores:
         """The scores that a history adds to the items of the shard, whose ``numbers`` are ascending."""

@@ -296,14 +296,12 @@ class ShardState:
         return self.cells.items(self.index.catalog, self.rows, wanted)
 
     def seen(self, history: Sequence[Any]) -> SeenItems:
-        """The items of a history that are here."""
-        ids = self.index.catalog.ids
-        unknown = set(ids.known_rows(list(history))[1])
+        """The items of a history that are here and were not removed."""
+        at, others = self.index.catalog.ids.known_rows(list(history), self.index.removed)
+        unknown = set(others)
         places = np.array([place for place, one in enumerate(history) if one not in unknown], np.int64)
-        at = ids.rows_of([history[place] for place in places])
-        current = ~np.isin(at, self.index.removed)
         assert self.history is not None  # the front refuses histories otherwise
-        return self.history.seen(places, at, current)
+        return self.history.seen(places, at)
 
     def new_user_scores(self, asked: Filter, rows: Ints) -> Floats:
         """The scores for new users of these rows, NaN for those that are not here."""
@@ -315,8 +313,7 @@ class ShardState:
     def located(self, ids: Sequence[Any]) -> tuple[Ints, list[Any]]:
         """The rows of those of these ids that are here and were not removed, and the ids themselves."""
         catalog = self.index.catalog
-        at = catalog.ids.known_rows(list(ids))[0]
-        at = at[~np.isin(at, self.index.removed)]
+        at = catalog.ids.known_rows(list(ids), self.index.removed)[0]
         return self.rows[at], catalog.ids[at].tolist()
 
     def _at(self, rows: Ints) -> Rows:
