@@ -71,7 +71,7 @@ def test_info_and_items_are_those_of_the_index(service: Here, index: Here) -> No
     assert {**ours, "limits": 0} == {**theirs, "limits": 0}
     titles = [item["attributes"]["title"] for item in index.client.get("/v1/items?limit=9").json()["items"]]
     for query in ("limit=5", f"q={titles[0].split()[0]}&limit=7", f"q={titles[8]}", "q=song-2&limit=3", "q=nothing",
-                  "ids=song-299,song-0,other,song-150", "ids=song-7,song-8&limit=1"):  # fmt: skip
+                  "ids=song-299,song-0,other,song-150", "ids=song-7,song-8&limit=1", 'ids=["song-7","song,8","song-9"]', 'ids=["song-7"', "ids="):  # fmt: skip
         ours, theirs = (one.client.get(f"/v1/items?{query}").json() for one in (service, index))
         assert ours == theirs, query
 

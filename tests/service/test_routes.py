@@ -375,6 +375,9 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
         assert explained["sink"] is None
         assert [item["id"] for item in service.client.get("/v1/items?q=7").json()["items"]] == [7]
         assert [item["id"] for item in service.client.get("/v1/items?ids=7,x,-1,39").json()["items"]] == [7, 39]
+        for some in ('[7,"x","39"]', r'[null,7,"\ud800",[39],39,true]', "7,[,39"):
+            found = service.client.get("/v1/items", params={"ids": some}).json()["items"]
+            assert [item["id"] for item in found] == [7, 39]
         assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}
 
 

@@ -6,6 +6,8 @@ argument of the same name: a new field is a line here and its meaning in the lib
 
 from __future__ import annotations
 
+import json
+from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -109,8 +111,20 @@ class ItemsRequest(msgspec.Struct, omit_defaults=True):
     q: Annotated[str, msgspec.Meta(max_length=QUERY_LENGTH, description="Words, in any order and case.")] = ""
     limit: Annotated[int, msgspec.Meta(ge=1, le=ITEMS_LIMIT, description="The most items to return.")] = 20
     ids: Annotated[
-        str | None, msgspec.Meta(description="Ids separated by commas, instead of words; unknown ids are left out.")
+        str | None,
+        msgspec.Meta(
+            description="Ids separated by commas, or as a JSON list, instead of words; unknown ids are left out."
+        ),
     ] = None
+
+    def wanted(self) -> list[str]:
+        """The ids that are asked for, as texts; only a list of JSON can hold ids with commas."""
+        text, given = self.ids or "", None
+        if text.startswith("["):
+            with suppress(ValueError, RecursionError):
+                given = json.loads(text)
+        ids = given if isinstance(given, list) else text.split(",")
+        return [str(one) for one in ids if isinstance(one, (str, int))][:ITEMS_LIMIT]
 
 
 class OutcomeEntry(msgspec.Struct, forbid_unknown_fields=True):

@@ -15,7 +15,7 @@ from setwise.recommend.item_search import ItemSearch
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 from setwise.service.item_records import columns, item
-from setwise.service.schemas import INTERACTIVE, ITEMS_LIMIT, Info, ItemsRequest, ItemsResponse
+from setwise.service.schemas import INTERACTIVE, Info, ItemsRequest, ItemsResponse
 from setwise.service.settings import Settings
 
 LIMITS = ("k", "slow_k", "page_k", "history", "batch", "body_bytes", "budget_ms", "deadline_ms")  # settings in /v1/info
@@ -129,7 +129,7 @@ class ServedArtifact:
         if request.ids is None:
             rows, total = search.find(request.q, request.limit)
         else:
-            known = search.rows_of(request.ids.split(",")[:ITEMS_LIMIT])
+            known = search.rows_of(request.wanted())
             rows, total = known[: request.limit], len(known)
         return ItemsResponse([item(self.recommender.index.catalog, row) for row in rows.tolist()], total)
 

@@ -31,7 +31,7 @@ from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate
 from setwise.retrieval.shards import HEDGE_MS, Patience
 from setwise.service.item_records import columns, plain
-from setwise.service.schemas import ITEMS_LIMIT, Info, Item, ItemsRequest, ItemsResponse
+from setwise.service.schemas import Info, Item, ItemsRequest, ItemsResponse
 from setwise.service.served import ShardCall, info_of
 from setwise.service.settings import Settings
 
@@ -210,7 +210,7 @@ class ServedCluster:
     def items(self, request: ItemsRequest) -> ItemsResponse:
         """Items by words or by ids, from all shards; they are in the order of one catalogue."""
         if request.ids is not None:
-            wanted = self._ids(request.ids.split(",")[:ITEMS_LIMIT])
+            wanted = self._ids(request.wanted())
             located = self._ask("located", wanted)
             places = {id_: int(row) for rows, ids in located.values() for row, id_ in zip(rows, ids, strict=True)}
             every = [places[one] for one in wanted if one in places]

@@ -10,16 +10,16 @@ export const forget = () => known.clear();
 
 export const remember = (items) => items.forEach((item) => known.set(item.id, item));
 
-/** Fetch the items of these ids that are not known yet. An id with a comma cannot be looked up. */
+/** Fetch the items of these ids that are not known yet. */
 export async function fetchItems(ids, onBusy) {
-  const missing = ids.filter((id) => !known.has(id) && !String(id).includes(","));
+  const missing = ids.filter((id) => !known.has(id));
   for (let start = 0; start < missing.length; start += MOST) {
-    const wanted = new URLSearchParams({ ids: missing.slice(start, start + MOST).join(","), limit: MOST });
+    const wanted = new URLSearchParams({ ids: JSON.stringify(missing.slice(start, start + MOST)), limit: MOST });
     remember((await ask(`v1/items?${wanted}`, { onBusy })).items);
   }
 }
 
 /** The items of these ids, without those that are not in the catalogue. */
-export const itemsOf = (ids) => ids.filter((id) => !isUnknown(id)).map((id) => known.get(id) ?? { id, attributes: {} });
+export const itemsOf = (ids) => ids.filter((id) => !isUnknown(id)).map((id) => known.get(id));
 
-export const isUnknown = (id) => !known.has(id) && !String(id).includes(",");
+export const isUnknown = (id) => !known.has(id);
