@@ -12,7 +12,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import alive, until, workers
+from processes import alive, children, until, workers
 from services import Running, running
 
 EVERY_S = 5.0  # between two kills, at full count
@@ -102,3 +102,33 @@ def test_stopped_and_aborted_workers(folder: Path, count, record_property) -> No
     assert load.last[200]
     assert set(load.last) <= {200, 503, 504}, "one that was stopped within a request has until the deadline of it"
     assert reasons["hung"] + reasons["deadline"] >= times // 2, reasons
+
+
+@pytest.mark.promise("hung-workers")
+def test_a_suspended_fork_server(folder: Path) -> None:
+    """No lost worker was replaced, no reload ended, and SIGTERM did not end the service."""
+    with running(folder, "--workers", "2", "--deadline-ms", "20000", key="a-long-and-random-key") as service:
+        for lose in (True, False):
+            server = server_of(service)
+            (victim, *_) = children(server)
+            os.kill(server, signal.SIGSTOP)
+            if lose:
+                os.kill(victim, signal.SIGKILL)
+                until(lambda gone=victim: not alive(gone))
+            else:
+                assert service.client.post("/admin/reload").status_code == 200
+            until(lambda: ready(service))
+            assert service.client.post("/v1/recommend", json=BODY).status_code == 200
+            until(lambda gone=server: not alive(gone))
+        server = server_of(service)
+        (victim, *_) = children(server)
+        os.kill(server, signal.SIGSTOP)
+        os.kill(victim, signal.SIGKILL)
+        assert service.end() == 0
+        until(lambda: not alive(server))
+
+
+def server_of(service: Running) -> int:
+    """The process that forks the workers."""
+    (server,) = (pid for pid in children(service.process.pid) if children(pid))
+    return server

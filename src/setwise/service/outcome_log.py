@@ -26,6 +26,7 @@ from queue import Empty, PriorityQueue
 from typing import NamedTuple
 
 from setwise.errors import InvalidInput
+from setwise.service.daemon_thread import in_daemon_thread
 from setwise.service.http_errors import log_unavailable
 from setwise.service.logs import error_place, log
 from setwise.service.metrics import Metrics
@@ -163,7 +164,7 @@ class OutcomeLog:
     async def _measure(self) -> None:
         while True:
             try:
-                self._metrics.set_drift(await asyncio.to_thread(self._recent))
+                self._metrics.set_drift(await in_daemon_thread(self._recent))
             except InvalidInput as error:  # another process may have removed the files
                 log().error("drift not measured", **error_place(error))
             await asyncio.sleep(DRIFT_S)

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
@@ -34,9 +35,11 @@ import msgspec
 from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.recommend.cluster.files import FRONT
 from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder, sweep
+from setwise.service.daemon_thread import in_daemon_thread
 from setwise.service.handlers import Reply
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
+from setwise.service.process_start import is_suspended, kill_suspended_server, started
 from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
@@ -94,10 +97,8 @@ class Worker(asyncio.Protocol):
             context = multiprocessing.get_context("forkserver")
             context.set_forkserver_preload([PRELOAD])
             arguments = (theirs, artifact, version, self._settings, cluster)
-            process = context.Process(target=run_worker, args=arguments, daemon=True)
-            self._process = process
-            await asyncio.to_thread(process.start)
-            self.pid = process.pid
+            self._process = await started(partial(context.Process, target=run_worker, args=arguments, daemon=True))
+            self.pid = self._process.pid
         await self.connect(ours)
         async with asyncio.timeout(self._settings.start_ms / 1000):
             return await self.opened
@@ -163,24 +164,14 @@ class Worker(asyncio.Protocol):
 
     def _look_again(self, now: float) -> None:
         """A suspended process is killed after a second look; one that may only lack a core has more time."""
-        wait_s = _SECOND_LOOK_S if self._is_suspended() else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
+        wait_s = _SECOND_LOOK_S if is_suspended(self.pid) else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
         self._silent_at, self._hung_at = _NEVER, now + wait_s
 
     def _stays_suspended(self, now: float) -> bool:
         """Whether a process with tasks is suspended, and was a moment ago."""
-        again, self._was_suspended = self._was_suspended, self._is_suspended()
+        again, self._was_suspended = self._was_suspended, is_suspended(self.pid)
         self._look_at = now + (_SECOND_LOOK_S if self._was_suspended else self._settings.heartbeat_ms / 1000)
         return again and self._was_suspended
-
-    def _is_suspended(self) -> bool:
-        """Whether the process is suspended (SIGSTOP); False if the system has no /proc."""
-        if self.pid is None:
-            return False
-        try:
-            state = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0]
-        except (OSError, IndexError):
-            return False
-        return state in "Tt"
 
     def _fail(self, reason: str) -> None:
         """Kill a process that hangs; the end of its connection does the rest."""
@@ -310,12 +301,12 @@ class WorkerPool:
         process. All map one copy of the files, which is unlinked when the last worker has opened it.
         """
         workers: list[Worker] = []
-        await asyncio.to_thread(sweep)
+        await in_daemon_thread(sweep)
         with ExitStack() as undo:
             undo.callback(_kill_all, workers)
             with private_folder(FRONT) as artifact:
                 source = folder if cluster is None else folder / FRONT
-                version = await asyncio.to_thread(copy_artifact, source, artifact)
+                version = await in_daemon_thread(copy_artifact, source, artifact)
                 launcher = Launcher(folder, version, OpenFiles(artifact), settings, metrics, cluster)
                 undo.callback(launcher.files.close)
                 info = await launcher.start(artifact, workers)
@@ -340,6 +331,7 @@ class WorkerPool:
     async def end(self) -> None:
         """Close all workers and wait until they have ended."""
         self.launcher.files.close()
+        kill_suspended_server()  # it would stay behind
         await asyncio.gather(*(worker.end() for worker in self.workers))
 
 

@@ -1,0 +1,72 @@
+"""Start worker processes, though the process that forks them may be suspended.
+
+Workers are forked by a server process (multiprocessing's forkserver). If it is suspended (SIGSTOP), a start never
+returns: no lost worker would be replaced, and no reload would end. It is killed then; the next start begins another.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+
+from setwise.service.daemon_thread import in_daemon_thread
+from setwise.service.logs import log
+
+LOOK_S = 1.0  # between two looks at the server while a process starts
+_SERVER = b"multiprocessing.forkserver"  # in its command line
+
+
+def is_suspended(pid: int | None) -> bool:
+    """Whether the process is suspended (SIGSTOP); False if there is none, or the system has no /proc."""
+    if pid is None:
+        return False
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (OSError, IndexError):
+        return False
+    return state in "Tt"
+
+
+def fork_server() -> int | None:
+    """The server process of this one; None if there is none, or the system has no /proc."""
+    for children in Path("/proc/self/task").glob("*/children"):
+        with suppress(OSError):
+            for pid in map(int, children.read_text().split()):
+                if _SERVER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                    return pid
+    return None
+
+
+def kill_suspended_server() -> None:
+    """Kill the server if it is suspended."""
+    server = fork_server()
+    if server is not None and is_suspended(server):
+        log().error("fork server killed", reason="suspended")
+        with suppress(ProcessLookupError):
+            os.kill(server, signal.SIGKILL)
+
+
+async def started(new_process: Callable[[], BaseProcess]) -> BaseProcess:
+    """A process that was started; again where the server ended meanwhile, killed here or not."""
+    while True:
+        server, process = fork_server(), new_process()
+        starting = asyncio.ensure_future(in_daemon_thread(process.start))
+        suspended = False
+        try:
+            while not (await asyncio.wait([starting], timeout=LOOK_S))[0]:
+                before, suspended = suspended, is_suspended(fork_server())
+                if before and suspended:
+                    kill_suspended_server()
+            starting.result()
+        except (EOFError, OSError):
+            if fork_server() == server:
+                raise
+            continue
+        finally:
+            starting.cancel()
+        return process
