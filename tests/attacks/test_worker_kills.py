@@ -128,6 +128,22 @@ def test_a_suspended_fork_server(folder: Path) -> None:
         until(lambda: not alive(server))
 
 
+@pytest.mark.promise("hung-workers")
+def test_workers_whose_fork_server_was_killed_end_with_the_service(folder: Path) -> None:
+    """A suspended one was taken for ended, was not killed, and stayed behind."""
+    with running(folder, "--workers", "2", "--heartbeat-ms", "1000", "--deadline-ms", "20000") as service:
+        server = server_of(service)
+        first, second = children(server)
+        os.kill(server, signal.SIGKILL)
+        until(lambda: not alive(server))
+        os.kill(first, signal.SIGSTOP)
+        until(lambda: not alive(first))
+        until(lambda: ready(service))
+        os.kill(second, signal.SIGSTOP)
+        assert service.end() == 0
+        until(lambda: not alive(second))
+
+
 def server_of(service: Running) -> int:
     """The process that forks the workers."""
     (server,) = (pid for pid in children(service.process.pid) if children(pid))

@@ -23,13 +23,21 @@ _SERVER = b"multiprocessing.forkserver"  # in its command line
 
 def is_suspended(pid: int | None) -> bool:
     """Whether the process is suspended (SIGSTOP); False if there is none, or the system has no /proc."""
-    if pid is None:
-        return False
+    return pid is not None and _status(pid)[0] in "Tt"
+
+
+def birth(pid: int | None) -> str | None:
+    """When the process was started, which tells it from a later one with its number; None if it is not there."""
+    status = ["Z"] if pid is None else _status(pid)
+    return None if status[0] == "Z" else status[19]
+
+
+def _status(pid: int) -> list[str]:
+    """The fields of /proc/PID/stat from the state on; a process that has ended is a zombie."""
     try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except (OSError, IndexError):
-        return False
-    return state in "Tt"
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() or ["Z"]
+    except OSError:
+        return ["Z"]
 
 
 def fork_server() -> int | None:

@@ -18,12 +18,14 @@ from __future__ import annotations
 import asyncio
 import math
 import multiprocessing
+import os
+import signal
 import socket
 import struct
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -39,7 +41,7 @@ from setwise.service.daemon_thread import in_daemon_thread
 from setwise.service.handlers import Reply
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
-from setwise.service.process_start import is_suspended, kill_suspended_server, started
+from setwise.service.process_start import birth, is_suspended, kill_suspended_server, started
 from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
@@ -75,6 +77,7 @@ class Worker(asyncio.Protocol):
         self._line: asyncio.Transport | None = None
         self._process: BaseProcess | None = None
         self.pid: int | None = None
+        self._birth: str | None = None
         self._closed, self._reason = False, "ended"
         self.lost = False
         self.opened: asyncio.Future[Opened | NotOpened] = self._loop.create_future()
@@ -99,6 +102,7 @@ class Worker(asyncio.Protocol):
             arguments = (theirs, artifact, version, self._settings, cluster)
             self._process = await started(partial(context.Process, target=run_worker, args=arguments, daemon=True))
             self.pid = self._process.pid
+            self._birth = birth(self.pid)
         await self.connect(ours)
         async with asyncio.timeout(self._settings.start_ms / 1000):
             return await self.opened
@@ -193,7 +197,15 @@ class Worker(asyncio.Protocol):
 
     @property
     def alive(self) -> bool:
-        """Whether the process has started and not ended."""
+        """Whether the process has started and not ended.
+
+        Multiprocessing takes a process for ended if the server that forked it has, so /proc counts where there is one.
+        """
+        return birth(self.pid) == self._birth if self._birth is not None else self._is_child_alive
+
+    @property
+    def _is_child_alive(self) -> bool:
+        """Whether multiprocessing takes the process for alive."""
         return self._process is not None and self._process.pid is not None and self._process.is_alive()
 
     def _release(self) -> None:
@@ -201,7 +213,7 @@ class Worker(asyncio.Protocol):
 
         They would stay open until a full pass of the garbage collector, which may be many reloads later.
         """
-        if self.alive:
+        if self.alive or self._is_child_alive:
             self._loop.call_later(_CHECK_S, self._release)
         elif self._process is not None and self.pid is not None:
             self._process.close()
@@ -209,8 +221,9 @@ class Worker(asyncio.Protocol):
 
     def kill(self) -> None:
         """End the process now, if it lives; SIGKILL ends a suspended process too."""
-        if self._process is not None and self.alive:
-            self._process.kill()
+        if self.pid is not None and self.alive:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
 
     async def end(self) -> None:
         """Close, and wait until the process has ended; it is killed after ``END_S``."""
