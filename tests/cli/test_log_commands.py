@@ -99,6 +99,31 @@ def test_a_new_model_from_the_log_alone(log: Path, tmp_path: Path) -> None:
     assert (report["read"]["kind"], report["read"]["slates"], report["read"]["held_out"]) == ("slates", 400, 40)
 
 
+def test_an_interrupted_run_resumes_while_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from setwise.training import trainer
+
+    log, save, clock = tmp_path / "log", trainer._Run.save, time.time
+    write_log(log, 300)
+    command = ("train", "--from-log", log, *SMALL)
+    unbroken = run(*command, "--out", tmp_path / "unbroken", "--json")
+
+    def save_and_stop(self, *arguments) -> None:
+        save(self, *arguments)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(trainer._Run, "save", save_and_stop)
+        assert run(*command, "--out", tmp_path / "new").exit_code != 0
+    monkeypatch.setattr(time, "time", lambda: clock() + 3 * WEEK)
+    write_log(log, 40)  # slates that have settled since
+    resumed = run(*command, "--out", tmp_path / "new", "--json")
+    assert resumed.exit_code == 0, resumed.output or resumed.exception
+    assert json.loads(resumed.stdout)["quality"] == json.loads(unbroken.stdout)["quality"]
+    assert not (tmp_path / "new.checkpoint").exists()
+    later = run(*command, "--out", tmp_path / "new", "--json")
+    assert json.loads(later.stdout)["read"]["slates"] == 340
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -55,6 +55,7 @@ def test_the_printed_commands_choose_items_that_do_not_fail_together(
     answer = json.loads(run(*recommend, "--json").stdout)
     assert "c" in {item["id"] for item in answer["items"]}
     assert len(answer["items"]) == 2
+    assert recommend[-2:] == ["--k", "2"]
     assert isinstance(run("recommend", "service", "--features", "size", "--k", 2).exception, InvalidInput)
 
 

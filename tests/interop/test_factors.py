@@ -134,10 +134,11 @@ def test_candidates_need_users_of_histories(name: str) -> None:
         interop.candidate_scores(implicit_model(name), [[ITEM_IDS[0]]], ITEM_IDS)
 
 
+@pytest.mark.parametrize("kind", ["float32", "float64", "int64"])
 @pytest.mark.parametrize("name", ["TruncatedSVD", "NMF"])
-def test_decompositions_of_scikit_learn(name: str) -> None:
+def test_decompositions_of_scikit_learn(name: str, kind: str) -> None:
     decomposition = pytest.importorskip("sklearn.decomposition", reason="scikit-learn is not installed")
-    likes = interactions()
+    likes = interactions().astype(kind)
     model = getattr(decomposition, name)(n_components=6, random_state=0).fit(likes)
     adapted = interop.from_sklearn(model, ITEM_IDS, reward=sw.Linear())
     history = likes[3].indices

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -11,10 +12,12 @@ import pytest
 
 import setwise as sw
 from saved_songs import model
-from setwise.errors import InvalidInput
+from setwise.errors import DamagedArtifact, InvalidInput
+from setwise.recommend.batch import run
 from setwise.recommend.batch.parts import Parts
 from setwise.recommend.batch.run import Report, recommend_table
 from setwise.recommend.batch.users import Columns
+from setwise.storage import artifact
 
 ROWS = [f"u{number:02d},s{number} s{number + 7}" for number in range(12)]
 
@@ -48,6 +51,34 @@ def after_part(number: int, change: Callable[[], object], patch: pytest.MonkeyPa
         return count
 
     patch.setattr(Parts, "write", changing)
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_model_that_is_replaced_while_the_table_is_checked(
+    shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
+) -> None:
+    """One process has opened it before, two open it afterwards. The output named the new one, and had the slates of the old."""
+    served, out = tmp_path / "shop", tmp_path / "slates.parquet"
+    sw.Recommender.from_model(model()).save(served)
+    before, checked = artifact.digest(served), run._checked_users
+
+    def checked_and_replaced(*arguments):
+        found = checked(*arguments)
+        sw.Recommender.from_model(model(seed=1)).save(served)
+        return found
+
+    monkeypatch.setattr(run, "_checked_users", checked_and_replaced)
+    path, columns = table(tmp_path, ROWS), Columns(history="history", separator=" ")
+    options = {"processes": processes, "part_rows": 4, "progress": False, "k": 3}
+    if processes == 2:
+        with pytest.raises(DamagedArtifact, match="it was replaced during the run; run the same command again"):
+            recommend_table(path, served, out, columns, **options)
+        return
+    recommend_table(path, served, out, columns, **options)
+    assert json.loads(pyarrow.parquet.read_schema(out).metadata[b"setwise.batch"])["model"] == before
+    recommend_table(path, shop, tmp_path / "former.parquet", columns, **options)
+    found, former = (pyarrow.parquet.read_table(one)["items"] for one in (out, tmp_path / "former.parquet"))
+    assert found == former
 
 
 def grown(path: Path) -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import setwise as sw
+from in_process import cluster_of
 from setwise.errors import InvalidInput
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.preferences.at_least_one import AtLeastOne
@@ -73,6 +74,38 @@ def test_without_features_there_is_one_user() -> None:
     assert model.encoder.names == ()
     expected = AtLeastOne(outcomes, model.redundancy).user(np.full(100, 0.01))
     np.testing.assert_allclose(model.encoder.user({}).heads, expected.heads, atol=1e-12)
+
+
+def test_values_are_those_of_the_formula_for_sets_of_any_size(tmp_path: Path) -> None:
+    outcomes, features = cases(120)
+    model = PortfolioModel.fit(outcomes, 3, features, ("a", "b", "c"), trees=TREES)
+    known, (x, _, flagged) = AtLeastOne(outcomes, model.redundancy), completed(features)
+    grown = grow_forest(x, outcomes, TREES, 0)
+    recommender = sw.Recommender(sw.Index.build(model.catalog), features=model.encoder)
+    recommender.save(tmp_path / "saved")
+    front, _ = cluster_of(recommender, tmp_path / "cluster", 2)
+    for row in cases(5, seed=1)[1]:
+        row[2] = 0.5
+        weights = forest_weights(grown, x, np.concatenate([row, np.zeros(len(flagged))])[None, :])[0][0]
+        for k in (1, 2, 3, 5, 10):  # of six items
+            for one in (recommender, sw.Recommender.load(tmp_path / "saved"), front):
+                slate = one.recommend(features=row.tolist(), k=k)
+                assert len(slate.indices) == min(k, 6)
+                rows = model.catalog.rows_of(slate.items.tolist())
+                assert slate.value == pytest.approx(known.value(weights, rows), rel=1e-9)
+            (many,) = recommender.recommend_many(features=[row.tolist()], k=k)
+            assert many.value == pytest.approx(known.value(weights, many.indices), rel=1e-9)
+
+
+def test_sets_are_worth_nothing_where_all_items_failed_on_all_similar_cases() -> None:
+    size, outcomes = np.arange(200.0), np.zeros((200, 3))
+    outcomes[:100, 0] = outcomes[:40, 1] = 1.0  # nothing succeeds above
+    model = PortfolioModel.fit(outcomes, 1, size[:, None], ["size"], trees=TREES)
+    recommender = sw.Recommender(sw.Index.build(model.catalog), features=model.encoder)
+    slates = [recommender.recommend(features={"size": one}, k=1) for one in (10, 60, 150, 190)]
+    assert [slate.value for slate in slates] == pytest.approx([1.0, 1.0, 0.0, 0.0], abs=1e-6)
+    assert slates[-1].items.tolist() == [0], "the best one of all cases"
+    assert all(slate.proven and slate.upper_bound == pytest.approx(slate.value, abs=1e-12) for slate in slates)
 
 
 def test_features_that_are_refused() -> None:

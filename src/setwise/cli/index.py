@@ -69,7 +69,7 @@ def index(
         "understands_history": encoder is not None,
         "features": [] if features is None else list(features.names),
         "attributes": list(catalog.attributes),
-        "sets": _outcome_sets(source),
+        "sets": {"size": features.size, "exactly": {}} if features and features.size else _outcome_sets(source),
         "seconds": time.perf_counter() - began,
         "saved": str(out),
     }
@@ -104,7 +104,8 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
     users, option = "vectors, as there is no encoder of histories", "--user-json FILE"
     if report["features"]:
-        users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))}"
+        users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))} "
+        option += f" --k {report['sets']['size']}" if report["sets"] else ""
     elif report["sets"]:  # a model of the outcomes of whole sets has one user
         users, option = "an empty history", escape(f"--history '' --k {report['sets']['size']}")
         exactly = (f"{name}={count}" for name, count in report["sets"]["exactly"].items())

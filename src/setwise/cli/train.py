@@ -20,8 +20,9 @@ from setwise.cli import train_options as options
 from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import require_other_file, write_sessions
 from setwise.cli.index import require_kind
+from setwise.cli.log_options import settled_before
 from setwise.cli.train_data import RANDOM, hold_out, prepared
-from setwise.cli.train_log import log_data, print_log, require_one_source, retrain
+from setwise.cli.train_log import CUT, counted_before, keep_cut, log_data, print_log, require_one_source, retrain
 from setwise.cli.train_portfolio import print_portfolio, train_portfolio
 from setwise.cli.train_report import TrainReport
 from setwise.cli.train_sets import print_sets, train_sets
@@ -129,12 +130,16 @@ def _train_from_log(
     rest: tuple[int, int, Path | None, dict[str, Any], Path, bool, Path | None],
 ) -> None:
     """Train on the log of a service; ``rest`` are the further arguments of ``_run``."""
-    served = None if model is None else SimpleTransformer.load(model)
-    data, found = log_data(log, wait_h, histories, served)
-    if served is None:
-        return _run(data, found, *rest)
-    _, seed, _, given, out, as_json, _ = rest
-    return _finish(*retrain(served, data, found, seed, given), out, as_json, print_log)
+    k, seed, checkpoint, given, out, as_json, held_out = rest
+    if model is None:
+        checkpoint = checkpoint or _beside(out)
+        before = counted_before(checkpoint, log, wait_h)
+        found = log_data(log, before, histories, None)
+        keep_cut(checkpoint, log, wait_h, before)
+        return _run(*found, k, seed, checkpoint, given, out, as_json, held_out)
+    served = SimpleTransformer.load(model)
+    data, counts = log_data(log, settled_before(wait_h), histories, served)
+    return _finish(*retrain(served, data, counts, seed, given), out, as_json, print_log)
 
 
 def _run(
@@ -149,7 +154,7 @@ def _run(
     held_out_file: Path | None,
 ) -> None:
     """Train on sessions or slates, evaluate, save and report."""
-    checkpoint = checkpoint or Path(f"{out.resolve()}.checkpoint")
+    checkpoint = checkpoint or _beside(out)
     training, held_out = hold_out(data, seed, found.setdefault("split", RANDOM))
     if held_out_file is not None:
         write_sessions(held_out_file, held_out)
@@ -239,9 +244,14 @@ def _require_free(out: Path) -> None:
     require_kind(out, ("model", portfolio.KIND), "setwise train")
 
 
+def _beside(out: Path) -> Path:
+    """The folder of the checkpoint where none is named."""
+    return Path(f"{out.resolve()}.checkpoint")
+
+
 def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
     """Remove the checkpoints of this run, and no other files."""
-    for part in ("base", "embeddings", *stages):
+    for part in ("base", "embeddings", CUT, *stages):
         if (checkpoint / part / "manifest.json").is_file():
             shutil.rmtree(checkpoint / part)
     if checkpoint.is_dir() and not any(checkpoint.iterdir()):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import shlex
 import time
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +19,18 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setwise._standard_error import say
 from setwise.cli.log_options import settled_before
 from setwise.datasets.logged_slates import read_histories, read_log
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
+from setwise.storage import artifact
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import item_log_losses
 
 HELD_OUT, MOST_HELD, LEAST_HELD = 0.1, 2000, 20  # slates: a share of them, at most, and at least for an evaluation
 BEYOND_DOUBT = 2.0  # standard errors
+CUT, CUT_KIND = "log", "time of a log"  # the folder in a checkpoint, and the kind of what is in it
 SERVED, RECALIBRATED, RETRAINED = "as it was served", "recalibrated", "trained on the log"
 
 
@@ -39,16 +43,41 @@ def require_one_source(file: Path | None, from_log: Path | None) -> Path:
     return source
 
 
+def counted_before(checkpoint: Path, log: Path, wait_h: float) -> float:
+    """Slates made before this time count. A run that is resumed counts those of the run that was interrupted.
+
+    A service adds slates to its log all the time; the checkpoint is of those that had settled by then.
+    """
+    kept = checkpoint / CUT / "manifest.json"
+    parts = [one for one in checkpoint.glob("*/manifest.json") if one != kept]
+    if parts and kept.is_file():
+        known = artifact.read(kept.parent, CUT_KIND).meta
+        if known["about"] == _about(log, wait_h):
+            made = datetime.fromtimestamp(known["before"], UTC).isoformat(" ", "seconds")
+            say(f"setwise: resuming the run in {checkpoint}, which counts slates made before {made}")
+            return float(known["before"])
+    return settled_before(wait_h)
+
+
+def keep_cut(checkpoint: Path, log: Path, wait_h: float, before: float) -> None:
+    """Keep the time for ``counted_before``."""
+    artifact.write(checkpoint / CUT, CUT_KIND, {}, {"about": _about(log, wait_h), "before": before})
+
+
+def _about(log: Path, wait_h: float) -> dict[str, Any]:
+    return {"log": str(log.resolve()), "wait": wait_h}
+
+
 def log_data(
-    folder: Path, wait_h: float, histories: Path | None, model: SimpleTransformer | None
+    folder: Path, before: float, histories: Path | None, model: SimpleTransformer | None
 ) -> tuple[Slates, dict[str, Any]]:
-    """The settled slates of the log, and their counts for the report."""
+    """The slates of the log made before this time, and their counts for the report."""
     by_key = None if histories is None else read_histories(histories)
     known: dict[str, Any] = {}
     if model is not None:
         catalog = model.catalog()
         known = {"ids": catalog.ids[np.arange(len(catalog))].tolist(), "attributes": dict(catalog.attributes.items())}
-    data = read_log(folder, settled_before(wait_h), by_key, **known)
+    data = read_log(folder, before, by_key, **known)
     found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
     return data, {**found, "rare_items": 0, "skipped": {}}
 

@@ -161,8 +161,8 @@ def from_sklearn(model: Any, ids: IdChoice | None = None, **others: Any) -> Fact
     """
     items = _host(_fitted(model, "components_")).T
 
-    def fold_in(histories: Sequence[Rows]) -> Array:
-        return np.asarray(model.transform(history_matrix(histories, items.shape[0])))
+    def fold_in(histories: Sequence[Rows]) -> Array:  # NMF refuses rows of another type than its own
+        return np.asarray(model.transform(history_matrix(histories, items.shape[0]).astype(items.dtype)))
 
     return from_factors(items, ids, fold_in=fold_in if hasattr(model, "transform") else None, **others)
 

@@ -5,7 +5,8 @@ average over the training cases in it. The user is the average over trees,
 
     u(x) = (1/T) Σ_t ℓ_t(x),        ℓ_t(x) (H·d_v,) the vector of the leaf of tree t,
 
-or ``otherwise`` where that is zero. A missing feature is replaced by ``fill``, its training median, and said to be
+or, where that is zero, ``otherwise`` times 10^−9: every set is worth nothing then, and the best one of the average case
+is still preferred. A missing feature is replaced by ``fill``, its training median, and said to be
 missing by a further column. Leaf vectors are sparse: only the cases in a leaf have a weight.
 """
 
@@ -18,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from setwise._types import Array, Floats
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.storage import saved_arrays
 
 LEAF = -1  # of ``feature``: a node without children
+NEARLY_NOTHING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,6 +45,7 @@ class FeatureEncoder:
     column: Array  # (entries,)
     weight: Array  # (entries,)
     otherwise: Array  # (H, d_v)
+    size: int = 0  # of the sets whose value the catalogue states; 0 where it states that of sets of any size
 
     def fitted_to(self, catalog: Catalog) -> FeatureEncoder:
         """The encoder, its shape checked against that of the catalogue."""
@@ -50,8 +54,11 @@ class FeatureEncoder:
             raise InvalidInput("features", must, got, "pass the encoder of this catalogue")
         return self
 
-    def user(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
-        """The user of these features: {name: number}, or numbers in the order of ``names``; None is missing."""
+    def user(self, features: Mapping[str, Any] | Sequence[Any], size: int | None = None) -> User:
+        """The user of these features: {name: number}, or numbers in the order of ``names``; None is missing.
+
+        With ``size`` the user is scaled, so that the value of sets of so many items is stated.
+        """
         x, vector = self._completed(features), np.zeros(self.otherwise.size)
         for node in self.root.tolist():
             while self.feature[node] != LEAF:
@@ -60,7 +67,9 @@ class FeatureEncoder:
             entries = slice(int(self.start[node]), int(self.start[node + 1]))
             vector[self.column[entries]] += self.weight[entries]
         heads = vector.reshape(self.otherwise.shape) / len(self.root)
-        return User(heads if heads.any() else np.asarray(self.otherwise, np.float64))
+        if not heads.any():
+            heads = NEARLY_NOTHING * np.asarray(self.otherwise, np.float64)
+        return User(heads if not (size and self.size) else heads * (self.size / size))
 
     def _completed(self, features: Mapping[str, Any] | Sequence[Any]) -> Floats:
         """The columns that the trees read, in the single precision in which they were built."""
@@ -84,8 +93,8 @@ class FeatureEncoder:
 
     def packed(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """The arrays by name, and the names as metadata, to be saved."""
-        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "names"}
-        return arrays, {"names": list(self.names)}
+        arrays = {one.name: getattr(self, one.name) for one in fields(self) if one.name not in ("names", "size")}
+        return arrays, {"names": list(self.names), "size": self.size}
 
     @classmethod
     def unpacked(cls, arrays: Mapping[str, Array], meta: Mapping[str, Any]) -> FeatureEncoder:
@@ -109,7 +118,8 @@ class FeatureEncoder:
             child = arrays[name][inner]
             if (child <= inner).any() or (child >= nodes).any():
                 raise InvalidInput(f"array '{name}'", "nodes after their parents", "others", "save it again")
-        return cls(names, **arrays)
+        size = meta.get("size", 0)  # older files do not have it
+        return cls(names, **arrays, size=size if size == 0 else whole_number("size", size))
 
 
 def _number(name: str, cell: Any) -> float:

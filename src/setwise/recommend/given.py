@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from setwise._validation import listed
+from setwise._validation import listed, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.users import User
@@ -34,9 +34,9 @@ def requests_of(users: Any, histories: Any, scores: Any) -> tuple[list[Any], lis
     return every, added or [None] * len(every)
 
 
-def featured(encoder: FeatureEncoder | None, features: Mapping[str, Any] | Sequence[Any]) -> User:
-    """The user of these features."""
+def featured(encoder: FeatureEncoder | None, features: Mapping[str, Any] | Sequence[Any], k: Any, n: int) -> User:
+    """The user of these features, for sets of k of n items."""
     if encoder is None:
         todo = "train with user columns, or pass a user or a history"
         raise InvalidInput("features", "left out, as this recommender has no encoder for them", "some", todo)
-    return encoder.user(features)
+    return encoder.user(features, min(whole_number("k", k), n))

@@ -185,7 +185,7 @@ class Recommender:
         snapshot = self._snapshot_for(certify)
         if features is not None:
             one_of(user=user, history=history, features=features)
-            user = self._featured(features)
+            user = featured(self.features, features, k, _shown(snapshot))
         one_of(user=user, history=history, unless=scores)
         pair = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
         query = self._query(
@@ -228,7 +228,8 @@ class Recommender:
         snapshot = self._snapshot_for(options.get("certify"))
         if features is not None:
             one_of(users=users, histories=histories, features=features)
-            users = [self._featured(one) for one in listed("features", features, "features")]
+            n = _shown(snapshot)
+            users = [featured(self.features, one, k, n) for one in listed("features", features, "features")]
         every, added = requests_of(users, histories, scores)
         where, slates = options.get("where"), list[Slate]()
         filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
@@ -258,10 +259,6 @@ class Recommender:
         chosen = self.ranker if ranker is None else ranker
         bounded = self.certifies if certify is None else certify
         return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, ignored=ignored, **stated)
-
-    def _featured(self, features: Mapping[str, Any] | Sequence[Any]) -> User:
-        """The user of these features."""
-        return featured(self.features, features)
 
     def _encoded(self, index: Index, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
         """The users of these histories, each with the rows of the seen items and the ids that are unknown."""
@@ -350,6 +347,11 @@ class Recommender:
         with nullcontext() if options else artifact.restoring(path):  # what is wrong may be one of the options
             recommender._fill(index, **{**wanted, **options}, cells=bounds)
         return recommender
+
+
+def _shown(snapshot: Snapshot) -> int:
+    """The number of items that were not removed."""
+    return len(snapshot.index.catalog) - len(snapshot.index.removed)
 
 
 def zero_user(catalog: Catalog) -> User:

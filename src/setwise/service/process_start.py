@@ -27,7 +27,7 @@ def is_suspended(pid: int | None) -> bool:
 
 
 def birth(pid: int | None) -> str | None:
-    """When the process was started, which tells it from a later one with its number; None if it is not there."""
+    """When the process was started, which differs for a later one of its number; None if it is not there."""
     status = ["Z"] if pid is None else _status(pid)
     return None if status[0] == "Z" else status[19]
 

@@ -72,7 +72,7 @@ class PortfolioModel:
             forest = _Forest.of(grown, x)
         users = model.user(np.full(len(outcomes), 1 / len(outcomes)))
         leaves = forest.vectors(model.head_of_case)
-        encoder = FeatureEncoder(tuple(names), fill, flagged, **forest.nodes, **leaves, otherwise=users.heads)
+        encoder = FeatureEncoder(tuple(names), fill, flagged, **forest.nodes, **leaves, otherwise=users.heads, size=k)
         catalog = model.to_catalog(k, ids)
         return cls(catalog, encoder.fitted_to(catalog), model.redundancy)
 

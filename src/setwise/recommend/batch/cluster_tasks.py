@@ -57,5 +57,5 @@ def computed_part(job: Job, rows: Rows) -> Any:
     text = f"{job.model} {job.parts.job}"
     if text not in _OPEN:
         _OPEN.clear()
-        _OPEN[text] = opened_model(job)
+        _OPEN[text] = opened_model(job.model, job.digest, job.options)
     return part_table(job, _OPEN[text], rows)

@@ -26,16 +26,11 @@ class Job:
     parts: Parts
 
 
-def opened(model: Path, options: Mapping[str, Any]) -> Recommender:
-    """The recommender saved in ``model``."""
-    return Recommender.load(model, certify=bool(options["certify"]))
-
-
-def opened_model(job: Job) -> Recommender:
-    """The recommender of the job, in a process that computes parts; refuse one that was replaced."""
-    recommender = opened(job.model, job.options)
-    if artifact.digest(job.model) != job.digest:
-        raise DamagedArtifact(job.model, "it was replaced during the run", "run the same command again")
+def opened_model(model: Path, digest: str, options: Mapping[str, Any]) -> Recommender:
+    """The recommender saved in ``model``; refuse one that was replaced since its ``digest`` was read."""
+    recommender = Recommender.load(model, certify=bool(options["certify"]))
+    if artifact.digest(model) != digest:
+        raise DamagedArtifact(model, "it was replaced during the run", "run the same command again")
     return recommender
 
 

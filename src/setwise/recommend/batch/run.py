@@ -29,7 +29,7 @@ from setwise.datasets.text_files import column_positions, existing_file
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Strings
 from setwise.recommend.batch.cluster_tasks import ClusterTasks
-from setwise.recommend.batch.jobs import Job, opened
+from setwise.recommend.batch.jobs import Job, opened_model
 from setwise.recommend.batch.parts import COLUMNS, INTEGER, TEXT, Parts
 from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
@@ -88,12 +88,12 @@ def recommend_table(
     options = {"certify": False, **options}
     cores = None if processes is None else whole_number("processes", processes)
     size = whole_number("part_rows", part_rows)
-    recommender = opened(Path(model), options)
+    digest = artifact.digest(model)
+    recommender = opened_model(Path(model), digest, options)
     column_positions(file, table_columns(file, delimiter), columns.names)
     _check_options(recommender, columns, options)
     source = TableFile(file)
     users, kind = _checked_users(file, columns.user, delimiter)
-    digest = artifact.digest(model)
     texts = isinstance(recommender.index.catalog.ids.values, Strings)
     described = {
         "setwise": __version__,

@@ -116,15 +116,16 @@ def _written(job: Job, recommender: Recommender, number: int, rows: Rows) -> int
 
 # --- in a worker process ---
 
-_OPEN: list[tuple[Job, Recommender]] = []  # the job of this process
+_JOB: list[Job] = []  # of this process
+_OPEN: list[Recommender] = []
 
 
 def _start_worker(job: Job) -> None:
-    """Open the model; end when the process that started this one ends, however it does."""
+    """Keep the job; end when the process that started this one ends, however it does."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    _OPEN.append((job, opened_model(job)))
+    _JOB.append(job)
 
 
 def _end_with(parent: Any) -> None:
@@ -133,4 +134,7 @@ def _end_with(parent: Any) -> None:
 
 
 def _work(number: int, rows: Rows) -> int:
-    return _written(*_OPEN[0], number, rows)
+    (job,) = _JOB
+    if not _OPEN:  # here, as an error of the start would not reach the user
+        _OPEN.append(opened_model(job.model, job.digest, job.options))
+    return _written(job, _OPEN[0], number, rows)
