@@ -14,7 +14,9 @@ import pytest
 import setwise as sw
 from saved_songs import N, model, run, said
 from setwise import cli
+from setwise.cli.query_options import example_history
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
+from worlds import random_catalog
 
 
 def test_a_model(tmp_path: Path) -> None:
@@ -161,3 +163,11 @@ def test_a_model_or_catalogue_is_never_replaced_by_its_index(tmp_path: Path, kin
     assert (tmp_path / "mine" / "manifest.json").read_bytes() == before
     for _ in range(2):  # what it wrote itself may be written again
         assert run("index", tmp_path / "mine", "--out", tmp_path / "songs").exit_code == 0
+
+
+def test_the_printed_history_can_be_typed() -> None:
+    """``--history`` separates ids by commas."""
+    catalog, _ = random_catalog(0, n=6, ids=["a,b", " c", "it's", "d", "e", "f"])
+    assert example_history(catalog) == """--history 'it'"'"'s,d'"""
+    other, _ = random_catalog(0, n=2, ids=["a,b", ","])
+    assert example_history(other) == "--history-file FILE"

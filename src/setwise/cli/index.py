@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from setwise._validation import real_number
+from setwise.cli.query_options import example_history
 from setwise.errors import DamagedArtifact, InvalidInput, SetwiseError
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.encoder import Encoder
@@ -101,7 +102,6 @@ def require_kind(out: Path, kinds: Collection[str], command: str) -> None:
 
 def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     reads, folder = report["understands_history"], escape(shlex.quote(report["saved"]))
-    some = escape(shlex.quote(",".join(map(str, catalog.ids[:2].tolist()))))
     users, option = "vectors, as there is no encoder of histories", "--user-json FILE"
     if report["features"]:
         users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))} "
@@ -111,7 +111,7 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
         exactly = (f"{name}={count}" for name, count in report["sets"]["exactly"].items())
         option += "".join(f" --exactly {escape(shlex.quote(one))}" for one in exactly)
     elif reads:
-        users, option = "histories", f"--history {some}"
+        users, option = "histories", escape(example_history(catalog))
     return (
         f"{report['items']:,} items in {report['cells']:,} cells, saved in {folder} after {report['seconds']:.1f} s.\n"
         f"Users are given by {users}. Next:\n\n    setwise recommend {folder} {option}"

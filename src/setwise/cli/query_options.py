@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any
@@ -18,6 +19,8 @@ from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.query_texts import condition, number, split
+
+SOME_IDS = 1000  # among which two are looked for as an example
 
 Features = Annotated[
     list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
@@ -109,6 +112,13 @@ def pair(option: str, text: str, example: str) -> tuple[str, str]:
     if not (equals and name.strip() and value.strip()):
         raise InvalidInput(option, f"like {example}", repr(text), "write an attribute, =, and a value")
     return name.strip(), value.strip()
+
+
+def example_history(catalog: Catalog) -> str:
+    """An option with two ids of the catalogue, as a shell takes it; ``--history`` cannot name ids with commas."""
+    few = map(str, catalog.ids[:SOME_IDS].tolist())
+    named = [one for one in few if split([one]) == [one]][:2]
+    return f"--history {shlex.quote(','.join(named))}" if named else "--history-file FILE"
 
 
 def read_text(path: Path, option: str) -> str:

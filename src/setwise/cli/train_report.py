@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from setwise.cli.query_options import example_history
 from setwise.cli.train_data import TIME, long_slates
 from setwise.ranking import DEFAULT
 from setwise.ranking.top_k import TOP_K
@@ -123,8 +124,8 @@ class TrainReport:
 
     def next(self) -> str:
         """The commands to use the model."""
-        path, some = self.report["saved"], self.model.catalog().ids[:2].tolist()
-        history, folder = shlex.quote(",".join(str(one) for one in some)), shlex.quote(path)
+        path, history = self.report["saved"], example_history(self.model.catalog())
+        folder = shlex.quote(path)
         evaluate = ""
         if "held_out_file" in self.report["read"]:
             file = shlex.quote(self.report["read"]["held_out_file"])
@@ -132,7 +133,7 @@ class TrainReport:
             evaluate = f"    setwise evaluate service/ {file} --k {self.k} {most}\n"  # the sessions of the tables above
         commands = (
             f"    setwise index {folder} --out service/\n"
-            f"    setwise recommend service/ --history {history} --k {self.k}\n"
+            f"    setwise recommend service/ {history} --k {self.k}\n"
             f"{evaluate}"
             "    setwise serve service/\n"
         )
