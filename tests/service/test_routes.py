@@ -8,10 +8,12 @@ import math
 import re
 import time
 from html import escape
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
+from cluster_services import split
 from services import Here, error_message, here, post
 
 import setwise as sw
@@ -379,6 +381,29 @@ def test_a_catalogue_without_encoder_or_attributes(tmp_path) -> None:
             found = service.client.get("/v1/items", params={"ids": some}).json()["items"]
             assert [item["id"] for item in found] == [7, 39]
         assert service.client.get("/v1/items?q=seven").json() == {"items": [], "total": 0}
+
+
+def test_slates_of_portfolios_are_explained_with_the_value_of_their_request(tmp_path: Path) -> None:
+    outcomes = (np.random.default_rng(0).random((60, 6)) < 0.4) * 1.0
+    model = PortfolioModel.fit(outcomes, 3)
+    rec = sw.Recommender(sw.Index.build(model.catalog), features=model.encoder)
+    rec.save(tmp_path / "shop")
+    query = {"features": {}, "k": 4, "exclude": [0, 1, 2, 3]}
+    with (
+        here(tmp_path / "shop") as index,
+        here(tmp_path / "cluster", cluster=split(rec, tmp_path / "cluster")) as front,
+    ):
+        for one in (index, front):
+            slate = post(one, "/v1/recommend", query)
+            ids = [item["id"] for item in slate["items"]]
+            explained = post(one, "/v1/explain", query | {"items": ids})
+            assert len(ids) == 2
+            assert explained["slate"]["value"] == pytest.approx(slate["value"])
+            assert explained["rewards"] == pytest.approx([item["reward"] for item in slate["items"]])
+            assert explained["gain_over_top_k"] == pytest.approx(0.0, abs=1e-9)
+            assert [rival["value"] for rival in explained["rivals"]] == pytest.approx(
+                [slate["value"]] * len(explained["rivals"])
+            )
 
 
 def test_own_scores(service: Here, recommender: sw.Recommender) -> None:

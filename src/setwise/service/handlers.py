@@ -12,9 +12,12 @@ import msgspec
 import numpy as np
 
 from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
+from setwise.model import objective
+from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.exploration import explore
 from setwise.recommend.histories import ERROR
+from setwise.recommend.query import Query
 from setwise.recommend.slate import Slate
 from setwise.service.decoding import DECODERS
 from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
@@ -188,9 +191,10 @@ class Handlers:
             raise error.about(error.parameter.replace("include", "items")) from None
         query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL)["budget_ms"]
         if query.catalog is slate.catalog:
-            return replace(slate, query=replace(query, budget_ms=budget_ms))
+            return _revalued(slate, replace(query, budget_ms=budget_ms))
         free = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: it answers again
-        return replace(slate, improver=free.improver)
+        user = User(free.user.heads, free.user.base, slate.user.scores)
+        return replace(_revalued(slate, replace(slate.query, user=user)), improver=free.improver)
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
@@ -299,6 +303,12 @@ HANDLERS: dict[str, tuple[Handle, msgspec.json.Decoder[Any]]] = {
     "explain": (Handlers.explain, msgspec.json.Decoder(ExplainRequest)),
     "items": (Handlers.items, msgspec.json.Decoder(ItemsRequest)),
 }
+
+
+def _revalued(slate: Slate, query: Query) -> Slate:
+    """The slate as an answer to this query: the user of features depends on k."""
+    rewards = objective.item_rewards(slate.catalog, query.user, slate.indices)
+    return replace(slate, query=query, rewards=rewards, value=float(rewards.sum()))
 
 
 def _parts(many: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
