@@ -104,7 +104,7 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     reads, folder = report["understands_history"], escape(shlex.quote(report["saved"]))
     users, option = "vectors, as there is no encoder of histories", "--user-json FILE"
     if report["features"]:
-        users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))} "
+        users, option = "features", f"--features {escape(shlex.quote(report['features'][0] + '=1'))}"
         option += f" --k {report['sets']['size']}" if report["sets"] else ""
     elif report["sets"]:  # a model of the outcomes of whole sets has one user
         users, option = "an empty history", escape(f"--history '' --k {report['sets']['size']}")
