@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 
 import numpy as np
 import pytest
@@ -87,9 +88,36 @@ def test_the_catalogue_has_the_values_of_the_model(members: int, pairs: bool) ->
     sets, outcome = landscape(0)
     model = OutcomeModel.fit(sets, outcome, N, heads=2, dim=3, epochs=3, members=members, pairs=pairs)
     catalog = model.catalog(attributes={"site": np.arange(N) // CHOICES})
-    assert catalog.heads == 2 * members + 2 * pairs
+    assert catalog.heads == 2 * members + 2 * pairs + 1
     values = [sw.set_value(catalog, model.user(), rows) for rows in sets[::10]]
     np.testing.assert_allclose(values, model.values(sets[::10]), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("constant", [-50.0, 0.0, 50.0])
+@pytest.mark.parametrize("alike", [True, False])
+def test_the_best_set_of_any_size_is_found(constant: float, alike: bool) -> None:
+    """The constant counts once for a set of any size, also where all sets of the training have one size."""
+    rng = np.random.default_rng(3)
+    every = [list(rows) + [-1] * (3 - k) for k in (1, 2, 3) for rows in itertools.combinations(range(9), k)]
+    sets = np.array([rows for rows in every if not alike or -1 not in rows])
+    effect, pair = rng.normal(size=9), rng.normal(size=(9, 9))
+    outcome = [
+        constant + sum(effect[i] for i in s) + sum(pair[i, j] for i in s for j in s if i < j) for s in sets_of(sets)
+    ]
+    model = OutcomeModel.fit(sets, np.array(outcome), 9, heads=2, dim=2, epochs=3, batch=16)
+    catalog, user, values = model.catalog(), model.user(), model.values(np.array(every))
+    reference = [sw.set_value(catalog, user, rows) for rows in sets_of(every)]
+    np.testing.assert_allclose(reference, values, rtol=1e-7, atol=1e-7)
+    recommender = sw.Recommender(sw.Index.build(catalog, cells=2))
+    for k in (1, 2, 3):
+        slate = recommender.recommend(user, k=k, budget_ms=2000)
+        best = max(value for value, rows in zip(values, sets_of(every), strict=True) if len(rows) <= k)
+        assert slate.value == pytest.approx(best, rel=1e-7, abs=1e-7)
+        assert slate.proven
+
+
+def sets_of(rows: Iterable[Iterable[int]]) -> list[list[int]]:
+    return [[int(i) for i in row if i >= 0] for row in rows]
 
 
 @pytest.mark.parametrize("size", [1e7, 1e9, 1e12])

@@ -8,6 +8,11 @@ A row of ``sets`` is one set, ``outcome`` its number. The model is the library's
 and the outcome is link(F): a non-decreasing function (outcome_links.py), so the set of the largest F has the largest
 predicted outcome, and ``catalog()`` can be ranked and bounded like any other.
 
+**The constant** of a set is c whatever the number of its items, so no part of a single item can hold it. As attention
+it is one head more: all logits and values are 0, the sink has the weight ε = ``CONSTANT_WEIGHT`` and the score
+c (1/ε + 1/size). Each item of S has c (1 + ε/size) / (ε + |S|) of it, all of them together c for |S| = size, and for
+others c up to a share of ε. A smaller ε would be more exact, but bounds count the rounding of the score.
+
 **Interactions of few sets.** The weight decay of queries, keys and values is ``DECAY``/N, like a prior whose weight
 does not grow with the N sets, and at most ``HIGHEST_DECAY``; base terms have none. Both were chosen on draws of GB1
 that no report uses.
@@ -50,13 +55,14 @@ FIRST, SECOND = 0.9, 0.99  # Adam's averages
 PARTS = ("q", "k", "v", "z", "b")
 SETS_PER_PAIR = 3.0
 MOST_PAIRED = 512  # items of a model with a pairwise member
+CONSTANT_WEIGHT = 1e-8  # of the sink whose score holds the constant
 _LARGEST_VALUE = 1e17  # of a catalogue: an index takes ten times as much, and pairs need 10^12 times their outcomes
 RECURRING = 0.2  # a table of all pairs pays where the sets have five times as many
 
 
 @dataclass(frozen=True, eq=False)
 class OutcomeModel:
-    """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c of sets of ``size`` items.
+    """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c; the largest set has ``size`` items.
 
     ``pair`` (n, n), if there is a pairwise member: the numbers of the pairs, times its share of the model. ``knee`` is
     the link's, ∞ for none.
@@ -159,21 +165,21 @@ class OutcomeModel:
         return linked(self.link, self.values(sets), self.knee)
 
     def catalog(self, ids: IdChoice | None = None, attributes: Any = None) -> Catalog:
-        """The model as a catalogue; with ``user()`` its F of a set of ``size`` items is ``values`` of that set.
+        """The model as a catalogue; with ``user()`` its F of a set is ``values`` of that set.
 
         The sink's logit z_i is one more coordinate of the queries, where the sink's key is 1 and all others are 0.
         """
-        q, k, v, z = self._heads()
-        v = v / _scale(v)
+        q, k, v, z, sink = self._heads()
         sink_key = np.zeros((q.shape[1], q.shape[2] + 1))
         sink_key[:, -1] = 1.0
+        scale = _scale(v, sink)
         return Catalog(
             np.concatenate([q, z[:, :, None]], axis=2),
             np.concatenate([k, np.zeros_like(z)[:, :, None]], axis=2),
-            v[:, :, None],
-            reward=Linear(bias=self.constant / self.size),
+            v[:, :, None] / scale,
+            reward=Linear(),
             base=self.parameters["b"][:, None],
-            sink=Sink(sink_key, np.zeros((q.shape[1], 1))),
+            sink=Sink(sink_key, sink[:, None] / scale),
             ids=ids,
             attributes=attributes,
             dtype=np.float64,
@@ -181,8 +187,8 @@ class OutcomeModel:
 
     def user(self) -> User:
         """The user of ``catalog()``: outcomes of sets have only one."""
-        values = self._heads()[2]
-        return User(heads=np.full((values.shape[1], 1), _scale(values)), base=[1.0])
+        _, _, values, _, sink = self._heads()
+        return User(heads=np.full((len(sink), 1), _scale(values, sink)), base=[1.0])
 
     def slate_model(self, ids: IdChoice | None = None, attributes: Any = None) -> SlateModel:
         """The model to save, index and serve: the user is the same whatever the history."""
@@ -198,23 +204,23 @@ class OutcomeModel:
         return SlateModel(catalog, encoder, known | ({} if self.knee == math.inf else {"knee": self.knee}))
 
     def _heads(self) -> tuple[Floats, ...]:
-        """q, k, v and z of all heads, those of pairs last."""
-        own = tuple(self.parameters[name] for name in "qkvz")
-        if self.pair is None:
-            return own
-        wide = max(own[0].shape[2], len(self.pair))
-        heads = pair_heads(self.pair)
-        q, k = (
-            np.concatenate([_widened(one, wide), _widened(two, wide)], axis=1)
-            for one, two in zip(own[:2], heads[:2], strict=True)
-        )
-        v, z = (np.concatenate([one, two], axis=1) for one, two in zip(own[2:], heads[2:], strict=True))
-        return q, k, v, z
+        """q, k, v, z and the sinks' scores of all heads: the model's own, those of pairs, that of the constant."""
+        heads = [tuple(self.parameters[name] for name in "qkvz")]
+        if self.pair is not None:
+            heads.append(tuple(pair_heads(self.pair)))
+        n, wide = len(self.parameters["b"]), max(part[0].shape[2] for part in heads)
+        nothing = np.zeros((n, 1))
+        heads.append((nothing[:, :, None], nothing[:, :, None], nothing, np.full((n, 1), math.log(CONSTANT_WEIGHT))))
+        q, k = (np.concatenate([_widened(part[at], wide) for part in heads], axis=1) for at in (0, 1))
+        v, z = (np.concatenate([part[at] for part in heads], axis=1) for at in (2, 3))
+        sink = np.zeros(v.shape[1])
+        sink[-1] = self.constant * (1 / CONSTANT_WEIGHT + 1 / self.size)
+        return q, k, v, z, sink
 
 
-def _scale(values: Floats) -> float:
+def _scale(*values: Floats) -> float:
     """A power of two by which values are divided, and the user multiplied, where an index would refuse them."""
-    largest = float(np.abs(values).max(initial=0.0))
+    largest = max(float(np.abs(part).max(initial=0.0)) for part in values)
     return 2.0 ** math.ceil(math.log2(largest / _LARGEST_VALUE)) if largest > _LARGEST_VALUE else 1.0
 
 
