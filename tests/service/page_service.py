@@ -89,9 +89,9 @@ def with_covers(n_items: int) -> sw.Recommender:
     return _described(world, world.index.catalog.ids[:], attributes)
 
 
-def without_titles(n_items: int) -> sw.Recommender:
+def without_titles(n_items: int, first_id: int = 0) -> sw.Recommender:
     """The world without titles and with other rewards: the ids are numbers, and a value is not a number of hits."""
-    return _described(world_recommender(n_items), np.arange(n_items), None, sw.ReLU())
+    return _described(world_recommender(n_items), first_id + np.arange(n_items), None, sw.ReLU())
 
 
 def without_attention(n_items: int) -> sw.Recommender:

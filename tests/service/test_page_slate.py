@@ -288,6 +288,24 @@ def test_without_titles_ids_are_shown(open_page, tmp_path) -> None:
         assert_accessible(page)
 
 
+def test_ids_that_a_float_would_round_stay_exact(open_page, tmp_path) -> None:
+    first = 2**53 + 1
+    model = page_service.without_titles(120, first)
+    with page_service.served(model, tmp_path) as url:
+        page = open_page(url, asking(history=[first, first + 2], k=5))
+        best = model.recommend(history=[first, first + 2], k=5)
+        assert page.locator("#chips li span").all_inner_texts() == [str(first), str(first + 2)]
+        assert titles(page) == [str(one) for one in best.items]
+        page.get_by_label("Find an item by id").press_sequentially(str(first + 4))
+        suggestions(page).get_by_text(str(first + 4), exact=True).click()
+        settled(page)
+        page.reload()  # from the link
+        settled(page)
+        shown = page.locator("#chips li span").all_inner_texts()
+        assert shown == [str(first + more) for more in (0, 2, 4)]
+        assert titles(page) == [str(one) for one in model.recommend(history=[first, first + 2, first + 4], k=5).items]
+
+
 def test_without_attention_the_page_says_so_and_names_codes(open_page, tmp_path) -> None:
     with page_service.served(page_service.without_attention(120), tmp_path) as url:
         page = open_page(url, asking(history=["song-7"]))

@@ -1,6 +1,7 @@
 // Requests to the service: ask the user for a key after 401, wait after 429 and 503, and report other errors.
 
 import { byId } from "./dom.js";
+import { read, written } from "./json.js";
 
 const KEY = "setwise-key";
 const RETRIES = 10; // after 429 or 503
@@ -13,7 +14,7 @@ export class ServiceError extends Error {}
 export async function ask(path, { body, signal, onBusy } = {}) {
   for (let attempt = 0; ; attempt += 1) {
     const response = await send(path, body, signal);
-    if (response.ok) return response.json();
+    if (response.ok) return read(await response.text());
     const message = await errorMessage(response);
     if (response.status === 401) {
       if (!(await newKey(message))) throw new ServiceError(message);
@@ -33,7 +34,7 @@ async function send(path, body, signal) {
   if (key) headers.Authorization = `Bearer ${key}`;
   if (body) headers["Content-Type"] = "application/json";
   try {
-    return await fetch(path, { method: body ? "POST" : "GET", headers, body: body && JSON.stringify(body), signal });
+    return await fetch(path, { method: body ? "POST" : "GET", headers, body: body && written(body), signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new ServiceError("The service cannot be reached. Is it running?");

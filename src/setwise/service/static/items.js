@@ -1,6 +1,7 @@
 // Items by id, with their attributes, from the service; what was fetched is kept.
 
 import { ask } from "./api.js";
+import { written } from "./json.js";
 
 const MOST = 100; // items in one response of the service
 
@@ -14,7 +15,7 @@ export const remember = (items) => items.forEach((item) => known.set(item.id, it
 export async function fetchItems(ids, onBusy) {
   const missing = ids.filter((id) => !known.has(id));
   for (let start = 0; start < missing.length; start += MOST) {
-    const wanted = new URLSearchParams({ ids: JSON.stringify(missing.slice(start, start + MOST)), limit: MOST });
+    const wanted = new URLSearchParams({ ids: written(missing.slice(start, start + MOST)), limit: MOST });
     remember((await ask(`v1/items?${wanted}`, { onBusy })).items);
   }
 }

@@ -1,6 +1,7 @@
 // The state in the address, so that it can be shared as a link: #history=["a",7]&include=["b"]&where={"genre":["jazz"]}&k=8.
 
 import { readWhere } from "./filters.js";
+import { read, written } from "./json.js";
 
 export const NO_LIMIT = 6; // the last position of the slider
 export const LISTS = ["history", "include", "exclude"];
@@ -20,7 +21,7 @@ export function fromAddress(k, longest) {
 export function toAddress(state, push) {
   const fields = new URLSearchParams();
   for (const list of LISTS) {
-    if (state[list].length) fields.set(list, JSON.stringify(state[list].map((item) => item.id)));
+    if (state[list].length) fields.set(list, written(state[list].map((item) => item.id)));
   }
   if (Object.keys(state.where).length) fields.set("where", JSON.stringify(state.where));
   fields.set("k", state.k);
@@ -31,17 +32,19 @@ export function toAddress(state, push) {
 }
 
 /** Ids as JSON, because 7 and "7" are different ids; an empty list if the text is not a list of ids. */
-function idsIn(written) {
+function idsIn(text) {
   try {
-    const read = JSON.parse(written ?? "[]");
-    const ids = Array.isArray(read) ? read.filter((id) => typeof id === "string" || Number.isSafeInteger(id)) : [];
+    const list = read(text ?? "[]");
+    const ids = Array.isArray(list) ? list.filter(isId) : [];
     return [...new Set(ids)];
   } catch {
     return [];
   }
 }
 
-function within(written, low, high, otherwise) {
-  const number = Number.parseInt(written, 10);
+const isId = (given) => ["string", "bigint"].includes(typeof given) || Number.isSafeInteger(given);
+
+function within(text, low, high, otherwise) {
+  const number = Number.parseInt(text, 10);
   return Number.isNaN(number) ? otherwise : Math.min(high, Math.max(low, number));
 }
