@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import threading
 import time
@@ -14,6 +15,7 @@ import httpx
 import pytest
 from processes import alive, children, until, workers
 from services import Running, running
+from small_disk import small_disk
 
 EVERY_S = 5.0  # between two kills, at full count
 BODY = {"history": ["song-1", "song-40"], "k": 5, "budget_ms": 20}
@@ -142,6 +144,45 @@ def test_workers_whose_fork_server_was_killed_end_with_the_service(folder: Path)
         os.kill(second, signal.SIGSTOP)
         assert service.end() == 0
         until(lambda: not alive(second))
+
+
+@pytest.mark.promise("worker-kills")
+def test_workers_are_replaced_while_the_temporary_folder_is_full(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was tried in vain until there was room: a folder of links was made, and its manifest written, each time."""
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        monkeypatch.setenv("TMPDIR", str(disk.folder))
+        with running(folder, "--workers", "2", "--deadline-ms", "20000") as service:
+            disk.leave(0)
+            for _ in range(2):
+                victim = workers(service)[0]
+                os.kill(victim, signal.SIGKILL)
+                recovery(service, victim)
+            victim, server = workers(service)[0], server_of(service)
+            os.kill(server, signal.SIGKILL)
+            os.kill(victim, signal.SIGKILL)
+            until(lambda: len(workers(service)) == 1 and ready(service), seconds=120)
+            assert service.client.post("/v1/recommend", json=BODY).status_code == 200
+            assert service.end() == 0
+            assert not any("worker not replaced" in str(line) for line in service.logs)
+        assert not [*disk.folder.glob("setwise-copy-*")]
+
+
+@pytest.mark.promise("worker-kills")
+def test_workers_are_replaced_after_the_temporary_folder_was_emptied(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running(folder, "--workers", "2", "--deadline-ms", "20000") as service:
+        for one in tmp_path.glob("setwise-copy-*"):
+            shutil.rmtree(one)
+        victim = workers(service)[0]
+        os.kill(victim, signal.SIGKILL)
+        recovery(service, victim)
+        assert service.end() == 0
+        assert not any("worker not replaced" in str(line) for line in service.logs)
+    assert not [*tmp_path.glob("setwise-copy-*")]
 
 
 def server_of(service: Running) -> int:

@@ -250,7 +250,7 @@ async def _join_late(folder: Path) -> None:
     late = await first.start_worker()
     queue.replace(second)
     queue.join(first, late)
-    with pytest.raises(SetwiseError, match="missing"):  # its files are closed
+    with pytest.raises(SetwiseError, match="there is no folder"):  # its files are closed
         await first.start_worker()
     while late.alive:
         await asyncio.sleep(0.01)

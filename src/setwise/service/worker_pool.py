@@ -334,8 +334,7 @@ class WorkerPool:
         started: list[Worker] = []
         with ExitStack() as undo:
             undo.callback(_kill_all, started)
-            with self.launcher.files.folder() as artifact:
-                await self.launcher.start(artifact, started)
+            await self.launcher.start(self.launcher.files.folder(), started)
             if started[0].lost:
                 raise DamagedArtifact(self.launcher.folder, _ENDED.reason, _ENDED.todo)
             undo.pop_all()
