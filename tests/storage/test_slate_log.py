@@ -139,6 +139,26 @@ def test_only_so_many_weeks_are_kept(tmp_path: Path) -> None:
     log.close()
 
 
+@pytest.mark.parametrize("weeks", [1, 2])
+def test_future_weeks_do_not_displace_this_one(tmp_path: Path, weeks: int) -> None:
+    """A wrong clock made them: this week's database was deleted as soon as it was made, and nothing was logged."""
+    now = time.time()
+    future, last, present = shown(now + 30 * DAY), shown(now - 7 * DAY), shown(now)
+    log = SlateLog(tmp_path)
+    log.write([[future, shown(now + 60 * DAY)]])
+    log.close()
+    for path in week_files(tmp_path)[:-2]:  # this week's
+        path.unlink()
+    log = SlateLog(tmp_path, weeks=weeks)
+    log.write([[last, present]])
+    (recorded,) = log.write([[ItemOutcome(one.id, "a") for one in (last, present, future)]])
+    assert recorded.new == 3
+    assert len(week_files(tmp_path)) == 4
+    log.write([[shown(now - 14 * DAY)]])
+    assert len(week_files(tmp_path)) == 3 + weeks, "last week's goes, or the new one is the oldest"
+    log.close()
+
+
 def deleted(folder: Path, what: str) -> None:
     if what == "folder":
         shutil.rmtree(folder)

@@ -271,11 +271,18 @@ class SlateLog:
                 path.with_name(path.name + end).unlink(missing_ok=True)
             draft.rename(path)
             flush_folder(self._folder)
-            self._delete_old()
+            self._delete_old(path)
 
-    def _delete_old(self) -> None:
+    def _delete_old(self, new: Path) -> None:
+        """Keep ``new``, the last ``weeks`` databases up to this week's, and those of future weeks.
+
+        A clock that was wrong may have made future ones: they must not take the place of this week's.
+        """
         if self._weeks:
-            for path in week_files(self._folder)[: -self._weeks]:
+            latest = f"week-{week_of(time.time())}.sqlite"
+            for path in [one for one in week_files(self._folder) if one.name <= latest][: -self._weeks]:
+                if path == new:
+                    continue
                 self._close(path.stem.removeprefix("week-"))
                 for name in (path.name, f"{path.name}-wal", f"{path.name}-shm"):
                     (self._folder / name).unlink(missing_ok=True)
