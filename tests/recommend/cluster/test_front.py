@@ -20,6 +20,7 @@ from setwise.model.neighbours import Neighbours
 from setwise.model.two_tower import TwoTower
 from setwise.recommend.cluster import changes
 from setwise.recommend.cluster.front import ClusterRecommender
+from setwise.training.portfolio import PortfolioModel
 from worlds import REWARDS, random_catalog
 
 
@@ -431,6 +432,20 @@ def test_features(tmp_path: Path) -> None:
     bare, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path / "b", 2)
     with pytest.raises(InvalidInput, match="features must be left out"):
         bare.recommend(features={"size": 1.0})
+
+
+def test_portfolios_are_valued_by_the_items_that_are_left(tmp_path: Path) -> None:
+    outcomes = (np.random.default_rng(0).random((60, 8)) < 0.4) * 1.0
+    model = PortfolioModel.fit(outcomes, 3)
+    whole = sw.Recommender(sw.Index.build(model.catalog, cells=2), features=model.encoder)
+    cluster, _ = cluster_of(whole, tmp_path, 2)
+    for gone in ([0, 0], [5, 1]):
+        cluster.remove(gone)
+        whole.index.remove(gone)
+        for k in (4, 6, 7, 10):
+            mine, reference = (one.recommend(features={}, k=k, exclude=()) for one in (cluster, whole))
+            assert list(mine.items) == list(reference.items)
+            assert mine.value == pytest.approx(reference.value, rel=1e-12)
 
 
 def test_slates_with_scores_are_those_of_one_index(tmp_path: Path, count) -> None:

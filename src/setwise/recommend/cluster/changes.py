@@ -69,11 +69,13 @@ class Changes:
         if cells is not None:
             cells, mine = cells.grown(known)
         digest = self._written(shard, Change(rows, explicit, mine))
-        return self._committed(replace(self._files, layout=layout.changed(shard, len(items), digest), cells=cells))
+        return self._committed(
+            replace(self._files, layout=layout.changed(shard, digest, added=len(items)), cells=cells)
+        )
 
     def remove(self, ids: IdChoice) -> FrontFiles:
         """Remove items, each from the shard that has it."""
-        wanted = [one.item() if hasattr(one, "item") else one for one in ids]
+        wanted = list(dict.fromkeys(one.item() if hasattr(one, "item") else one for one in ids))
         located = self._located(wanted)
         known = {one for _, some in located.values() for one in some}
         for one in wanted:
@@ -85,7 +87,7 @@ class Changes:
                 raise Infeasible("ids", "fewer than all items of a shard", "all of them", "split the items again")
         for shard, (rows, _) in located.items():
             if len(rows):
-                layout = layout.changed(shard, 0, self._written(shard, Change(np.sort(rows))))
+                layout = layout.changed(shard, self._written(shard, Change(np.sort(rows))), removed=len(rows))
         return self._committed(replace(self._files, layout=layout))
 
     def _checked(self, items: Catalog, ids: list[Any]) -> Catalog:

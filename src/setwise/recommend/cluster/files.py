@@ -71,24 +71,32 @@ class Layout:
     versions  the changes of each shard
     sizes     the items of each shard, removed ones included
     rows      the number of the next item that is added
+    removed   items that were removed
     """
 
     starts: tuple[int, ...]
     versions: tuple[Version, ...]
     sizes: tuple[int, ...]
     rows: int
+    removed: int = 0
+
+    @property
+    def items(self) -> int:
+        """The items that were not removed."""
+        return sum(self.sizes) - self.removed
 
     @property
     def in_order(self) -> bool:
         """Whether the rows of a shard are all smaller than those of the next one: no added item precedes another."""
         return self.rows == self.starts[-1] + self.sizes[-1]
 
-    def changed(self, shard: int, added: int, digest: str) -> Layout:
-        """The layout after one more change of a shard, of this digest."""
+    def changed(self, shard: int, digest: str, added: int = 0, removed: int = 0) -> Layout:
+        """The layout after one more change of a shard, of this digest: so many items were added or removed."""
         versions, sizes = list(self.versions), list(self.sizes)
         versions[shard] = versions[shard].next(digest)
         sizes[shard] += added
-        return replace(self, versions=tuple(versions), sizes=tuple(sizes), rows=self.rows + added)
+        rows, gone = self.rows + added, self.removed + removed
+        return replace(self, versions=tuple(versions), sizes=tuple(sizes), rows=rows, removed=gone)
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,8 +229,9 @@ def read_front(folder: Path) -> FrontFiles:
         cells, named = artifact.under("bounds.", saved.arrays), saved.meta.get("features")
         trees = artifact.under("features.", saved.arrays)
         starts, sizes = (tuple(map(int, layout[name])) for name in ("starts", "sizes"))
+        rows, removed = int(layout["rows"]), int(layout.get("removed", 0))  # older files do not count the removed
         return FrontFiles(
-            Layout(starts, tuple(map(_version, layout["versions"])), sizes, int(layout["rows"])),
+            Layout(starts, tuple(map(_version, layout["versions"])), sizes, rows, removed),
             pattern,
             Partition.opened(artifact.under("partition.", saved.arrays), pattern),
             Encoder.unpacked(parts) if parts else None,

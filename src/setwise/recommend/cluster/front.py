@@ -156,7 +156,7 @@ class ClusterRecommender:
         began = time.perf_counter()
         if features is not None:
             one_of(user=user, history=history, features=features)
-            user = featured(self._files.features, features, k, self._files.layout.rows)
+            user = featured(self._files.features, features, k, self._files.layout.items)
         one_of(user=user, history=history, unless=scores)
         if user is None and history is None:
             user = zero_user(self._files.pattern)
