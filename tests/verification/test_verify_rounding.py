@@ -150,14 +150,20 @@ def test_rewards_of_zero_at_a_bend_are_proven(tmp_path: Path, size: float) -> No
 def table_of_pairs(
     seed: int, sink_logit: float, reward: sw.Linear | sw.Logistic | sw.Exp
 ) -> tuple[sw.Catalog, sw.User]:
-    """As models of pairs are: scores of e^sink_logit, behind weights that a sink holds down."""
+    """As models of pairs are: scores of e^sink_logit, behind weights that a sink holds down.
+
+    In the last head it is the other way round, as a constant is: a sink with such a score, of a weight as small.
+    """
     rng = np.random.default_rng(seed)
     n, heads = 7, int(rng.integers(1, 3))
     own = rng.normal(size=(n, heads, n)) * rng.choice([0.0, 1.0])
-    query = np.concatenate([own, np.full((n, heads, 1), sink_logit)], axis=2)
+    logit, hidden = np.full((n, heads, 1), sink_logit), np.zeros((heads, 1))
+    if seed % 3:
+        logit[:, -1], own[:, -1], hidden[-1] = -sink_logit, own[:, -1] * rng.choice([0.0, 1.0]), np.exp(sink_logit)
+    query = np.concatenate([own, logit], axis=2)
     key = np.concatenate([np.tile(np.eye(n)[:, None], (1, heads, 1)), np.zeros((n, heads, 1))], axis=2)
-    sink = sw.Sink(np.tile(np.eye(n + 1)[-1], (heads, 1)), np.zeros((heads, 1)))
-    value = rng.normal(size=(n, heads, 1)) * np.exp(sink_logit)
+    sink = sw.Sink(np.tile(np.eye(n + 1)[-1], (heads, 1)), rng.normal(size=(heads, 1)) * hidden)
+    value = rng.normal(size=(n, heads, 1)) * np.exp(np.abs(sink_logit) * (hidden == 0))
     return sw.Catalog(query, key, value, reward, sink=sink, dtype=np.float64), sw.User(rng.normal(size=(heads, 1)))
 
 

@@ -334,9 +334,13 @@ class ReferenceProof:
 
 
 def _with_item(weight: Floats, average: Floats, logit: Floats, score: Floats) -> tuple[Floats, Floats]:
-    """Log-sum-exp and average with one more attended item of this logit and this score."""
+    """Log-sum-exp and average with one more attended item of this logit and this score.
+
+    Each part times its share: a difference of score and average would leave the rounding of a huge score behind, which
+    a sink of tiny weight may have.
+    """
     total = np.logaddexp(weight, logit)
-    return total, average + np.exp(logit - total) * (score - average)
+    return total, np.exp(weight - total) * average + np.exp(logit - total) * score
 
 
 def _largest_averages(average: Floats, weight: Floats, score: Floats, count: int) -> Floats:

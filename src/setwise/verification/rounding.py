@@ -7,7 +7,8 @@ logarithms of these three have no steeper slope than scale, so tiny rewards chan
 
 Models of pairs have scores of 10¹² behind weights of 10⁻¹², which a sink holds down. The share p_j of a member changes
 by a factor of at most e^±2δ, so an average changes by at most (e^2δ − 1) Σ_j p_j |s_j|, and p_j is at most
-w_j / (w_j + w_sink), whatever the other members are.
+w_j / (w_j + w_sink), whatever the other members are. Likewise the share of the sink in the row of item i is at most
+w_sink / (w_ii + w_sink), because i attends to itself: a constant is a sink of weight 10⁻⁸ with a score of 10⁸ times it.
 
 Terms of an argument that cancel leave their own rounding behind. An argument a = b + Σ_h avg_h has an error of some
 2⁻⁵² (B + Σ_h |avg_h|), where B is the sum of the sizes of the terms of b, and
@@ -133,7 +134,7 @@ def _largest_bias(catalog: Catalog) -> float:
 
 
 def _shared_scores(catalog: Catalog, user: User, k: int) -> Floats:
-    """The most that Σ_j p_j |s_j| can be in each head (H,), for any item and any k members beside the sink."""
+    """The most that Σ_j p_j |s_j| can be in each head (H,), the sink's part included, for any item and k members."""
     assert catalog.sink is not None
     lengths = np.linalg.norm(np.asarray(user.heads, np.float64), axis=1)
     sizes, most = _norms(catalog.value) * lengths, np.empty(catalog.heads)
@@ -143,8 +144,9 @@ def _shared_scores(catalog: Catalog, user: User, k: int) -> Floats:
         with np.errstate(over="ignore"):
             less = (query @ catalog.sink.key[head].astype(np.float64))[:, None] - query @ key.T
             shared = sizes[:, head] / (1.0 + np.exp(np.minimum(less, 700.0)))  # never 0: a score may be huge
+            sink = of_sink[head] / (1.0 + np.exp(np.minimum(-less.diagonal(), 700.0)))
         shared.partition(max(len(catalog) - k, 0), axis=1)
-        most[head] = 1.001 * shared[:, -k:].sum(axis=1).max() + of_sink[head]
+        most[head] = 1.001 * (shared[:, -k:].sum(axis=1) + sink).max()
     return most
 
 
