@@ -116,6 +116,28 @@ def test_the_best_set_of_any_size_is_found(constant: float, alike: bool) -> None
         assert slate.proven
 
 
+@pytest.mark.parametrize("link", ["identity", "softplus"])
+@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
+def test_the_unit_of_the_outcomes_does_not_matter(link: str, unit: float) -> None:
+    sets, outcome = landscape(2)
+    one = OutcomeModel.fit(sets, outcome - outcome.min(), N, link=link, heads=2, dim=2, epochs=20, batch=16)
+    other = OutcomeModel.fit(sets, unit * (outcome - outcome.min()), N, link=link, heads=2, dim=2, epochs=20, batch=16)
+    np.testing.assert_allclose(other.predict(sets), unit * one.predict(sets), rtol=1e-3, atol=1e-3 * unit)
+    member = fit_pairs(sets, unit * outcome, N, "identity", "squared", 4)
+    np.testing.assert_allclose(
+        member.values(sets),
+        unit * fit_pairs(sets, outcome, N, "identity", "squared", 4).values(sets),
+        rtol=1e-3,
+        atol=1e-3 * unit,
+    )
+    if link == "identity":
+        given = OutcomeModel.fit(sets, unit * outcome, N, heads=1, dim=2, epochs=2, pairs=member)
+        fitted = OutcomeModel.fit(sets, unit * outcome, N, heads=1, dim=2, epochs=2)
+        np.testing.assert_allclose(given.values(sets), fitted.values(sets), rtol=0.1, atol=0.1 * unit)
+        catalog = given.catalog()
+        np.testing.assert_allclose(sw.set_value(catalog, given.user(), sets[3]), given.values(sets[3:4])[0], rtol=1e-7)
+
+
 def sets_of(rows: Iterable[Iterable[int]]) -> list[list[int]]:
     return [[int(i) for i in row if i >= 0] for row in rows]
 

@@ -69,6 +69,27 @@ def test_predictions_use_the_reward_of_each_item() -> None:
         np.testing.assert_allclose(rewards, sw.item_rewards(catalog, user, rows), atol=1e-9)
 
 
+def test_slates_of_another_file_are_matched_by_their_ids() -> None:
+    """Their rows were taken as rows of the model: predictions of other items, and a calibration on them."""
+    model, mine = tiny(), slates()
+    order = np.random.default_rng(1).permutation(ITEMS)
+    place = np.argsort(order)
+    ids = [*np.array(IDS)[order].tolist(), "unknown"]
+    history = Ragged.of([[*place[one], ITEMS] for one in mine.history])
+    shown = Ragged.cut(place[mine.shown.values], mine.shown.lengths)
+    other = Slates(history, shown, mine.outcome, ids)
+    np.testing.assert_array_equal(model.predict(other), model.predict(mine))
+    assert model.reliability(other, bins=3).rows() == model.reliability(mine, bins=3).rows()
+    assert model.calibrated(other).catalog().rewards == model.calibrated(mine).catalog().rewards
+    fewer = Slates(Ragged.of([[]]), Ragged.of([[0, 1]]), np.zeros(2, np.float32), ["song-7", "song-2"])
+    alike = Slates(Ragged.of([[]]), Ragged.of([[7, 2]]), np.zeros(2, np.float32), IDS)
+    np.testing.assert_array_equal(model.predict(fewer), model.predict(alike))
+    foreign = Slates(Ragged.of([[]]), Ragged.of([[ITEMS]]), np.zeros(1, np.float32), ids)
+    for use in (model.predict, model.calibrated, model.reliability):
+        with pytest.raises(InvalidInput, match="slates must be of items of this model, got the item 'unknown'"):
+            use(foreign)
+
+
 @pytest.mark.parametrize("pooling", POOLINGS)
 @pytest.mark.parametrize("base", [True, False])
 def test_saving_and_loading_keep_every_bit(tmp_path: Path, pooling: str, base: bool) -> None:

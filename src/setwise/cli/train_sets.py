@@ -54,7 +54,7 @@ def train_sets(
         simpler = simpler_models(model, training, seed)
         rows = compare_sets(model, simpler, training, held_out)
         if prefers_pairs(rows):
-            model = OutcomeModel.of_pairs(simpler[PAIRWISE], link, model.size, model.knee)
+            model = OutcomeModel.of_pairs(simpler[PAIRWISE], link, model.size, model.knee, model.unit)
     exactly = {data.group[0]: 1} if data.group is not None and data.one_of_each_group else {}
     saved = model.slate_model(data.ids, data.attributes)
     saved.summary["exactly"] = exactly  # for the commands that `setwise index` prints

@@ -15,6 +15,10 @@ knee κ is
 
 and the softplus of F itself for κ = ∞.
 
+**Unit.** Steps and first parameters of a fit are of size 1, so outcomes are divided by a unit: with the link identity,
+which is linear, by their standard deviation, and F is multiplied by it afterwards. The link softplus is curved near 0,
+and outcomes in another unit are another model: theirs is a power of 1,000, 1 for means from 0.03 to 30.
+
 **Emphasis.** Who looks for the best set does not need to know how bad the bad ones are. With an emphasis ε the loss of
 the set of rank r (0 the best) of N counts as much as
 
@@ -35,6 +39,7 @@ from setwise.errors import InvalidInput
 
 LOSSES = {"identity": ("squared", "ranking"), "softplus": ("squared",), "logistic": ("logistic",)}
 HIGHEST_KNEE = 50.0  # e^50 is far from overflow
+CURVED_UNIT = 1000.0  # units of the link softplus are its powers
 SKEW = 2.0  # outcomes of at least 0 whose mean is this many times their median are mostly near 0
 
 
@@ -44,6 +49,16 @@ def suggested_link(outcome: Floats) -> str:
         return "logistic"
     skewed = outcome.min() >= 0 and outcome.mean() > SKEW * np.median(outcome)
     return "softplus" if skewed else "identity"
+
+
+def outcome_unit(link: str, outcome: Floats, knee: float = math.inf) -> float:
+    """By what outcomes are divided for a fit; a knee is an outcome on a log scale, which has no unit."""
+    if link == "identity":
+        return float(outcome.std()) or 1.0
+    mean = float(outcome.mean())
+    if link != "softplus" or knee != math.inf or not mean:
+        return 1.0
+    return float(CURVED_UNIT ** round(math.log(mean, CURVED_UNIT)))
 
 
 def linked(link: str, f: Floats, knee: float = math.inf) -> Floats:

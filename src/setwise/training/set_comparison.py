@@ -48,8 +48,8 @@ class ComparedModel:
 
 
 def simpler_models(model: OutcomeModel, training: OutcomeSets, seed: int) -> dict[str, PairMember]:
-    """The additive and the pairwise model of the same training sets, with the link of ``model``."""
-    sets, outcome, n = training.sets, training.outcome, training.n_items
+    """The additive and the pairwise model of the same training sets, with the link and the unit of ``model``."""
+    sets, outcome, n = training.sets, training.outcome / model.unit, training.n_items
     return {
         name: fit_pairs(
             sets, outcome, n, model.link, LOSSES[model.link][0], seed, additive=name == ADDITIVE, knee=model.knee
@@ -62,14 +62,14 @@ def compare_sets(
     model: OutcomeModel, simpler: Mapping[str, PairMember], training: OutcomeSets, held_out: OutcomeSets
 ) -> list[ComparedModel]:
     """All models on the held-out sets; ``model`` and the ``simpler`` ones were fitted to ``training``."""
-    link, target = model.link, held_out.outcome
-    loss = LOSSES[link][0]
+    link, unit = model.link, model.unit
+    target, loss = held_out.outcome / unit, LOSSES[link][0]
     values: dict[str, Floats] = {
-        MEAN: np.full(len(held_out), unlinked(link, float(training.outcome.mean()))),
+        MEAN: np.full(len(held_out), unlinked(link, float(training.outcome.mean()) / unit)),
         **{name: member.values(held_out.sets) for name, member in simpler.items()},
         OURS: model.values(held_out.sets),
     }
-    each = {name: losses(link, loss, f, target, model.knee) for name, f in values.items()}
+    each = {name: unit**2 * losses(link, loss, f, target, model.knee) for name, f in values.items()}
     root, whole = len(held_out) ** 0.5, max(float(each[MEAN].mean()), 1e-300)
     return [
         ComparedModel(

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -43,7 +43,16 @@ from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Linear
 from setwise.model.users import User
-from setwise.training.outcome_links import LOSSES, check_range, checked_knee, linked, set_weights, slopes, unlinked
+from setwise.training.outcome_links import (
+    LOSSES,
+    check_range,
+    checked_knee,
+    linked,
+    outcome_unit,
+    set_weights,
+    slopes,
+    unlinked,
+)
 from setwise.training.set_pairs import PairMember, fit_pairs, pair_heads, pair_values
 from setwise.training.slate_model import SlateModel
 
@@ -65,7 +74,7 @@ class OutcomeModel:
     """A fitted model: q, k (n, H, d), v, z (n, H), b (n,) and the constant c; the largest set has ``size`` items.
 
     ``pair`` (n, n), if there is a pairwise member: the numbers of the pairs, times its share of the model. ``knee`` is
-    the link's, ∞ for none.
+    the link's, ∞ for none. The outcome is ``unit`` times link(F).
     """
 
     parameters: Mapping[str, Floats]
@@ -74,6 +83,7 @@ class OutcomeModel:
     size: int
     pair: Floats | None = None
     knee: float = math.inf
+    unit: float = 1.0
 
     @classmethod
     def fit(
@@ -112,6 +122,11 @@ class OutcomeModel:
         if emphasis is not None and chosen == "ranking":
             raise InvalidInput("emphasis", "None for the ranking loss", repr(emphasis), "leave it out")
         weight, bend = set_weights(target, emphasis), checked_knee(link, knee)
+        wanted = _wants_pairs(pairs, n_items, chosen)
+        member = pairs if isinstance(pairs, PairMember) else None
+        # A given member of a curved link was fitted in the outcomes' own unit.
+        unit = 1.0 if chosen == "ranking" or (member and link != "identity") else outcome_unit(link, target, bend)
+        target = target / unit
         start = unlinked(link, float((weight * target).mean()))
         decay = min(DECAY / len(rows), HIGHEST_DECAY) if weight_decay is None else float(weight_decay)
         sizes = {
@@ -125,11 +140,12 @@ class OutcomeModel:
             )
             learner.run(rows, target, weight, sizes["epochs"], min(sizes["batch"], max(1, len(rows) // 4)))
             fits.append(learner)
-        wanted = _wants_pairs(pairs, n_items, chosen)
-        member = pairs if isinstance(pairs, PairMember) else None
         if wanted and member is None:
             member = fit_pairs(rows, target, n_items, link, chosen, seed, weight=weight, knee=bend)
-        return cls._averaged(fits, member, len(rows), rows.shape[1])
+        elif member is not None:
+            member = member.scaled(1 / unit)
+        model = cls._averaged(fits, member, len(rows), rows.shape[1])
+        return model._scaled(unit) if link == "identity" else replace(model, unit=unit)
 
     @classmethod
     def _averaged(cls, fits: list[_Learner], pairs: PairMember | None, n_sets: int, size: int) -> OutcomeModel:
@@ -146,13 +162,21 @@ class OutcomeModel:
         base, constant = base + (1 - share) * pairs.base, constant + (1 - share) * pairs.constant
         return cls(parts | {"b": base}, constant, link, size, (1 - share) * pairs.pair, knee)
 
+    def _scaled(self, factor: float) -> OutcomeModel:
+        """The model whose F is this number times as large."""
+        parts = dict(self.parameters) | {name: self.parameters[name] * factor for name in "vb"}
+        pair = None if self.pair is None else self.pair * factor
+        return replace(self, parameters=parts, constant=self.constant * factor, pair=pair)
+
     @classmethod
-    def of_pairs(cls, pairs: PairMember, link: str, size: int, knee: float = math.inf) -> OutcomeModel:
+    def of_pairs(
+        cls, pairs: PairMember, link: str, size: int, knee: float = math.inf, unit: float = 1.0
+    ) -> OutcomeModel:
         """A pairwise model alone, without attention heads of its own; ``size`` is that of the largest set."""
         n = len(pairs.base)
         shapes = {"q": (n, 0, 1), "k": (n, 0, 1), "v": (n, 0), "z": (n, 0)}
         parts = {name: np.zeros(shape) for name, shape in shapes.items()}
-        return cls(parts | {"b": pairs.base}, pairs.constant, link, size, pairs.pair, knee)
+        return cls(parts | {"b": pairs.base}, pairs.constant, link, size, pairs.pair, knee, unit)
 
     def values(self, sets: ArrayLike) -> Floats:
         """F of every row of ``sets``, before the link."""
@@ -162,7 +186,7 @@ class OutcomeModel:
 
     def predict(self, sets: ArrayLike) -> Floats:
         """The predicted outcome of every row of ``sets``."""
-        return linked(self.link, self.values(sets), self.knee)
+        return self.unit * linked(self.link, self.values(sets), self.knee)
 
     def catalog(self, ids: IdChoice | None = None, attributes: Any = None) -> Catalog:
         """The model as a catalogue; with ``user()`` its F of a set is ``values`` of that set.
@@ -201,7 +225,8 @@ class OutcomeModel:
             base_bias=np.ones(1),
         )
         known: dict[str, Any] = {"link": self.link, "size": self.size, "constant": self.constant}
-        return SlateModel(catalog, encoder, known | ({} if self.knee == math.inf else {"knee": self.knee}))
+        known |= {} if self.knee == math.inf else {"knee": self.knee}
+        return SlateModel(catalog, encoder, known | ({} if self.unit == 1.0 else {"unit": self.unit}))
 
     def _heads(self) -> tuple[Floats, ...]:
         """q, k, v, z and the sinks' scores of all heads: the model's own, those of pairs, that of the constant."""

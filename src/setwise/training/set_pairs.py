@@ -26,7 +26,7 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.errors import MissingDependency
-from setwise.training.outcome_links import losses, losses_and_slopes, unlinked
+from setwise.training.outcome_links import losses, losses_and_slopes, outcome_unit, unlinked
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SINGLE = 1 / 3  # the penalty of an item, relative to that of a pair
@@ -49,6 +49,10 @@ class PairMember:
         """F of every row of ``sets``."""
         single = np.where(sets >= 0, self.base[sets], 0.0).sum(axis=1)
         return np.asarray(single + pair_values(self.pair, sets) + self.constant)
+
+    def scaled(self, factor: float) -> PairMember:
+        """The member whose F is this number times as large."""
+        return PairMember(self.base * factor, self.pair * factor, self.constant * factor, self.penalty)
 
 
 class PairHeads(NamedTuple):
@@ -76,7 +80,8 @@ def fit_pairs(
 
     ``additive`` leaves out the pairs; ``weight`` says how much the loss of each set counts; ``knee`` is the link's.
     """
-    counts = np.ones(len(sets)) if weight is None else weight
+    unit = outcome_unit(link, target) if link == "identity" else 1.0
+    counts, target = np.ones(len(sets)) if weight is None else weight, target / unit
     columns = _Columns(sets[:, :1] if additive else sets, n)
     x = columns.features(sets)
     penalty = FEW
@@ -90,7 +95,7 @@ def fit_pairs(
             tried[one] = float((counts[held] * each).mean())
         penalty = min(tried, key=lambda one: tried[one])
     effect, constant = _minimised(x, target, counts, n, (link, loss, knee), penalty)
-    return PairMember(effect[:n], columns.matrix(effect), constant, penalty)
+    return PairMember(effect[:n], columns.matrix(effect), constant, penalty).scaled(unit)
 
 
 def pair_values(pair: Floats, sets: Ints) -> Floats:

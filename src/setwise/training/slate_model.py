@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from setwise._types import Floats
+from setwise._validation import frozen
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
 from setwise.model.batch_objective import many_arguments
@@ -73,9 +74,30 @@ class SlateModel:
         return result
 
     def predict(self, slates: Slates) -> Floats:
-        """f(a_i(S)) of every item shown: the probability that it is a hit; aligned with ``shown.values``."""
-        catalog, argument = self._catalog, self.arguments(slates.history, slates.shown)
-        return evaluate(catalog.rewards, catalog.reward_class[slates.shown.values], argument)
+        """f(a_i(S)) of every item shown: the probability that it is a hit; aligned with ``shown.values``.
+
+        Slates of another file number its ids in another order; items are found by their ids. Items of histories that
+        the model does not have are left out.
+        """
+        catalog, mine = self._catalog, self._over_its_ids(slates)
+        argument = self.arguments(mine.history, mine.shown)
+        return evaluate(catalog.rewards, catalog.reward_class[mine.shown.values], argument)
+
+    def _over_its_ids(self, slates: Slates) -> Slates:
+        """The slates with the rows of the catalogue."""
+        ids = self._catalog.ids
+        if len(ids) == len(slates.ids) and list(ids[:]) == list(slates.ids):
+            return slates
+        row = ids.places_of(list(slates.ids))
+        shown = row[slates.shown.values]
+        if (shown < 0).any():
+            first = slates.ids[int(slates.shown.values[int(np.argmax(shown < 0))])]
+            todo = "leave out slates with other items, or train again with them"
+            known = first.item() if isinstance(first, np.generic) else first
+            raise InvalidInput("slates", "of items of this model", f"the item {known!r}", todo)
+        seen = row[slates.history.values]
+        history = Ragged(frozen(seen), slates.history.offsets).kept(seen >= 0)
+        return Slates(history, Ragged(frozen(shown), slates.shown.offsets), slates.outcome, list(ids[:]))
 
     def reliability(self, slates: Slates, bins: int = 10) -> Reliability:
         """Predictions against outcomes on these slates, as a reliability diagram."""
@@ -101,7 +123,8 @@ class SlateModel:
 
     def calibrated(self, slates: Slates) -> Self:
         """The model with the increasing logistic reward that makes the outcomes of these slates most likely."""
-        reward = fit_logistic(self.arguments(slates.history, slates.shown), slates.outcome)
+        mine = self._over_its_ids(slates)
+        reward = fit_logistic(self.arguments(mine.history, mine.shown), slates.outcome)
         return self.with_reward(reward, {"calibrated_on": len(slates)})
 
     # --- files ---
