@@ -185,6 +185,24 @@ def test_workers_are_replaced_after_the_temporary_folder_was_emptied(
     assert not [*tmp_path.glob("setwise-copy-*")]
 
 
+@pytest.mark.promise("worker-kills")
+def test_the_current_folder_may_be_removed(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starting a process enters the current folder: removed, it stopped reloads and replacements for ever."""
+    release, key = tmp_path / "release", "k" * 32
+    release.mkdir()
+    monkeypatch.chdir(release)
+    options = ("--workers", "2", "--deadline-ms", "20000", "--log", "log")
+    with running(Path(os.path.relpath(folder)), *options, key=key) as service:
+        assert service.client.post("/v1/recommend", json=BODY).status_code == 200
+        assert [*(release / "log").glob("week-*.sqlite")]
+        shutil.rmtree(release)
+        victim = workers(service)[0]
+        os.kill(victim, signal.SIGKILL)
+        recovery(service, victim)
+        assert service.client.post("/admin/reload").status_code == 200
+        assert service.end() == 0
+
+
 def server_of(service: Running) -> int:
     """The process that forks the workers."""
     (server,) = (pid for pid in children(service.process.pid) if children(pid))

@@ -22,6 +22,7 @@ from typing import Any
 from setwise._validation import did_you_mean
 from setwise.datasets.baskets import read_baskets
 from setwise.datasets.delimiters import DELIMITERS
+from setwise.datasets.outcome_sets import WHOLE_SETS
 from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.spotify_mpd import read_mpd
@@ -126,6 +127,11 @@ def _refuse_missing(role: str, path: Source, columns: Sequence[str]) -> None:
         f"name the column: {role}=... in Python, --{role} on the command line; or baskets=True, --baskets, if there is "
         "no header and every line is a basket"
     )
+    whole = next((name for name in columns if name.lower() in WHOLE_SETS), None)
+    if role == "session" and whole is not None:
+        todo = (
+            f"name the column with --session; or, where each '{whole}' has one outcome as a whole, with --set {whole}"
+        )
     if len(columns) == 1:
         todo = "the header is one column: pass delimiter (--delimiter); or baskets=True (--baskets) if it is a basket"
     raise InvalidInput(role, f"given where no column has a usual name ({', '.join(USUAL[role])})", got, todo)

@@ -33,8 +33,9 @@ from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import Skipped, Source, existing_file, parse_number, report_skipped
 from setwise.errors import InvalidInput, MalformedFile
 
+WHOLE_SETS = ("set", "set_id", "variant", "variant_id", "bundle", "bundle_id")
 USUAL = {
-    "set": ("set", "set_id", "variant", "variant_id", "bundle", "bundle_id", "slate", "slate_id"),
+    "set": (*WHOLE_SETS, "slate", "slate_id"),
     "item": ("item", "item_id", "product", "product_id"),
 }
 GROUP = "group"  # the attribute of the wide form
