@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 
+import numpy as np
 import page_service
 import pytest
 from page_checks import assert_accessible, focused
 from page_use import add, asking, held, rows_of, settled, slate_shown, suggestions, titles, worth
 
 import setwise as sw
+from setwise.training.portfolio import PortfolioModel
 
 
 def reference_value(songs: sw.Recommender, history: list[str], shown: list[str]) -> float:
@@ -304,6 +306,23 @@ def test_ids_that_a_float_would_round_stay_exact(open_page, tmp_path) -> None:
         shown = page.locator("#chips li span").all_inner_texts()
         assert shown == [str(first + more) for more in (0, 2, 4)]
         assert titles(page) == [str(one) for one in model.recommend(history=[first, first + 2, first + 4], k=5).items]
+
+
+def test_users_of_features_have_no_history(open_page, tmp_path) -> None:
+    outcomes = (np.random.default_rng(0).random((60, 12)) < 0.4) * 1.0
+    features = np.random.default_rng(1).normal(size=(60, 2))
+    model = PortfolioModel.fit(outcomes, 3, features, ("size", "depth"), ids=[f"solver-{row}" for row in range(12)])
+    recommender = sw.Recommender(sw.Index.build(model.catalog, cells=2), features=model.encoder)
+    with page_service.served(recommender, tmp_path) as url:
+        page = open_page(url, asking(history=["solver-3"], k=3))
+        assert "Users of this model have features: size, depth." in page.locator("#features").inner_text()
+        assert page.locator("#finder, #samples, #empty, .add").locator("visible=true").count() == 0
+        assert titles(page) == list(recommender.recommend(features={}, k=3).items)
+        page.locator("#items .remove").first.click()
+        settled(page)
+        assert page.locator("#exclude li").count() == 1
+        assert len(titles(page)) == 3
+        assert_accessible(page)
 
 
 def test_without_attention_the_page_says_so_and_names_codes(open_page, tmp_path) -> None:

@@ -279,6 +279,7 @@ class Info(msgspec.Struct):
     limits: dict[str, int]
     image_hosts: list[str] = []  # where the page may load pictures from
     attends: bool = True  # whether items can contribute to each other; otherwise rewards are those of items alone
+    features: list[str] = []  # names of what a user may be described by in place of a history
     shards: int = 0  # of the cluster that is served; 0 for an index in the service itself
 
 

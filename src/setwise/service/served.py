@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from setwise.model.catalog import Catalog
+from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.rewards import Logistic
 from setwise.recommend.compilation import warm_up
 from setwise.recommend.explanation import Explanation
@@ -32,6 +33,11 @@ def info_of(catalog: Catalog, settings: Settings, **known: Any) -> Info:
         limits={name: getattr(settings, name) for name in LIMITS},
         **known,
     )
+
+
+def feature_names(encoder: FeatureEncoder | None) -> list[str]:
+    """The names of the features of users."""
+    return [] if encoder is None else list(encoder.names)
 
 
 class Answers(Protocol):
@@ -117,6 +123,7 @@ class ServedArtifact:
             items=catalog.n_items,
             cells=self.recommender.index.partition.n_cells,
             understands_history=self.recommender.encoder is not None,
+            features=feature_names(self.recommender.features),
             attributes=columns(search.columns()),
             title=search.title,
             group=search.group,

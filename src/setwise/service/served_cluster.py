@@ -32,7 +32,7 @@ from setwise.recommend.slate import Slate
 from setwise.retrieval.shards import HEDGE_MS, Patience
 from setwise.service.item_records import columns, plain
 from setwise.service.schemas import Info, Item, ItemsRequest, ItemsResponse
-from setwise.service.served import ShardCall, info_of
+from setwise.service.served import ShardCall, feature_names, info_of
 from setwise.service.settings import Settings
 
 OF_MANY = {"users", "histories", "features", "scores", "threads"}  # arguments with one entry for each user
@@ -200,6 +200,7 @@ class ServedCluster:
             items=items,
             cells=self._files.partition.n_cells,
             understands_history=self._files.encoder is not None,
+            features=feature_names(self._files.features),
             attributes=columns(described),
             title=title_of(texts),
             group=group_of(texts, items),

@@ -35,12 +35,15 @@ async function start() {
     usePictures(info);
     offerFilters(info, filter);
     describeCatalog();
-    offerSamples(info, startFrom).catch(() => {}); // the page does without
+    if (!isOfFeatures()) offerSamples(info, startFrom).catch(() => {}); // the page does without
     await restore();
   } catch (error) {
     showTrouble(error);
   }
 }
+
+/** Whether users of this model are known by features instead of a history. */
+const isOfFeatures = () => !info.understands_history && info.features.length > 0;
 
 /** Another artifact is served: describe it, and ask it again; once only, as services of two artifacts may answer in turn. */
 function renew() {
@@ -55,6 +58,11 @@ function describeCatalog() {
   showHelp(info);
   byId("search-label").textContent = `Find ${one()} by ${findable()}`;
   byId("empty").textContent = `Add ${one()} to begin. Until then the slate is that of a user without a history.`;
+  byId("ask-heading").textContent = isOfFeatures() ? "Features" : "History";
+  byId("features").textContent = `Users of this model have features: ${info.features.join(", ")}. This page knows none of them and \
+asks for an average user; POST /v1/recommend takes {"features": {"name": number}}.`;
+  byId("features").hidden = !isOfFeatures();
+  byId("finder").hidden = isOfFeatures();
   byId("k").max = longest();
   byId("limit").hidden = info.group === null;
   byId("at-most-label").textContent = `At most per ${info.group}`;
@@ -69,6 +77,7 @@ async function restore() {
   const ids = LISTS.flatMap((list) => read[list]);
   await fetchItems(ids, showBusy);
   if (mine !== turn) return; // the state has changed in the meantime
+  if (isOfFeatures()) read.history = [];
   state = { ...read, ...Object.fromEntries(LISTS.map((list) => [list, itemsOf(read[list])])) };
   changed({ pause: 0, push: false, unknown: [...ids.filter(isUnknown), ...unknown] });
 }
@@ -104,6 +113,7 @@ function startFrom(items) {
 
 const actions = {
   add: (item) => put("history", item),
+  canAdd: () => !isOfFeatures(),
   keep: (item) => (has(state.include, item) ? take("include", item) : put("include", item)),
   remove: (item) => put("exclude", item),
   isKept: (item) => has(state.include, item),
@@ -123,7 +133,7 @@ function changed({ pause = PAUSE, push = true, unknown = [] } = {}) {
   byId("kept").hidden = state.include.length === 0;
   byId("removed").hidden = state.exclude.length === 0;
   byId("clear").hidden = state.history.length < 2;
-  for (const part of ["empty", "samples"]) byId(part).hidden = state.history.length > 0;
+  for (const part of ["empty", "samples"]) byId(part).hidden = isOfFeatures() || state.history.length > 0;
   setSlider("k", state.k, many(state.k));
   setSlider("at-most", state.atMost, state.atMost === NO_LIMIT ? "no limit" : String(state.atMost));
   const body = request();
@@ -141,7 +151,7 @@ function setSlider(slider, value, words) {
 /** A list of exclusions takes the place of the history, which is excluded by default: name both. */
 function request() {
   const [history, include, exclude] = LISTS.map((list) => state[list].map((item) => item.id));
-  const body = { history, k: state.k };
+  const body = { ...(isOfFeatures() ? { features: {} } : { history }), k: state.k };
   if (include.length) body.include = include;
   if (exclude.length) body.exclude = [...new Set([...history, ...exclude])].filter((id) => !include.includes(id));
   if (Object.keys(state.where).length) body.where = state.where;

@@ -4,7 +4,7 @@ import { byId, make } from "./dom.js";
 import { noun, one } from "./words.js";
 
 /** One sentence about the page, and one about the value. */
-export function about({ hits, attends }) {
+export function about({ hits, attends, understands_history: knows, features }) {
   const worth = hits
     ? `The value of a slate is the number of its ${noun()}s that you can be expected to choose: its expected hits.`
     : `The value of a slate is the sum of the rewards of its ${noun()}s.`;
@@ -12,7 +12,8 @@ export function about({ hits, attends }) {
     ? `as a whole, because each ${noun()} is worth more or less beside the others.`
     : `together. This model has no attention: what ${one()} is worth does not depend on the others, so the best slate ` +
       `has the ${noun()}s of highest reward.`;
-  return `From the ${noun()}s of your history, this page recommends a slate: the set of ${noun()}s that is worth most ${why} ${worth}`;
+  const from = !knows && features.length ? "From the features of a user" : `From the ${noun()}s of your history`;
+  return `${from}, this page recommends a slate: the set of ${noun()}s that is worth most ${why} ${worth}`;
 }
 
 export const valueWords = ({ hits }, k) => (hits ? `expected hits of ${k}, the value of this slate` : "value of this slate");

@@ -44,7 +44,7 @@ function row(item, alone, together, { scale, decimals }, actions) {
   );
 }
 
-function buttonsOf(item, title, { add, keep, remove, isKept }) {
+function buttonsOf(item, title, { add, canAdd, keep, remove, isKept }) {
   const button = (kind, words, label, act, pressed) => {
     const made = make("button", { type: "button", class: kind, "aria-label": label, "aria-pressed": pressed }, words);
     made.title = label;
@@ -54,7 +54,7 @@ function buttonsOf(item, title, { add, keep, remove, isKept }) {
   return [
     button("keep", "keep", `Keep ${title} in the slate`, keep, String(isKept(item))),
     button("remove", "not this", `Leave ${title} out of the slate`, remove),
-    button("add", "+", `Add ${title} to the history`, add),
+    ...(canAdd() ? [button("add", "+", `Add ${title} to the history`, add)] : []),
   ];
 }
 
