@@ -14,7 +14,7 @@ from setwise.kernels import compile_notice
 
 CALL = (
     "import numpy as np; from setwise.kernels import compile_notice, copy; "
-    "compile_notice.say = lambda: print(compile_notice.TEXT); target = np.zeros(3); "
+    "compile_notice.PATIENCE = float('inf'); compile_notice.say = lambda: print(compile_notice.TEXT); target = np.zeros(3); "
     "copy.copy_entries(target, np.ones(3), 3); print(target.sum(), sum(copy.copy_entries.stats.cache_hits.values()))"
 )
 

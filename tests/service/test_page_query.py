@@ -29,7 +29,11 @@ def test_any_text_attribute_is_searched_and_shown(open_page, address, songs) -> 
     page = open_page(address)
     attributes = songs.index.catalog.attributes
     page.get_by_label("Find a song by title, artist or genre").press_sequentially(f"velvet {attributes['genre'][0]}")
-    page.wait_for_function("() => document.querySelector('#search-hint').textContent.endsWith('found')")
+    page.wait_for_function(  # what was found for fewer letters is shown before
+        "genre => document.querySelector('#search-hint').textContent.endsWith('found')"
+        " && [...document.querySelectorAll('#suggestions .byline')].every((one) => one.textContent.includes(genre))",
+        arg=attributes["genre"][0],
+    )
     for words in suggestions(page).locator(".byline").all_inner_texts():
         artist, genre, year = words.split(" · ")
         assert genre == attributes["genre"][0]
