@@ -1,7 +1,7 @@
 """Top-k: the k candidates of largest reward alone, f_i(a_i({i})), whatever the rest of the set.
 
 This is the fair rival of a set optimiser: a recommender that knows what every item is worth by itself. Where items do
-not interact, or k = 1, it is optimal. Candidates of negative reward are left out, unless none is positive.
+not interact, or k = 1, it is optimal. Candidates of negative reward are left out, unless all are negative.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def in_turn(constraints: Constraints, measure: Callable[[list[int]], Floats]) ->
 def _worthwhile(instance: Instance, constraints: Constraints, indices: NDArray[np.intp]) -> NDArray[np.intp]:
     """The set without items of negative reward alone, where that is feasible."""
     alone = instance.alone[indices]
-    kept = (alone > 0) | np.isin(indices, constraints.pinned)
+    kept = (alone >= 0) | np.isin(indices, constraints.pinned)
     if not kept.any():
         kept[np.argmax(alone)] = True
     fewer = indices[kept]
