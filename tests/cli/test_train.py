@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from setwise import cli
 from setwise.cli import train_data
 from setwise.cli.train_data import prepared
-from setwise.datasets import Sessions
+from setwise.datasets import Sessions, read
 from setwise.training import SimpleTransformer
 
 SMALL = ("--dim", "4", "--heads", "1", "--epochs", "2", "--k", "3")
@@ -85,6 +85,34 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     assert (report["sessions"], report["of"]) == (12, 12)
     hits = f"{report['rankers'][0]['predicted']:.3f} │ {report['rankers'][0]['observed']:.3f} │"
     assert f"│ the optimised slate │ {hits}" in said(result)  # both commands count the same hits
+
+
+def test_held_out_sessions_keep_their_times(tmp_path: Path) -> None:
+    """They had none in the file, so that --split time could not evaluate them."""
+    rng, held, model, index = (
+        np.random.default_rng(0),
+        tmp_path / "held_out.csv",
+        tmp_path / "model",
+        tmp_path / "songs",
+    )
+    rows = [
+        f"s{number},p{10 * (number % 3) + product},2026-01-{1 + number // 6:02}T{number % 6:02}:{minute:02}:30.25Z"
+        for number in rng.permutation(120)
+        for minute, product in enumerate(rng.permutation(10)[:5])
+    ]
+    file = tmp_path / "sessions.csv"
+    file.write_text("\n".join(["session,item,time", *rows]) + "\n")
+    result = run(file, "--split", "time", "--out", model, "--held-out", held, *SMALL)
+    assert result.exit_code == 0, result.output
+    assert held.read_text().startswith("session,item,time\n")
+    written, whole = (read(one, session="session", item="item", time="time") for one in (held, file))
+    latest = [[whole.ids[row] for row in whole.items[at]] for at in np.argsort(whole.starts)[-len(written) :]]
+    assert [[written.ids[row] for row in items] for items in written.items] == latest
+    assert CliRunner().invoke(cli.app, ["index", str(model), "--out", str(index)]).exit_code == 0
+    words = ["evaluate", index, held, "--k", 3, "--ranker", "top-k", "--split", "time", "--json"]
+    evaluated = CliRunner().invoke(cli.app, [str(word) for word in words])
+    assert evaluated.exit_code == 0, evaluated.output
+    assert json.loads(evaluated.output)["sessions"] == len(written)
 
 
 def test_sets_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:

@@ -24,23 +24,29 @@ from setwise.model.ragged import Ragged
 from setwise.storage.output_file import write_file
 
 _COLUMNS = ("session", "item")  # of the file of held-out sessions
+_TIME = "time"  # of the first item of a session, where the data have times
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,18}")  # as Python writes a whole number of 64 bits: "007" is not 7
 
 
 def write_sessions(path: Path, sessions: Sessions | Slates | None) -> None:
-    """The held-out sessions of ``setwise train`` as a table of session and item, each in its order."""
+    """The held-out sessions of ``setwise train`` as a table of session, item and time, each in its order."""
     if not isinstance(sessions, Sessions):
         got = "too few sessions to hold some out" if sessions is None else "slates with outcomes"
         todo = "leave it out" if sessions is None else "leave it out: setwise train evaluates on slates"
         raise InvalidInput("--held-out", "given with sessions of items, 50 or more", got, todo)
     text = io.StringIO(newline="")
     table = csv.writer(text, lineterminator="\n")
-    table.writerow(_COLUMNS)
-    entries = zip(sessions.items.owner.tolist(), sessions.items.values.tolist(), strict=True)
-    table.writerows((owner, sessions.ids[row]) for owner, row in entries)
+    owners = sessions.items.owner
+    entries = [owners.tolist(), [sessions.ids[row] for row in sessions.items.values.tolist()]]
+    header = [*_COLUMNS]
+    if sessions.starts is not None:
+        header.append(_TIME)
+        entries.append(sessions.starts[owners].tolist())
+    table.writerow(header)
+    table.writerows(zip(*entries, strict=True))
     with contextlib.suppress(OSError):  # write_file says why, if there is no folder then
         path.parent.mkdir(parents=True, exist_ok=True)
-    write_file("--held-out", path, f"{','.join(_COLUMNS)}\n".encode(), [text.getvalue().encode()])
+    write_file("--held-out", path, f"{','.join(header)}\n".encode(), [text.getvalue().encode()])
 
 
 def require_other_file(option: str, path: Path | None, *inputs: Path | None) -> None:
