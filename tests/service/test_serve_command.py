@@ -14,11 +14,12 @@ from pathlib import Path
 
 import httpx
 import pytest
+from processes import alive, children, until
 from typer.testing import CliRunner
 
 from setwise import cli
 from setwise.errors import InvalidInput
-from setwise.service import hosts, server
+from setwise.service import hosts, process_start, server
 from setwise.service.settings import Settings, table
 
 ROOT = Path(__file__).parents[2]
@@ -92,6 +93,30 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     assert frozen[0] > 0, "what was loaded is kept out of garbage collection"
     assert gc.get_freeze_count() == 0
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == handlers
+
+
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
+def test_a_signal_while_it_compiles(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
+) -> None:
+    """The process that compiles went on for minutes, and SIGTERM ended the service with status 143."""
+    for name in ("NUMBA_CACHE_DIR", "TMPDIR"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+        (tmp_path / name).mkdir()
+    command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", "--workers", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: process_start.SERVER in commands(process.pid) and [*tmp_path.rglob("*.nbi")])
+        started = children(process.pid)
+        process.send_signal(number)
+        _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    assert "Traceback" not in said
+    until(lambda: not any(map(alive, started)))
+    assert not [*(tmp_path / "TMPDIR").glob("setwise-copy-*")]
+
+
+def commands(pid: int) -> bytes:
+    return b"".join(Path(f"/proc/{child}/cmdline").read_bytes() for child in children(pid))
 
 
 def test_without_the_extra(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

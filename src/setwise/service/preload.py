@@ -7,6 +7,7 @@ once for all workers, those that replace others and those of a reload included.
 from __future__ import annotations
 
 import contextlib
+import os
 
 from setwise.kernels import compile_notice
 from setwise.recommend.compilation import compile_requests
@@ -15,6 +16,8 @@ from setwise.service.logs import configure_logs, log
 
 __all__ = ["worker"]
 
+SERVICE = os.getppid()
+
 configure_logs()
 compile_notice.say = lambda: log().info("starting", note=compile_notice.TEXT)
 
@@ -22,3 +25,6 @@ compile_notice.say = lambda: log().info("starting", note=compile_notice.TEXT)
 # this process with it. Artifacts of double precision are rare: their workers load what they need.
 with contextlib.suppress(Exception, KeyboardInterrupt):
     compile_requests(kinds=2, progress=False)
+
+if os.getppid() != SERVICE:  # it was killed meanwhile: no worker is wanted
+    os._exit(0)

@@ -18,7 +18,7 @@ from setwise.service.daemon_thread import in_daemon_thread
 from setwise.service.logs import log
 
 LOOK_S = 1.0  # between two looks at the server while a process starts
-_SERVER = b"multiprocessing.forkserver"  # in its command line
+SERVER = b"multiprocessing.forkserver"  # in its command line
 
 
 def is_suspended(pid: int | None) -> bool:
@@ -45,16 +45,22 @@ def fork_server() -> int | None:
     for children in Path("/proc/self/task").glob("*/children"):
         with suppress(OSError):
             for pid in map(int, children.read_text().split()):
-                if _SERVER in Path(f"/proc/{pid}/cmdline").read_bytes():
+                if SERVER in Path(f"/proc/{pid}/cmdline").read_bytes():
                     return pid
     return None
 
 
 def kill_suspended_server() -> None:
     """Kill the server if it is suspended."""
-    server = fork_server()
-    if server is not None and is_suspended(server):
+    if is_suspended(fork_server()):
         log().error("fork server killed", reason="suspended")
+        kill_server()
+
+
+def kill_server() -> None:
+    """Kill the server, if there is one."""
+    server = fork_server()
+    if server is not None:
         with suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
 

@@ -26,6 +26,7 @@ from setwise.service.keys import check_keys
 from setwise.service.listening import listen_more
 from setwise.service.logs import configure_logs, log
 from setwise.service.metrics import Metrics
+from setwise.service.process_start import kill_server
 from setwise.service.security_headers import security_headers
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
@@ -107,12 +108,24 @@ async def _serve(
     asked: threading.Event,
 ) -> None:
     metrics, (key, read_key) = Metrics(), keys
-    service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts, cluster)
-    try:
-        with _frozen_garbage():
-            await Server(Application(service, key, hosts, read_key), host, port, asked).serve()
-    finally:
-        await service.end()
+    with _cancelled_by_sigterm() as ending:
+        try:
+            try:
+                service = await Service.start(
+                    folder, settings, metrics, key is not None, log_folder, image_hosts, cluster
+                )
+            except BaseException:
+                kill_server()  # it may compile for minutes
+                raise
+            try:
+                with _frozen_garbage():
+                    await Server(Application(service, key, hosts, read_key), host, port, asked).serve()
+            finally:
+                ending.set()
+                await service.end()
+        except asyncio.CancelledError:
+            if not ending.is_set():
+                raise
     log().info("ended", answered=metrics.responses())
 
 
@@ -128,6 +141,27 @@ def _noted_reload() -> Iterator[threading.Event]:
         yield asked
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+@contextmanager
+def _cancelled_by_sigterm() -> Iterator[threading.Event]:
+    """Let SIGTERM cancel this task until the server handles it; once it ends, which the event says, ignore others."""
+    task, loop, ending = asyncio.current_task(), asyncio.get_running_loop(), threading.Event()
+    assert task is not None
+    if threading.current_thread() is not threading.main_thread():
+        yield ending
+        return
+
+    def end(*_: object) -> None:
+        if not ending.is_set():
+            ending.set()
+            loop.call_soon_threadsafe(task.cancel)
+
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield ending
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
