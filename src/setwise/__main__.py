@@ -1,5 +1,5 @@
 """``python -m setwise``."""
 
-from setwise.cli import main
+from setwise_start import main
 
 main()

@@ -15,6 +15,7 @@ from pathlib import Path
 import httpx
 import pytest
 from processes import alive, children, until
+from services import running
 from typer.testing import CliRunner
 
 from setwise import cli
@@ -37,7 +38,7 @@ def test_a_loopback_address_needs_none() -> None:
         hosts.check_exposure(host, None)
 
 
-def test_errors_are_one_sentence(tmp_path: Path) -> None:
+def test_errors_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run([sys.executable, "-m", "setwise", "serve", *arguments], capture_output=True, text=True)
 
@@ -54,6 +55,13 @@ def test_errors_are_one_sentence(tmp_path: Path) -> None:
         alone = run(str(tmp_path), *option)
         assert alone.returncode == 2
         assert alone.stderr.startswith(f"setwise: {option[0]} must be given together with --cluster, got no --cluster")
+    long = tmp_path / ("x" * 75)
+    long.mkdir()
+    monkeypatch.setenv("TMPDIR", str(long))
+    deep = run(str(tmp_path))
+    assert deep.returncode == 2
+    assert deep.stderr.startswith("setwise: TMPDIR must be a folder whose path has 75 bytes or fewer")
+    monkeypatch.undo()
     nothing = run(str(tmp_path / "nothing"))
     assert nothing.returncode == 2
     assert "there is no folder" in nothing.stderr
@@ -96,13 +104,13 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
 
 
 @pytest.mark.parametrize(("number", "status"), [(signal.SIGTERM, 0), (signal.SIGINT, 130)])
-def test_a_signal_while_it_compiles(
+def test_ended_while_it_compiles(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, status: int
 ) -> None:
     """The process that compiles went on for minutes, and SIGTERM ended the service with status 143."""
-    for name in ("NUMBA_CACHE_DIR", "TMPDIR"):
-        monkeypatch.setenv(name, str(tmp_path / name))
-        (tmp_path / name).mkdir()
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "code"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    (tmp_path / "code").mkdir()
     command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", "--workers", "1"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: process_start.SERVER in commands(process.pid) and [*tmp_path.rglob("*.nbi")])
@@ -112,7 +120,21 @@ def test_a_signal_while_it_compiles(
     assert process.returncode == status, said
     assert "Traceback" not in said
     until(lambda: not any(map(alive, started)))
-    assert not [*(tmp_path / "TMPDIR").glob("setwise-copy-*")]
+    assert not [*tmp_path.glob("setwise-copy-*")]
+
+
+def test_further_signals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They changed the exit status, printed tracebacks, and left folders behind."""
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    with running(folder, "--workers", "1") as service:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            service.process.send_signal(number)
+        while service.process.poll() is None:
+            service.process.send_signal(signal.SIGTERM)
+            time.sleep(0.002)
+        assert service.end() == 0
+        assert not any("Traceback" in str(line) for line in service.logs)
+    assert not [*tmp_path.iterdir()]
 
 
 def commands(pid: int) -> bytes:

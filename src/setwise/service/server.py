@@ -7,6 +7,7 @@ import gc
 import math
 import os
 import signal
+import tempfile
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -18,6 +19,7 @@ from typing import Any, cast
 
 import uvicorn
 
+from setwise.errors import InvalidInput
 from setwise.service.connections import Connection, ConnectionLimits, sweep
 from setwise.service.hosts import AllowedHosts, check_address, check_exposure
 from setwise.service.http import Application, Service
@@ -30,7 +32,9 @@ from setwise.service.process_start import kill_server
 from setwise.service.security_headers import security_headers
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
+from setwise.service.signals import Signals, noted_signals
 
+LONGEST_TMPDIR = 75  # bytes: the path of a socket may have 107, of which multiprocessing adds 32
 ABORT_S = 1.0  # after the last response of a drain, until the remaining connections are aborted
 
 
@@ -59,9 +63,10 @@ def serve(
     folder, log_folder = _absolute(folder), log_folder and _absolute(log_folder)
     cluster = cluster and replace(cluster, folder=_absolute(cluster.folder))
     _leave_current_folder()
-    with _noted_reload() as asked, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    _check_temporary_folder()
+    with noted_signals() as signals, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         keys = (key, read_key)
-        runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, asked))
+        runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, signals))
 
 
 def _absolute(path: Path) -> Path:
@@ -86,6 +91,13 @@ def _leave_current_folder() -> None:
     os.chdir("/")
 
 
+def _check_temporary_folder() -> None:
+    length = len(os.fsencode(tempfile.gettempdir()))
+    if length > LONGEST_TMPDIR:
+        must = f"a folder whose path has {LONGEST_TMPDIR} bytes or fewer, as sockets are made in it"
+        raise InvalidInput("TMPDIR", must, f"one of {length}", "set it to another folder")
+
+
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:
     """The event loop: that of uvloop where it is installed."""
     try:
@@ -105,63 +117,26 @@ async def _serve(
     log_folder: Path | None,
     image_hosts: Sequence[str],
     cluster: Cluster | None,
-    asked: threading.Event,
+    signals: Signals,
 ) -> None:
     metrics, (key, read_key) = Metrics(), keys
-    with _cancelled_by_sigterm() as ending:
+    signals.starting()
+    try:
         try:
-            try:
-                service = await Service.start(
-                    folder, settings, metrics, key is not None, log_folder, image_hosts, cluster
-                )
-            except BaseException:
-                kill_server()  # it may compile for minutes
-                raise
-            try:
-                with _frozen_garbage():
-                    await Server(Application(service, key, hosts, read_key), host, port, asked).serve()
-            finally:
-                ending.set()
-                await service.end()
-        except asyncio.CancelledError:
-            if not ending.is_set():
-                raise
+            service = await Service.start(folder, settings, metrics, key is not None, log_folder, image_hosts, cluster)
+        except BaseException:
+            kill_server()  # it may compile for minutes
+            raise
+        try:
+            with _frozen_garbage():
+                await Server(Application(service, key, hosts, read_key), host, port, signals.reload_asked).serve()
+        finally:
+            signals.ending()
+            await service.end()
+    except asyncio.CancelledError:
+        if not signals.end_asked:
+            raise
     log().info("ended", answered=metrics.responses())
-
-
-@contextmanager
-def _noted_reload() -> Iterator[threading.Event]:
-    """Note a SIGHUP that arrives while the service starts: without a handler it would end the process."""
-    asked = threading.Event()
-    if threading.current_thread() is not threading.main_thread():
-        yield asked
-        return
-    before = signal.signal(signal.SIGHUP, lambda *_: asked.set())
-    try:
-        yield asked
-    finally:
-        signal.signal(signal.SIGHUP, before)
-
-
-@contextmanager
-def _cancelled_by_sigterm() -> Iterator[threading.Event]:
-    """Let SIGTERM cancel this task until the server handles it; once it ends, which the event says, ignore others."""
-    task, loop, ending = asyncio.current_task(), asyncio.get_running_loop(), threading.Event()
-    assert task is not None
-    if threading.current_thread() is not threading.main_thread():
-        yield ending
-        return
-
-    def end(*_: object) -> None:
-        if not ending.is_set():
-            ending.set()
-            loop.call_soon_threadsafe(task.cancel)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield ending
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @contextmanager
