@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 import json
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import setwise as sw
 from saved_songs import N, model, run, sessions_file
-from setwise.recommend.diagnosis import diagnose, random_histories
+from setwise import cli
+from setwise.recommend.diagnosis import diagnose
+from setwise.recommend.sample_users import random_histories
+from setwise.training.portfolio import PortfolioModel
+from setwise.training.set_outcomes import OutcomeModel
 
 
 @pytest.fixture(scope="module")
@@ -58,3 +66,29 @@ def test_models_and_catalogues_in_a_table(folders: dict[str, Path], kind: str, d
     ):
         assert part in text
     assert "pays" in text or "greedy is enough" in text or "does not pay" in text
+
+
+def test_users_of_features_and_the_only_user(tmp_path: Path) -> None:
+    """They got random vectors, and histories that were left out of the sets: no user of these models is like that."""
+    rng = np.random.default_rng(0)
+    outcomes, features = (rng.random((60, 5)) < 0.3).astype(float), rng.normal(size=(60, 2))
+    PortfolioModel.fit(outcomes, 2, features, ("a", "b"), trees=5).save(tmp_path / "portfolio")
+    sets = np.array([*combinations(range(6), 2)])
+    outcome_model = OutcomeModel.fit(sets, sets.sum(axis=1) + 3.0, n_items=6, heads=1, dim=2)
+    outcome_model.slate_model([f"v{i}" for i in range(6)]).save(tmp_path / "variants")
+
+    def report(name: str) -> dict[str, Any]:
+        result = run("diagnose", tmp_path / name, "--users", 8, "--k", 2, "--json")
+        assert result.exit_code == 0, result.output or result.exception
+        return json.loads(result.stdout)
+
+    found = report("portfolio")
+    assert found["source"] == "random features"
+    assert 0 < 2 * found["base_rate"] <= 1, "a share of successes"
+    found = report("variants")
+    assert found["source"] == "the one user of this model"
+    assert 2 * found["base_rate"] == pytest.approx(max(outcome_model.predict(sets)), rel=1e-4)
+    for name in ("portfolio", "variants"):
+        index = CliRunner().invoke(cli.app, ["index", str(tmp_path / name), "--out", str(tmp_path / f"{name}-index")])
+        assert index.exit_code == 0, index.output
+        assert run("bench", tmp_path / f"{name}-index", "--requests", 3, "--k", 2, "--json").exit_code == 0

@@ -7,7 +7,8 @@ import pytest
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.recommend.diagnosis import Diagnosis, diagnose, items_attended, random_histories, random_users
+from setwise.recommend.diagnosis import Diagnosis, diagnose, items_attended
+from setwise.recommend.sample_users import random_histories, random_users
 from worlds import random_catalog
 
 

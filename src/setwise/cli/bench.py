@@ -17,8 +17,8 @@ from rich.table import Table
 
 from setwise._progress import Progress
 from setwise._validation import available_cores
-from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
+from setwise.recommend.sample_users import sample_users
 from setwise.recommend.slate import Slate
 
 HISTORY = 10  # items of a random history
@@ -35,16 +35,16 @@ def bench(
     seed: Annotated[int, typer.Option(min=0, help="The seed of the random users.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Measure requests after a warm-up, for random histories, or for random users where there is no history encoder.
+    """Measure requests after a warm-up, for random histories or features, or random vectors of users without either.
 
     Example: [bold]setwise bench songs/ --requests 200 --budget-ms 20[/bold]
     """
     recommender = Recommender.load(folder)
-    users = _random_users(recommender, requests + WARM_UP, np.random.default_rng(seed))
+    argument, users, _ = sample_users(recommender, requests + WARM_UP, HISTORY, seed)
     options: dict[str, Any] = {"k": k, "budget_ms": budget_ms, "ranker": ranker, "certify": certify}
 
     def request(number: int) -> Slate:
-        return recommender.recommend(**users[number], **options)
+        return recommender.recommend(**{argument: users[number]}, **options)
 
     for number in range(WARM_UP):
         request(number)
@@ -64,19 +64,6 @@ def bench(
         print(json.dumps(report))
     else:
         _print(Console(), report)
-
-
-def _random_users(recommender: Recommender, count: int, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """Arguments of ``recommend``: random histories where there is an encoder of histories, random vectors otherwise."""
-    catalog = recommender.index.catalog
-    if recommender.encoder is not None:
-        length = min(HISTORY, len(catalog) // 2)
-        return [{"history": catalog.ids[rng.choice(len(catalog), length, replace=False)]} for _ in range(count)]
-    shape, width = catalog.value.shape[1:], 0 if catalog.base is None else catalog.base.shape[1]
-    return [
-        {"user": User(rng.normal(size=shape), rng.normal(size=width) if catalog.base is not None else None)}
-        for _ in range(count)
-    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,14 +13,16 @@ from rich.table import Table
 from setwise.cli import columns
 from setwise.cli.held_out import drawn_histories, read_sessions
 from setwise.cli.index import load_source
-from setwise.recommend.diagnosis import BUDGET_MS, Diagnosis, random_histories, random_users
+from setwise.recommend.diagnosis import BUDGET_MS, Diagnosis
 from setwise.recommend.diagnosis import diagnose as diagnosed
 from setwise.recommend.recommender import Recommender
+from setwise.recommend.sample_users import sample_users
 from setwise.retrieval import Index
 from setwise.storage import artifact
 from setwise.training import portfolio
 
 HISTORY = 5  # items of a random history
+PLURAL = {"user": "users", "history": "histories"}  # arguments of many users
 INDEXED = ("index", "recommender")
 
 
@@ -43,8 +45,8 @@ def diagnose(
 ) -> None:
     """Measure what the best sets of a model have beyond top-k and beyond greedy, and say whether to optimise sets.
 
-    Users are the sessions of a file, or histories of random items. A model without an encoder of histories gets random
-    vectors.
+    Users are the sessions of a file, or histories of random items; for a model of features, features drawn from the
+    values at which its trees split them. A model that computes users from neither gets random vectors.
 
     Example: [bold]setwise diagnose model/ --sessions held_out.csv --session playlist --item track[/bold]
     """
@@ -55,10 +57,9 @@ def diagnose(
         held_out, _ = read_sessions(sessions, named, recommender.index.catalog)
         split = drawn_histories(held_out, users, seed)
         source, drawn = {"histories": [recommender.index.catalog.ids[seen] for seen in split.history]}, "sessions"
-    elif recommender.encoder is not None:
-        source, drawn = {"histories": random_histories(recommender, users, HISTORY, seed)}, "histories of random items"
     else:
-        source, drawn = {"users": random_users(recommender, users, seed)}, "random vectors"
+        argument, each, drawn = sample_users(recommender, users, HISTORY, seed)
+        source = {PLURAL.get(argument, argument): each}
     result = diagnosed(recommender, k, **source, budget_ms=budget_ms)
     if as_json:
         print(json.dumps(result.to_dict() | {"source": drawn}))

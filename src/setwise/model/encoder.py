@@ -68,6 +68,14 @@ class Encoder:
             arrays[name] = None if given is None else real_array(f"encoder's {name}", given, shape, np.float32)
         return Encoder(**arrays, base_terms=terms)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the user is the same whatever the history."""
+        terms, weights = self.base_terms, (self.heads_weight, self.base_weight)
+        if terms.vector_models or terms.neighbours or terms.new_user is not None:
+            return False
+        return not any(part is not None and np.any(part) for part in weights)
+
     def users(self, history: Ragged) -> Users:
         """The users of these histories (rows of the catalogue, oldest first)."""
         width = min(HISTORY, max(1, int(history.lengths.max(initial=0))))

@@ -17,7 +17,7 @@ nearly no value do not decide; errors are those of the mean of the differences.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,16 +122,18 @@ def diagnose(
     *,
     users: Sequence[User] | None = None,
     histories: Sequence[IdChoice] | None = None,
+    features: Sequence[Mapping[str, Any] | Sequence[Any]] | None = None,
     budget_ms: float | None = BUDGET_MS,
 ) -> Diagnosis:
-    """Measure the headroom of a recommender on these users or histories, two or more.
+    """Measure the headroom of a recommender on these users, histories or features, two or more.
 
     ``budget_ms`` is the time of search and bound for each; None lets the bound take as long as it does in a request.
     """
-    count = len(users if users is not None else histories or ())
-    if count < 2 or (users is not None and histories is not None):
-        raise InvalidInput("users", "two or more, or as many histories", count, "pass some sixty")
-    asked: dict[str, Any] = {"k": k, "users": users, "histories": histories}
+    given: list[Sequence[Any]] = [each for each in (users, histories, features) if each is not None]
+    if len(given) != 1 or len(given[0]) < 2:
+        must, got = "two or more, or as many histories or features", sum(map(len, given))
+        raise InvalidInput("users", must, got, "pass some sixty")
+    asked: dict[str, Any] = {"k": k, "users": users, "histories": histories, "features": features}
     found = recommender.recommend_many(**asked, certify=True, budget_ms=budget_ms)
     rivals = {name: recommender.recommend_many(**asked, ranker=name, certify=False) for name in RIVALS}
     values = {name: np.array([slate.value for slate in slates]) for name, slates in rivals.items()}
@@ -153,18 +155,3 @@ def items_attended(slate: Slate) -> float:
     whole = np.concatenate([weight, rest], axis=2)
     entropy = -np.sum(whole * np.log(np.where(whole > 0, whole, 1.0)), axis=2)
     return float(np.exp(entropy).mean())
-
-
-def random_histories(recommender: Recommender, count: int, length: int, seed: int) -> list[Any]:
-    """Histories of random items, as a stand-in where no users are at hand."""
-    rng, ids = np.random.default_rng(seed), recommender.index.catalog.ids
-    length = min(length, len(ids) - 1)
-    return [ids[rng.choice(len(ids), length, replace=False)] for _ in range(count)]
-
-
-def random_users(recommender: Recommender, count: int, seed: int) -> list[User]:
-    """Users whose vectors have standard normal entries, for catalogues without an encoder of histories."""
-    rng, catalog = np.random.default_rng(seed), recommender.index.catalog
-    heads = rng.normal(size=(count, catalog.heads, catalog.value.shape[2]))
-    base = [None] * count if catalog.base is None else rng.normal(size=(count, catalog.base.shape[1]))
-    return [User(vectors, own) for vectors, own in zip(heads, base, strict=True)]
