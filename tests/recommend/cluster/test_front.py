@@ -21,6 +21,7 @@ from setwise.model.two_tower import TwoTower
 from setwise.recommend.cluster import changes
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.training.portfolio import PortfolioModel
+from setwise.verification.verify import verify
 from worlds import REWARDS, random_catalog
 
 
@@ -67,6 +68,16 @@ def test_bounds_of_few_items_and_of_items_that_do_not_interact_are_those_of_one_
         one, other = whole.recommend(**request), cluster.recommend(**request)
         same(one, other)
         assert other.proven
+
+
+def test_saved_slates_are_verified_against_their_candidates(tmp_path: Path) -> None:
+    catalog, user = world(6, 300)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=5), candidates=40), tmp_path, 3)
+    slate = cluster.recommend(user, k=3, at_most={"colour": 1}, where={"price": (5, None)}, exclude=catalog.ids[:4])
+    slate.save(tmp_path / "slate.json")
+    slate.catalog.save(tmp_path / "candidates")
+    assert verify(tmp_path / "slate.json", sw.Catalog.load(tmp_path / "candidates")).ok
+    assert not verify(tmp_path / "slate.json", catalog).ok
 
 
 def test_histories(tmp_path: Path) -> None:
