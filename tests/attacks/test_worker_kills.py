@@ -147,10 +147,8 @@ def test_workers_whose_fork_server_was_killed_end_with_the_service(folder: Path)
 
 
 @pytest.mark.promise("worker-kills")
-def test_workers_are_replaced_while_the_temporary_folder_is_full(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It was tried in vain until there was room: a folder of links was made, and its manifest written, each time."""
+def test_full_temporary_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Workers were not replaced until there was room: a folder of links was made, and its manifest written, each time."""
     with small_disk(tmp_path / "disk", "64m") as disk:
         monkeypatch.setenv("TMPDIR", str(disk.folder))
         with running(folder, "--workers", "2", "--deadline-ms", "20000") as service:
@@ -170,9 +168,7 @@ def test_workers_are_replaced_while_the_temporary_folder_is_full(
 
 
 @pytest.mark.promise("worker-kills")
-def test_workers_are_replaced_after_the_temporary_folder_was_emptied(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_emptied_temporary_folder(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     with running(folder, "--workers", "2", "--deadline-ms", "20000") as service:
         for one in tmp_path.glob("setwise-copy-*"):

