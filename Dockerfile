@@ -11,7 +11,7 @@ RUN useradd --create-home setwise
 USER setwise
 WORKDIR /home/setwise
 ENV NUMBA_CACHE_DIR=/home/setwise/.numba PYTHONUNBUFFERED=1
-# Machine code for the processor of the build. On another processor the first start compiles for some minutes.
+# Machine code for the processor of the build. On another processor the first start compiles for half a minute.
 RUN setwise compile
 
 # Nothing but the copy of the artifact, in /tmp, must be written: run it with --read-only --tmpfs /tmp.

@@ -44,7 +44,6 @@ sbom: $(DEV)
 # The development environment contains everything the demo needs.
 $(DEMO): pyproject.toml | $(BIN)/python
 	$(INSTALL) '.[demo]'
-	$(BIN)/setwise compile
 	touch $(DEMO)
 
 demo: $(DEMO)

@@ -13,7 +13,6 @@ from hypothesis import settings
 
 from counts import LARGE, SMALL
 from promises import PROMISES, Results
-from setwise.kernels.cache import clear_stale_package
 
 FRACTION = 20  # of the full counts run without --large
 LINES = 4000  # of a public sample are read without --large
@@ -41,17 +40,15 @@ def pytest_xdist_auto_num_workers() -> int:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Set Hypothesis to fewer examples unless --large is given, and remove stale machine code (kernels/cache.py)."""
+    """Set Hypothesis to fewer examples unless --large is given."""
     examples = LARGE if config.getoption("--large") else SMALL
     derandomize = bool(os.environ.get("CI"))
     settings.register_profile("setwise", deadline=None, derandomize=derandomize, max_examples=examples)
     settings.load_profile("setwise")
-    if not hasattr(config, "workerinput"):  # once, before worker processes start
-        clear_stale_package()
-        if config.getoption("--promises"):
-            if not config.getoption("--large"):
-                raise pytest.UsageError("--promises must be given with --large, got small counts; add --large")
-            config.pluginmanager.register(Results())
+    if config.getoption("--promises") and not hasattr(config, "workerinput"):  # not in worker processes
+        if not config.getoption("--large"):
+            raise pytest.UsageError("--promises must be given with --large, got small counts; add --large")
+        config.pluginmanager.register(Results())
 
 
 @pytest.fixture(scope="session")

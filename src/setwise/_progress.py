@@ -12,7 +12,7 @@ from typing import Any, Self
 
 from setwise._standard_error import is_terminal, say, standard_error
 
-QUIET, BETWEEN = 5.0, 10.0  # seconds
+QUIET, BETWEEN = 2.0, 10.0  # seconds
 
 
 class Progress:

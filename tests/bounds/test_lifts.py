@@ -11,7 +11,7 @@ import pytest
 import setwise as sw
 from reward_families import random_reward, random_rewards
 from setwise.bounds.catalog.cells import CellBounds
-from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch, compile_search
+from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 from setwise.bounds.lifts import catalog_lifts, instance_lifts
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.bounds.lifts.instance_lifts import InstanceLifts
@@ -28,8 +28,8 @@ def search_of(catalog: sw.Catalog, user: sw.User, k: int, value: float, excluded
     """The search by lifts alone, as the search of the whole catalogue makes it."""
     eligible = Eligibility.of(catalog, exclude=excluded)
     whole = WholeCatalogSearch(CellBounds.build(catalog, cells=cells), user, k, value, eligible=eligible)
-    assert whole._lifts is not None
-    return whole._lifts
+    assert whole.lifts is not None
+    return whole.lifts
 
 
 def draw(seed: int, family: str, n: int, rng: np.random.Generator) -> tuple[sw.Catalog, sw.User]:
@@ -169,14 +169,13 @@ def test_several_heads_of_a_trained_catalogue(shared_data, count) -> None:
     reward = sw.Logistic(float(arrays["scale"]), float(arrays["bias"]))
     catalog = sw.Catalog(arrays["query"], arrays["key"], arrays["value"], reward, base=arrays["base"])
     cells, index, gaps = CellBounds.build(catalog), sw.Index.build(catalog, cells=64, progress=False), []
-    compile_search(cells, sw.User(0 * arrays["user_heads"][0], 0 * arrays["user_base"][0]))
     for number in range(count(20, 10)):
         user, history = sw.User(arrays["user_heads"][number], arrays["user_base"][number]), arrays["history"][number]
         candidates = index.candidates(user, per_cell=5, exclude=np.unique(history), per_head=2)
         known = sw.rank(sw.Instance.from_catalog(catalog, user, candidates), 5, "swap").value
         eligible = Eligibility.of(catalog, exclude=np.unique(history))
         search = WholeCatalogSearch(cells, user, 5, known, eligible=eligible)
-        lifts = search._lifts
+        lifts = search.lifts
         assert lifts is not None
         lifts.run(time.perf_counter() + 10.0)
         gaps.append(1 - lifts.known / lifts.bound)

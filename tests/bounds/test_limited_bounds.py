@@ -85,7 +85,7 @@ def test_the_search_by_lifts_alone_keeps_the_limit_of_groups(count) -> None:
     for seed in range(count(4_000, 100)):
         catalog, user, k, _, limit = draw(seed)
         cells = CellBounds.build(catalog, cells=3)
-        lifts = WholeCatalogSearch(cells, user, k, limit=limit)._lifts
+        lifts = WholeCatalogSearch(cells, user, k, limit=limit).lifts
         if not isinstance(lifts, LiftSearch):
             continue
         lifts.run_stages()

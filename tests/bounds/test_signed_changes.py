@@ -47,7 +47,7 @@ def search_of(
     """The search by signed changes alone, as the search of the whole catalogue makes it."""
     eligible = Eligibility.of(catalog, exclude=excluded)
     whole = WholeCatalogSearch(CellBounds.build(catalog), user, k, value, eligible=eligible, near=near)
-    return whole._signed
+    return whole.signed
 
 
 def disturb(search: SignedSearch, rng: np.random.Generator) -> None:
@@ -170,7 +170,7 @@ def test_a_strong_sink_and_many_heads_of_both_signs() -> None:
     user = sw.User(np.repeat(rng.normal(size=(heads // 2, d)), 2, axis=0))
     slate = sw.rank(sw.Instance.from_catalog(catalog, user, np.arange(n)), 6, "swap")
     search = WholeCatalogSearch(CellBounds.build(catalog), user, 6, slate.value, near=slate.indices)
-    signed, lifts = search._signed, search._lifts
+    signed, lifts = search.signed, search.lifts
     assert signed is not None
     assert lifts is not None
     signed.run(time.perf_counter() + 20.0)

@@ -15,13 +15,14 @@ REQUEST = """
 import sys
 import numpy as np
 import setwise as sw
-from setwise.recommend.compilation import compile_requests
+from setwise.recommend.compilation import compile_requests, load_requests
 
 def compiled():
     of_modules = [vars(module).values() for name, module in [*sys.modules.items()] if name.startswith("setwise.")]
     return {(id(one), signature) for values in of_modules for one in values for signature in getattr(one, "signatures", ())}
 
-compile_requests(1, progress=False)
+compile_requests(progress=False)
+load_requests()
 before = compiled()
 points = np.random.default_rng(1).normal(size=(200, 2, 2)).astype(np.float32)
 recommender = sw.Recommender(sw.Index.build(sw.Catalog(points, points, points), cells=8, progress=False))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import socket
 import subprocess
@@ -13,8 +12,6 @@ import time
 from pathlib import Path
 
 import httpx
-
-from setwise.kernels.cache import RECORD
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "setwise"
@@ -58,21 +55,6 @@ def installed_package(environment: dict[str, str], folder: Path) -> Path:
     return Path(out.stdout.strip()).parent
 
 
-def copy_compiled_code(installed: Path) -> None:
-    """Copy the machine code that this checkout has compiled, so that it is not compiled a second time.
-
-    Compiled code is valid for a source file of the same size and modification time.
-    """
-    for compiled in SOURCE.rglob("*.nb[ic]"):
-        target = installed / compiled.relative_to(SOURCE)
-        target.parent.mkdir(exist_ok=True)
-        shutil.copy2(compiled, target)
-    shutil.copy2(SOURCE / "__pycache__" / RECORD, installed / "__pycache__" / RECORD)
-    for source in SOURCE.rglob("*.py"):
-        times = source.stat()
-        os.utime(installed / source.relative_to(SOURCE), ns=(times.st_atime_ns, times.st_mtime_ns))
-
-
 def package_files(folder: Path) -> dict[Path, bytes]:
     return {
         path.relative_to(folder): path.read_bytes()
@@ -101,7 +83,6 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
     assert (installed / "py.typed").is_file(), "the wheel is typed"
     assert package_files(installed) == package_files(SOURCE), "the wheel contains every file of the package"
     if not large:
-        copy_compiled_code(installed)
         start += SMALL
     process = subprocess.Popen(f"exec {start}", shell=True, cwd=tmp_path, env=environment)
     try:

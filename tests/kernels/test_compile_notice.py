@@ -32,9 +32,12 @@ def test_short_compilation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, patience=3600.0) == []
 
 
-def test_the_library_by_itself_says_nothing() -> None:
+def test_the_library_says_it_on_standard_error_by_itself() -> None:
+    """A block of Python was silent for more than a minute."""
     code = "import numba; from setwise.kernels import compile_notice, options; compile_notice.PATIENCE = 0.0; "
-    say = "compile_notice.say = lambda: print(compile_notice.TEXT); "
-    for before, expected in (("", ""), (say, compile_notice.TEXT)):
+    other = "compile_notice.say = lambda: print(compile_notice.TEXT); "
+    text = compile_notice.TEXT
+    for before, expected in (("", ("", f"setwise: {text}\n")), (other, (f"{text}\n", ""))):
         command = [sys.executable, "-c", f"{code}{before}numba.njit(lambda x: x + 1)(1)"]
-        assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == expected
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        assert (done.stdout, done.stderr) == expected

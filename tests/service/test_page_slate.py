@@ -254,7 +254,7 @@ def test_what_a_busy_service_has_left_out(open_page, address) -> None:
     ):
         lacks[:] = some
         page.get_by_label("Length of the slate").fill(str(4 + len(some)))
-        note.get_by_text(f"The service is busy: {words} Ask again in a moment").wait_for()
+        note.get_by_text(f"The service is busy, or has just been installed: {words} Ask again in a moment").wait_for()
         settled(page)
         assert page.get_by_role("meter").count() == 0
     assert_accessible(page)

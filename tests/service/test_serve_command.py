@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import re
@@ -112,15 +113,30 @@ def test_ended_while_it_compiles(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "code").mkdir()
     command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", "--workers", "1"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
+    try:
         until(lambda: process_start.SERVER in commands(process.pid) and [*tmp_path.rglob("*.nbi")])
-        started = children(process.pid)
+        started = descendants(process.pid)
         process.send_signal(number)
         _, said = process.communicate(timeout=60)
-    assert process.returncode == status, said
-    assert "Traceback" not in said
-    until(lambda: not any(map(alive, started)))
+        assert process.returncode == status, said
+        assert "Traceback" not in said
+        until(lambda: not any(map(alive, started)))
+    finally:
+        for each in (process.pid, *descendants(process.pid)):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(each, signal.SIGKILL)
+        process.wait(60)
     assert not [*tmp_path.glob("setwise-copy-*")]
+
+
+def heed_interrupts() -> None:
+    """Where the tests run in the background of a shell, SIGINT is ignored, and what they start inherits that."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+def descendants(pid: int) -> list[int]:
+    return [each for child in children(pid) for each in (child, *descendants(child))]
 
 
 def test_further_signals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

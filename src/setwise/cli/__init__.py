@@ -23,7 +23,6 @@ from setwise.cli.serve import serve
 from setwise.cli.train import train
 from setwise.cli.verify import verify
 from setwise.errors import SetwiseError
-from setwise.kernels import compile_notice
 
 app = typer.Typer(
     help="Recommend the best set of items, not the best items.",
@@ -66,7 +65,6 @@ app.command("compile")(compile_loops)
 
 def main() -> None:
     """The entry point. A mistake is one sentence on standard error and status 2, without a traceback."""
-    compile_notice.say = lambda: say(f"setwise: {compile_notice.TEXT}")
     command, arguments = typer.main.get_command(app), sys.argv[1:] or ["--help"]
     try:
         with lasting_streams():

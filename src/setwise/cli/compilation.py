@@ -8,11 +8,10 @@ from rich.console import Console
 
 
 def compile_loops() -> None:
-    """Compile the inner loops now (two or three minutes), so that first requests and services start in seconds.
+    """Compile the inner loops now (about two minutes), so that first requests and services start in seconds.
 
     Run it after installation and when an image is built, as the user who will run setwise. The machine code is kept in
-    NUMBA_CACHE_DIR if that is set, beside the package if that can be written, or in the user's cache folder; where it
-    exists already, this takes seconds.
+    NUMBA_CACHE_DIR if that is set, or in the user's cache folder; where it exists already, this takes a second.
 
     Example: [bold]setwise compile[/bold]
     """

@@ -1,20 +1,17 @@
-"""Where numba keeps the machine code of the inner loops, and when that code is thrown away.
+"""Where the machine code of the inner loops is kept.
 
-Numba stores the machine code of a function and compiles it again when the function's source file changes. That code
-includes functions from other files, but a change in those is not noticed: the caller's cached code is then stale.
-Worse, an index file that names a type which no longer exists cannot be read at all, so that the first request after an
-upgrade would fail. So the code of one version of setwise is never read by another one:
+numba keeps the machine code of a function and compiles it again when the function's source file changes. That code
+includes functions from other files, but a change in those is not noticed. So the code of one version of setwise is
+never read by another one: its folder is named after a digest of all sources with compiled functions, and is below the
+first of these that can be written:
 
-* Beside the sources, where the package can be written and ``NUMBA_CACHE_DIR`` is not set: ``clear_stale`` compares a
-  digest of all sources that use numba with the one of its last call, and removes every cached file when they differ.
-* Otherwise in a folder that is named after that digest, below the first of these that can be written:
-  ``NUMBA_CACHE_DIR``, the user's cache folder, and one in the temporary folder that belongs to this user alone. (Cached
-  code is executed: of the last two, one that someone else owns or all may write is not used; ``NUMBA_CACHE_DIR`` is
-  the operator's choice.) Code that is kept where nothing can be written, as in an image with a read-only file system,
-  is linked into it.
-* Nowhere, where none of them can be written: then each process compiles.
+* ``NUMBA_CACHE_DIR``, the operator's choice;
+* the user's cache folder;
+* one in the temporary folder that belongs to this user alone.
 
-``import setwise.kernels`` calls ``prepare``, before any function is compiled.
+Cached code is executed: of the last two, a folder that someone else owns or all may write is not used. Code kept
+where nothing can be written, as in an image with a read-only file system, is linked. Where no folder can be written,
+each process compiles. Nothing is written beside the sources, so that an uninstalled package leaves nothing there.
 """
 
 from __future__ import annotations
@@ -22,54 +19,40 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import shutil
 import stat
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
-RECORD = "numba_sources.sha256"
 PACKAGE = Path(__file__).parents[1]
 SUFFIXES = (".nbi", ".nbc")  # index files first: without its index, code is not loaded
 DIGITS = 16  # of the digest, in the name of a folder
+VERSIONS = 8  # whose code is kept in one place: those that were used last
 
 
-def prepare() -> Path | None:
-    """Choose where numba keeps the machine code of this package; return that folder, or None where there is none.
-
-    Unless it is beside the sources, ``numba.config.CACHE_DIR`` is set for the process: functions of other packages that
-    are defined later with ``cache=True`` are kept there too.
-    """
-    given = os.environ.get("NUMBA_CACHE_DIR")
-    if not given and all(_writable(folder) for folder in _beside_sources()):
-        clear_stale_package()
-        return PACKAGE
+@cache
+def code_folder() -> Path | None:
+    """The folder for the machine code of this version, which is made if it is missing; None if there is none."""
     name = f"setwise-{source_digest(PACKAGE)[:DIGITS]}"
-    passed: list[Path] = []
-    for folder in (parent / name for parent in _parents(given)):
+    read_only: list[Path] = []
+    for folder in (parent / name for parent in _parents(os.environ.get("NUMBA_CACHE_DIR"))):
         if _writable(folder):
-            for unwritable in passed:
-                link_code(unwritable, folder)
-            _set_folder(folder)
+            for source in read_only:
+                link_code(source, folder)
+            with contextlib.suppress(OSError):
+                os.utime(folder)
+                remove_old(folder.parent)
             return folder
-        passed.append(folder)
+        read_only.append(folder)
     return None
 
 
-def _set_folder(folder: Path) -> None:
-    from numba import config  # takes half a second, and is not needed where the code is beside the sources
-
-    config.CACHE_DIR = str(folder)
-
-
-def _beside_sources() -> list[Path]:
-    """The folders in which numba keeps machine code by default: one beside each source file."""
-    return sorted({path.parent / "__pycache__" for path in PACKAGE.rglob("*.py")})
-
-
-def _parents(given: str | None) -> Iterator[Path]:
-    """The folders that may hold machine code, by preference; ``given`` is what NUMBA_CACHE_DIR says."""
-    if given:
-        yield Path(given).absolute()
+def _parents(chosen: str | None) -> Iterator[Path]:
+    """The folders that may hold machine code, by preference; ``chosen`` is what NUMBA_CACHE_DIR says."""
+    if chosen:
+        yield Path(chosen).absolute()
     with contextlib.suppress(OSError):
         yield _folder_in_user_cache()
     with contextlib.suppress(OSError):
@@ -89,10 +72,10 @@ def _folder_in_user_cache() -> Path:
     folder.mkdir(mode=0o700, exist_ok=True)
     if os.name == "posix":
         for path, allowed in ((caches, stat.S_ISVTX), (folder, 0)):
-            found = path.stat()
-            if {path.lstat().st_uid, found.st_uid} - {os.getuid(), 0}:
+            target = path.stat()
+            if {path.lstat().st_uid, target.st_uid} - {os.getuid(), 0}:
                 raise PermissionError(f"{path} belongs to another user")
-            if found.st_mode & stat.S_IWOTH and not found.st_mode & allowed:
+            if target.st_mode & stat.S_IWOTH and not target.st_mode & allowed:
                 raise PermissionError(f"{path} may be written by all")
     return folder
 
@@ -103,8 +86,8 @@ def _private_folder() -> Path:
     folder = Path(tempfile.gettempdir()) / f"setwise-code-{user}"
     with contextlib.suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or (os.name == "posix" and (found.st_uid != user or found.st_mode & 0o077)):
+    state = folder.lstat()
+    if not stat.S_ISDIR(state.st_mode) or (os.name == "posix" and (state.st_uid != user or state.st_mode & 0o077)):
         raise PermissionError(f"{folder} is not a folder that only this user may use")
     return folder
 
@@ -133,42 +116,22 @@ def link_code(source: Path, target: Path) -> None:
                 link.symlink_to(path)
 
 
+def remove_old(parent: Path) -> None:
+    """Remove the code of all versions in ``parent`` but the last ``VERSIONS`` that were used."""
+    versions = [path for path in parent.glob(f"setwise-{'[0-9a-f]' * DIGITS}") if path.is_dir()]
+    for path in sorted(versions, key=lambda path: path.stat().st_mtime, reverse=True)[VERSIONS:]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def compiled_sources(folder: Path) -> list[Path]:
+    """The Python files in ``folder`` that have compiled functions or compile them."""
+    return [path for path in sorted(folder.rglob("*.py")) if b"njit" in path.read_bytes()]
+
+
 def source_digest(folder: Path) -> str:
-    """A sha256 of the paths and texts of all Python files in ``folder`` that mention numba."""
+    """A sha256 of the paths and texts of the ``compiled_sources`` of ``folder``."""
     state = hashlib.sha256()
-    for path in sorted(folder.rglob("*.py")):
+    for path in compiled_sources(folder):
         text = path.read_bytes()
-        if b"numba" in text:
-            state.update(f"{path.relative_to(folder).as_posix()}\0{len(text)}\0".encode() + text)
+        state.update(f"{path.relative_to(folder).as_posix()}\0{len(text)}\0".encode() + text)
     return state.hexdigest()
-
-
-def clear_stale(sources: Path, caches: Sequence[Path]) -> int:
-    """Remove all cached machine code in ``caches`` if ``sources`` have changed; return the number of files removed.
-
-    The digest is recorded in the first of ``caches``.
-    """
-    record = caches[0] / RECORD
-    digest = source_digest(sources)
-    if record.is_file() and record.read_text() == digest:
-        return 0
-    stale = [path for suffix in SUFFIXES for folder in caches for path in folder.rglob(f"*{suffix}")]
-    for path in stale:
-        path.unlink(missing_ok=True)
-    record.parent.mkdir(parents=True, exist_ok=True)
-    draft = record.with_name(f"{RECORD}.{os.getpid()}")
-    draft.write_text(digest)
-    draft.replace(record)
-    return len(stale)
-
-
-def clear_stale_package() -> None:
-    """``clear_stale`` for this package, and in a checkout for its tests, which call compiled functions too.
-
-    Nothing is done where ``NUMBA_CACHE_DIR`` is set or the package cannot be written: its code is then elsewhere.
-    """
-    if os.environ.get("NUMBA_CACHE_DIR"):
-        return
-    tests = PACKAGE.parents[1] / "tests"
-    with contextlib.suppress(OSError):
-        clear_stale(PACKAGE, [PACKAGE / "__pycache__", PACKAGE, *([tests] if tests.is_dir() else [])])

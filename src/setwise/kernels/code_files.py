@@ -12,7 +12,8 @@ import contextlib
 from pathlib import Path
 from typing import Any
 
-from setwise.kernels import CODE_FOLDER, compile_notice
+from setwise.kernels import compile_notice
+from setwise.kernels.cache import code_folder
 
 PROBE_BYTES = 1 << 26  # bytes, more than any code that is kept
 
@@ -51,4 +52,5 @@ def tolerate() -> None:
 
 
 def _ours(cache: Any) -> bool:
-    return CODE_FOLDER is not None and Path(cache.cache_path).is_relative_to(CODE_FOLDER)
+    folder = code_folder()
+    return folder is not None and Path(cache.cache_path).is_relative_to(folder)

@@ -1,8 +1,7 @@
 """Say when inner loops are being compiled: otherwise the first command after an installation is silent for minutes.
 
 numba compiles a function at its first call and keeps the machine code, so this happens once. ``listen`` counts the time
-that compilation takes, and calls ``say`` once when it exceeds ``PATIENCE``; ``say`` shows ``TEXT``. The command line
-sets it; the library by itself prints nothing.
+that compilation takes, and calls ``say`` once when it exceeds ``PATIENCE``; ``say`` shows ``TEXT``.
 """
 
 from __future__ import annotations
@@ -11,9 +10,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from setwise.kernels import CODE_FOLDER
+from setwise._standard_error import say as write
+from setwise.kernels.cache import code_folder
 
-PATIENCE = 3.0  # seconds of compilation that need no notice
+PATIENCE = 2.0  # seconds of compilation that need no notice
 ONCE = "compiling the inner loops, once after an installation; this takes some minutes"
 EVERY_TIME = (
     "compiling the inner loops for some minutes; each process does so, as no folder for machine code can be written: "
@@ -23,9 +23,15 @@ NOT_KEPT = (
     "the machine code of the inner loops cannot be kept, so that each process compiles for some minutes: make room in "
     "its folder, or set NUMBA_CACHE_DIR to one with room"
 )
-TEXT = EVERY_TIME if CODE_FOLDER is None else ONCE
+TEXT = EVERY_TIME if code_folder() is None else ONCE
 
-say: Callable[[], None] | None = None
+
+def print_text() -> None:
+    """Print what is being done to standard error."""
+    write(f"setwise: {TEXT}")
+
+
+say: Callable[[], None] | None = print_text
 
 
 def listen() -> None:

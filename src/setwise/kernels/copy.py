@@ -6,10 +6,8 @@ shapes with it, and the text of the error: some seconds for every function that 
 
 from __future__ import annotations
 
-from numba import njit
-
 from setwise._types import Array
-from setwise.kernels.options import OUTER
+from setwise.kernels.options import OUTER, njit
 
 
 @njit(**OUTER)

@@ -5,10 +5,8 @@ The largest key is at index 0. The caller keeps the number of entries. For the s
 
 from __future__ import annotations
 
-from numba import njit
-
 from setwise._types import Floats, Ints
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, njit
 
 
 @njit(**INNER)

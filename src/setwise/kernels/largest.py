@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array, Floats
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, njit
 
 
 @njit(**INNER)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.options import OUTER
+from setwise.kernels.options import OUTER, njit
 from setwise.kernels.rewards import (
     CONSTANT,
     EXP,

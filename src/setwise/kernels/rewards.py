@@ -14,10 +14,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.options import FAST, OUTER
+from setwise.kernels.options import FAST, OUTER, njit
 from setwise.kernels.softmax import LARGEST_EXPONENT, ONE, fast_exp, fast_exp_32
 
 # The codes of the families in model/rewards.py.

@@ -10,11 +10,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 
 from setwise._types import Floats
-from setwise.kernels.options import FAST, OUTER
+from setwise.kernels.options import FAST, OUTER, njit
 
 LARGEST_EXPONENT = 709.782712893384  # e to this power is the largest double
 LOG2_E = 1.4426950408889634

@@ -11,11 +11,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.options import FAST, INNER, NO_ITEM, OUTER, ZERO
+from setwise.kernels.options import FAST, INNER, NO_ITEM, OUTER, ZERO, njit
 from setwise.kernels.rewards import logistic_32, table_value
 from setwise.kernels.softmax import ONE, add_weight
 

@@ -122,17 +122,15 @@ def rank_many(
     """
     checked = listed("instances", instances, "instances")
     workers = whole_number("threads", threads) if threads is not None else available_cores()
-    warm_up()  # two threads must not compile one function at the same time
+    first = [rank(instance, k, ranker, **options) for instance in checked[:1]]  # compiles what the ranker needs
     with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(lambda instance: rank(instance, k, ranker, **options), checked))
+        return first + list(pool.map(lambda instance: rank(instance, k, ranker, **options), checked[1:]))
 
 
 @functools.cache
 def warm_up() -> None:
-    """Load (or, the first time on a machine, compile) the kernels of ``swap`` and ``exact`` in advance."""
-    instance = Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0])
-    rank(instance, 2, SWAP.name, evaluations=1)
-    rank(instance, 2, EXACT.name)
+    """Load (or, the first time on a machine, compile) the kernels of ``swap``, for a call with a budget."""
+    rank(Instance(np.zeros((3, 3)), [3.0, 2.0, 1.0]), 2, SWAP.name, evaluations=1)
 
 
 def _in_catalogue_order(

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.options import INNER, NO_ITEM, OUTER
+from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
 from setwise.ranking.swap_kernels import (
     BEST_SIZE,
     CLIMBING,

@@ -16,11 +16,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints
 from setwise.kernels.copy import copy_cube, copy_entries
-from setwise.kernels.options import INNER, NO_ITEM, OUTER
+from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
 from setwise.kernels.rewards import add_rewards, has_fast_path, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,

@@ -40,7 +40,7 @@ from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.lower_limits import Variety, with_varied
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
-from setwise.recommend.slate import Slate, proves
+from setwise.recommend.slate import CERTIFICATE, Slate, proves
 from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
@@ -69,11 +69,15 @@ class Best(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """The best set known, an upper bound on all others, and whether more search could change either."""
+    """The best set known, an upper bound on all others, and whether more search could change either.
+
+    ``left_out`` names what of the request could not be done.
+    """
 
     best: Best
     upper_bound: float
     settled: bool
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -176,7 +180,7 @@ def _answer_some(every: Sequence[tuple[Query, Candidates | Retrieved, Clock]], s
 
 def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Scored | None]:
     """The scores of all items that bounds read, in one pass; None where the bound needs none."""
-    needed = [query.certify and not candidates.complete for query, candidates, _ in part]
+    needed = [query.certify and snapshot.can_bound and not candidates.complete for query, candidates, _ in part]
     from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.user_scores import scores
 
@@ -197,7 +201,7 @@ def answer(
 ) -> Slate:
     """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
     bounded = ranked_and_bounded(query, snapshot, candidates, clock, scored)
-    return valued(query, bounded.best, bounded.upper_bound, clock)
+    return valued(query, bounded.best, bounded.upper_bound, clock, bounded.left_out)
 
 
 def ranked_and_bounded(
@@ -224,11 +228,12 @@ def _of_candidates(
         return _unranked(query, snapshot, candidates, clock)
     with clock.phase("rank"):
         instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
-    if not query.certify or (snapshot.cell_bounds is None and not candidates.complete):
+    waiting = query.certify and not snapshot.can_bound
+    if not query.certify or waiting or (snapshot.cell_bounds is None and not candidates.complete):
         with clock.phase("rank"):
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
-        return Bounded(best, math.inf, True)
+        return Bounded(best, math.inf, True, (CERTIFICATE,) if waiting else ())
     return _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
 
 
@@ -376,7 +381,7 @@ def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_m
 # --- the answer ---
 
 
-def valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
+def valued(query: Query, best: Best, upper_bound: float, clock: Clock, left_out: tuple[str, ...] = ()) -> Slate:
     """The slate, ordered by reward, with its value recomputed by the reference objective."""
     rewards = objective.item_rewards(query.catalog, query.user, best.rows)
     order = np.lexsort((best.rows, -rewards))
@@ -391,4 +396,5 @@ def valued(query: Query, best: Best, upper_bound: float, clock: Clock) -> Slate:
         upper_bound=bound,
         proven=proves(query, rows, rewards, bound),
         timings=dict(clock.timings),
+        left_out=left_out,
     )

@@ -26,13 +26,14 @@ from numpy.typing import ArrayLike
 
 from setwise._validation import available_cores, listed, whole_number
 from setwise.errors import InvalidInput
+from setwise.kernels import parts, preparation
 from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.ids import IdChoice
 from setwise.model.ragged import Ragged
 from setwise.model.users import User
-from setwise.ranking import DEFAULT, ranker_named, warm_up
+from setwise.ranking import DEFAULT, ranker_named
 from setwise.recommend import pipeline
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.encoder_items import EncoderItems
@@ -41,12 +42,10 @@ from setwise.recommend.given import featured, one_of, requests_of
 from setwise.recommend.histories import IGNORE, Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.proofs import Proofs, positive_seconds
-from setwise.recommend.query import NO_ROWS, Query
+from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Snapshot, device_requests
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
-from setwise.retrieval.partners import best_partners
-from setwise.retrieval.scored_search import warm_up_scored_search
 from setwise.storage import artifact
 
 if TYPE_CHECKING:
@@ -99,11 +98,9 @@ class Recommender:
         self.features = None if features is None else features.fitted_to(index.catalog)
         self._encoder_items = EncoderItems(index.catalog.ids)
         self._change, self._proofs = threading.Lock(), Proofs()
+        preparation.require(parts.FIRST)  # compiled here, not in a request
         self._snapshot = self._take_snapshot(certify, cells)
-        warm_up()
         keep_some()
-        best_partners(index.catalog, zero_user(index.catalog), 0, NO_ROWS, 1)  # compiled here, not in a request
-        warm_up_scored_search()
 
     @classmethod
     def from_model(cls, model: Any, cells: int | None = None, **options: Any) -> Recommender:
@@ -119,15 +116,18 @@ class Recommender:
 
     def _take_snapshot(self, certify: bool, saved: CellBounds | None = None) -> Snapshot:
         from setwise.bounds.catalog.cells import CellBounds  # compiled: imported when first needed
-        from setwise.bounds.catalog.whole_catalog import compile_search
+        from setwise.bounds.compiled import parts_of
 
         index = self.index.snapshot()
         device = device_requests(index, self.most_candidates)
         if not certify or (device is not None and device.bounds):
             return Snapshot(index, None, self.most_candidates, device)
         cells = CellBounds.build(index.catalog) if saved is None else saved
-        compile_search(cells, zero_user(index.catalog))  # here, not in a request
-        return Snapshot(index, cells, self.most_candidates, device)
+        # Where all items are candidates, no bound on the catalogue is computed.
+        code = [] if len(index.catalog) <= self.most_candidates else parts_of(index.catalog)
+        code += [parts.CANDIDATES, parts.FEW_SETS]
+        preparation.begin(code)
+        return Snapshot(index, cells, self.most_candidates, device, tuple(code))
 
     def _current(self, certify: bool) -> Snapshot:
         """The snapshot to answer from; a new one when the index has changed, or cells are missing."""
@@ -279,10 +279,12 @@ class Recommender:
         """The slate after ``seconds`` more of search for its upper bound, or fewer if it is proven optimal before.
 
         The bound never rises; if the search finds a better feasible set, that is the slate. The next call for the same
-        query goes on from there, and a complete proof is not computed again (``recommend/proofs.py``).
+        query goes on from there, and a complete proof is not computed again (``recommend/proofs.py``). If the code of
+        bounds is still being compiled, that is waited for before.
         """
         limit = positive_seconds(seconds)
         snapshot = self._snapshot_of(slate, True, "certify")
+        preparation.require(snapshot.code)
         return replace(self._proofs.continued(slate, snapshot, limit), improver=self.certify)
 
     def _snapshot_of(self, slate: Slate, certify: bool, then: str) -> Snapshot:

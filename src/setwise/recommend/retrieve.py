@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._types import Floats, Rows
+from setwise.kernels import preparation
+from setwise.kernels.parts import Part
 from setwise.model import objective
 from setwise.model.alone import best_alone
 from setwise.recommend.effort import PARTNERS, PER_HEAD, Effort, reserve_per_cell
@@ -36,17 +38,24 @@ class Snapshot:
     """What requests read: an index at one moment, cell bounds if bounds are requested, and the most candidates.
 
     The cells of ``cell_bounds`` are finer than those of the index. A front of a cluster has a reader in their place.
+    ``code`` is what bounds need of the compiled code: until it is there, requests are answered without a bound.
     """
 
     index: Index
     cell_bounds: CellBounds | CatalogReader | None
     most_candidates: int
     device: DeviceRequests | None = None  # answers the queries that need no processor, for an index on a GPU
+    code: tuple[Part, ...] = ()
 
     @property
     def bounds(self) -> bool:
         """Whether there is a bound over all items, over cells or on the device."""
         return self.cell_bounds is not None or (self.device is not None and self.device.bounds)
+
+    @property
+    def can_bound(self) -> bool:
+        """Whether the code of bounds is compiled and loaded."""
+        return preparation.is_ready(self.code)
 
     def effort(self, query: Query) -> Effort:
         """What the query's budget affords."""

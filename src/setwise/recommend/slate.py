@@ -22,6 +22,7 @@ from setwise.model.users import User
 from setwise.recommend.query import Query
 
 _PROVEN_WITHIN = 1e-8
+CERTIFICATE = "certificate"  # what ``left_out`` may name
 
 
 def proves(query: Query, rows: Rows, rewards: Floats, upper_bound: float) -> bool:
@@ -57,6 +58,7 @@ class Slate:
     upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
     proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
+    left_out     what could not be done: "certificate", the bound, while its code is compiled after an installation
     partial      whether items were not searched, because a shard of a cluster did not answer; there is no bound then
     improver     what ``improve`` calls: ``Recommender.certify`` of the recommender that made the slate
     """
@@ -68,6 +70,7 @@ class Slate:
     upper_bound: float
     proven: bool
     timings: Mapping[str, float]
+    left_out: tuple[str, ...] = ()
     partial: bool = False
     improver: Callable[[Slate, float], Slate] | None = field(default=None, repr=False)
 
@@ -122,6 +125,8 @@ class Slate:
             bound = ", proven optimal"
         elif math.isfinite(self.upper_bound):
             bound = f", upper_bound={self.upper_bound:.6g}, gap={self.gap:.2%}"
+        elif self.left_out:
+            bound = f", left_out={list(self.left_out)}"
         ignored = f", ignored={self.ignored}" if self.ignored else ""
         return f"Slate(items={self.items.tolist()}, value={self.value:.6g}{bound}{ignored})"
 
@@ -143,6 +148,7 @@ class Slate:
             "proven": self.proven,
             "partial": self.partial,
             "ignored": self.ignored,
+            "left_out": list(self.left_out),
             "timings": dict(self.timings),
         }
 

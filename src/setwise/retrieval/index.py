@@ -30,6 +30,8 @@ from setwise._progress import Progress
 from setwise._types import Floats32, Mask, Rows
 from setwise._validation import real_number, whole_number
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
+from setwise.kernels import preparation
+from setwise.kernels.parts import RETRIEVAL
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility, require_rows
 from setwise.model.ids import IdChoice
@@ -106,6 +108,7 @@ class Index:
         if partition is not None and (cells is not None or not partition.fits(catalog)):
             todo = "leave out cells, and build the partition with Partition.of(catalog, ...)"
             raise InvalidInput("partition", "one of this catalogue, in place of cells", "another, or both", todo)
+        preparation.require([RETRIEVAL], progress)
         with Progress("building the index", catalog.n_items, progress) as bar:
             if partition is None:
                 wanted = default_cells(len(catalog)) if cells is None else whole_number("cells", cells)
@@ -340,6 +343,7 @@ class Index:
         """The inverse of ``packed``; ``path`` is named in errors. Nothing is copied."""
         with artifact.restoring(path):
             name = meta["backend"]
+            preparation.require([RETRIEVAL])
             catalog = Catalog.unpacked(artifact.under("catalog.", arrays), meta["catalog"])
             partition = Partition.opened(artifact.under("partition.", arrays), catalog)
             kind, saved = resolved(name)[1], _numbers(meta["options"])

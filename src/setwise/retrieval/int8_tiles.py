@@ -23,12 +23,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
 from setwise._types import Floats32
-from setwise.kernels.options import OUTER
+from setwise.kernels.options import OUTER, njit
 
 LANES = 16  # items in a tile
 SEGMENT = 4096  # items whose approximate scores are held at a time: they stay in the cache

@@ -15,11 +15,10 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats32
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.options import INNER, OUTER, ZERO
+from setwise.kernels.options import INNER, OUTER, ZERO, njit
 from setwise.retrieval.int8_tiles import LANES, SEGMENT, eight_users, one_user, quantise_user, rounding
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one

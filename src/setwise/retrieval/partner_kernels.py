@@ -6,10 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array, Floats
-from setwise.kernels.options import INNER, OUTER
+from setwise.kernels.options import INNER, OUTER, njit
 from setwise.kernels.rewards import table_value
 
 _REORDER = {"reassoc", "contract", "nsz"}  # of fastmath, what vector code needs; an infinity stays one

@@ -7,10 +7,9 @@ bins, mostly hardly more than k, are inserted into the list of the best.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
-from setwise.kernels.options import INNER, OUTER, ZERO
+from setwise.kernels.options import INNER, OUTER, ZERO, njit
 from setwise.retrieval.kernels import insert
 
 _BINS = 128

@@ -22,7 +22,7 @@ from setwise.service.settings import Settings
 
 FULL, UNCERTIFIED, GREEDY = range(3)
 BUDGET_SHARES = (1.0, 0.4, 0.05)  # of the budget, by level; the first guesses of the mean times too
-CERTIFICATE, SEARCH = "certificate", "search"  # what an answer lists as left out
+SEARCH = "search"  # what an answer lists as left out, beside the certificate
 QUEUED_SHARE = 0.25  # of the deadline that the requests in the queue may take
 PLACES_SHARES = (1 / 8, 1 / 4)  # of the places in the queue, by level: beyond it requests lose more
 REFUSED_SHARE = 0.5  # of the deadline: beyond it a request is refused

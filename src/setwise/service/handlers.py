@@ -18,9 +18,9 @@ from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.exploration import explore
 from setwise.recommend.histories import ERROR
 from setwise.recommend.query import Query
-from setwise.recommend.slate import Slate
+from setwise.recommend.slate import CERTIFICATE, Slate
 from setwise.service.decoding import DECODERS
-from setwise.service.degradation import BUDGET_SHARES, CERTIFICATE, FULL, GREEDY, SEARCH
+from setwise.service.degradation import BUDGET_SHARES, FULL, GREEDY, SEARCH
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
 from setwise.service.item_records import attributes, item
 from setwise.service.schemas import (
@@ -281,7 +281,7 @@ class Handlers:
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
             slate=id_,
-            left_out=self._left_out(request, task.level),
+            left_out=[*dict.fromkeys((*slate.left_out, *self._left_out(request, task.level)))],
             partial=slate.partial,
         )
         self._made.append(response)

@@ -10,7 +10,7 @@ import contextlib
 import os
 
 from setwise.kernels import compile_notice
-from setwise.recommend.compilation import compile_requests
+from setwise.recommend.compilation import load_requests
 from setwise.service import worker  # with all that a worker imports
 from setwise.service.logs import configure_logs, log
 
@@ -21,10 +21,10 @@ SERVICE = os.getppid()
 configure_logs()
 compile_notice.say = lambda: log().info("starting", note=compile_notice.TEXT)
 
-# A worker does the same with its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
-# this process with it. Artifacts of double precision are rare: their workers load what they need.
+# A worker does the same for its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
+# this process with it. What bounds need and is not compiled yet, each worker loads when it is.
 with contextlib.suppress(Exception, KeyboardInterrupt):
-    compile_requests(kinds=2, progress=False)
+    load_requests()
 
 if os.getppid() != SERVICE:  # it was killed meanwhile: no worker is wanted
     os._exit(0)

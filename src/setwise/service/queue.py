@@ -16,7 +16,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from setwise.service.degradation import CERTIFICATE, GREEDY, SEARCH, Pace
+from setwise.recommend.slate import CERTIFICATE
+from setwise.service.degradation import GREEDY, SEARCH, Pace
 from setwise.service.http_errors import busy, client_gone, deadline_exceeded, shutting_down, worker_lost
 from setwise.service.metrics import Metrics
 from setwise.service.schemas import HttpRequest

@@ -165,9 +165,10 @@ class SlateItem(msgspec.Struct):
 class SlateResponse(msgspec.Struct):
     """A slate, best item first; upper_bound and gap are null without a certificate, slate without a log.
 
-    slate is the id under which outcomes are sent. left_out lists what the answer lacks because the service is busy:
-    "certificate" (no upper bound was computed) and "search" (the set was grown greedily in a tenth of the budget).
-    partial says that a shard of the cluster did not answer, so its items were not searched.
+    slate is the id under which outcomes are sent. left_out lists what the answer lacks because the service is busy
+    or has just been installed: "certificate" (no upper bound was computed) and "search" (the set was grown greedily in
+    a tenth of the budget). partial says that a shard of the cluster did not answer, so its items were
+    not searched.
     """
 
     items: list[SlateItem]

@@ -14,10 +14,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints
-from setwise.kernels.options import FAST, OUTER
+from setwise.kernels.options import FAST, OUTER, njit
 
 
 @njit(**OUTER, fastmath=FAST)

@@ -15,7 +15,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from setwise._types import Floats, Ints
@@ -41,7 +40,7 @@ from setwise.bounds.candidates.pair_bounds import (
 )
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
+from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO, njit
 
 OPEN, FREE, NODES, SIZE, WORK, NEXT = 0, 1, 2, 3, 4, 5  # places in NodeQueue.tally
 VALUE, CUT = 0, 1  # places in NodeQueue.level

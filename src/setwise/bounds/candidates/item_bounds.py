@@ -20,11 +20,10 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats, Ints, Mask
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, njit
 from setwise.kernels.rewards import family_value
 
 NUMERATOR, DENOMINATOR, PEAK = 0, 1, 2  # columns of Node.sums

@@ -33,7 +33,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Floats
 from setwise.bounds.candidates.item_bounds import (
@@ -49,7 +48,7 @@ from setwise.bounds.candidates.item_bounds import (
     top_terms,
 )
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER, ZERO
+from setwise.kernels.options import INNER, ZERO, njit
 
 # Columns of NodeWorkspace.given_candidate, bounds for sets with candidate i: on F(S), on the sum of the members'
 # rewards, on the reward of i (U_i'), the sum of the q − 2 largest U_j|i over partners j, and the (q − 1)-th largest.

@@ -11,12 +11,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from numba import njit
-
 from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import Members
 from setwise.kernels.heap import pop_top, push_entry
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, njit
 
 HEAP, NODES, OPENED, SIZE, MISSING, NODE, GROUP, POOL = range(8)  # places in Frontier.tally
 BEST, LOST, KEY = range(3)  # places in Frontier.value

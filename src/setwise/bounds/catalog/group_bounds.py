@@ -10,11 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.options import FAST, INNER
+from setwise.kernels.options import FAST, INNER, njit
 from setwise.kernels.rewards import add_rewards
 from setwise.kernels.softmax import fast_exp
 

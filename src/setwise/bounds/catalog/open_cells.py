@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.frontier import BEST, POOL, Frontier
@@ -22,7 +21,7 @@ from setwise.bounds.catalog.group_bounds import LEFT, REWARD, GroupBounds, Group
 from setwise.bounds.catalog.prefix_members import CatalogArrays
 from setwise.bounds.catalog.score_order import Scored
 from setwise.kernels.largest import keep_largest_repeated
-from setwise.kernels.options import INNER, ZERO
+from setwise.kernels.options import INNER, ZERO, njit
 
 _WORTH_A_LIST = 0.9  # a list that is not shorter than this share of the parent's is not stored
 

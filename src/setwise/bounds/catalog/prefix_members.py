@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import (
@@ -19,7 +18,7 @@ from setwise.bounds.catalog.group_bounds import (
     reward_member,
 )
 from setwise.bounds.catalog.score_order import Order, Scored
-from setwise.kernels.options import INNER
+from setwise.kernels.options import INNER, njit
 from setwise.kernels.softmax import add_weight
 
 

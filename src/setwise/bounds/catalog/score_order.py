@@ -10,11 +10,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.kernels.heap import push_entry, replace_top
-from setwise.kernels.options import FAST, INNER, OUTER
+from setwise.kernels.options import FAST, INNER, OUTER, njit
 
 
 class Scored(NamedTuple):

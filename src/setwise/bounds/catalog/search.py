@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.frontier import (
@@ -52,7 +51,7 @@ from setwise.bounds.catalog.prefix_members import CatalogArrays, column_of, set_
 from setwise.bounds.catalog.score_order import Order, caps_after, comes_after, place_of
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.largest import keep_largest_labelled, keep_largest_repeated
-from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO
+from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO, njit
 
 _MOST = 4096  # items bounded one by one for one node; beyond, the bounds of their cells are used
 

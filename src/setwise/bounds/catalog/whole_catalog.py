@@ -149,16 +149,6 @@ def whole_catalog_bound(
     return search.found()
 
 
-def compile_search(cells: CellBounds, user: User) -> None:
-    """Run every compiled function of the search once, so that no request waits for the compiler."""
-    search = WholeCatalogSearch(cells, user, 2)
-    search.run(0.0)
-    if search._lifts is not None:
-        search._lifts.run_stages()
-    if search._signed is not None:
-        search._signed.run(math.inf)
-
-
 class WholeCatalogSearch:
     """The search of ``whole_catalog_bound`` with the same arguments, for callers that run it in several steps.
 
@@ -166,7 +156,8 @@ class WholeCatalogSearch:
     memory still count in the bound, so this is not yet a proof: see ``found().proven``. ``ms`` is the time used so far.
     ``scored`` may pass the result of ``scores`` for this user and these ``eligible`` items. Every set contains the
     ``pinned`` rows, which are eligible, and keeps the ``limit``. ``near`` are the rows of the best set known. Items
-    that are elsewhere are read through a reader.
+    that are elsewhere are read through a reader. ``lifts`` and ``signed`` are the searches beside that over prefixes,
+    where they apply.
     """
 
     def __init__(
@@ -195,11 +186,11 @@ class WholeCatalogSearch:
         self._root = len(pins)
         members = empty_members(reader, self._user, k)
         self._parts = self._frontier, members, workspace(reader, k), k
-        self._lifts = LiftSearch.of(self._data, reader, members, k, float(value))
+        self.lifts = LiftSearch.of(self._data, reader, members, k, float(value))
         self._room = _FETCHED
         self._value, self._longest, self._steps = float(value), 0.0, 1  # seconds between two readings of the clock
         weights = cells.pair_weights if isinstance(cells, CellBounds) else None
-        self._signed = SignedSearch.of(self._data, weights, members, k, float(value))
+        self.signed = SignedSearch.of(self._data, weights, members, k, float(value))
         self.offer(value, near)
         self.finished = False
         self.ms = 1000 * (time.perf_counter() - began)
@@ -208,15 +199,15 @@ class WholeCatalogSearch:
         """Raise the best known value to this, that of the set ``near``; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
         self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
-        if self._lifts is not None:
-            self._lifts.offer(self._value)
-        if self._signed is not None:
-            self._signed.offer(self._value, None if near is None else self._reader.places(near))
+        if self.lifts is not None:
+            self.lifts.offer(self._value)
+        if self.signed is not None:
+            self.signed.offer(self._value, None if near is None else self._reader.places(near))
 
     def run(self, budget_ms: float) -> None:
         """Search for ``budget_ms`` milliseconds; the root is bounded even without a budget."""
         began = now = time.perf_counter()
-        lifts, mine = self._lifts, 0.0  # seconds of the search over prefixes since that by lifts
+        lifts, mine = self.lifts, 0.0  # seconds of the search over prefixes since that by lifts
         while not self.finished and (self._longest == 0 or now + self._longest - began < budget_ms / 1000):
             self.finished = bool(search_prefixes(self._data, *self._parts, self._steps))
             if self._frontier.tally[MISSING] >= 0:
@@ -263,7 +254,7 @@ class WholeCatalogSearch:
 
     def _run_signed(self, until: float) -> float:
         """Continue the search by signed changes, which goes first where there is one; return the time."""
-        signed, best = self._signed, float(self._frontier.value[BEST])
+        signed, best = self.signed, float(self._frontier.value[BEST])
         if signed is not None and not signed.finished and not self.finished:
             signed.offer(best)
             signed.run(until)
@@ -313,7 +304,7 @@ class WholeCatalogSearch:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
         left = max(float(frontier.value[LOST]), self._left)
-        left = min([left, *(search.bound for search in (self._lifts, self._signed) if search is not None)])
+        left = min([left, *(search.bound for search in (self.lifts, self.signed) if search is not None)])
         bound = max(float(frontier.value[BEST]), left)
         better: Rows | None = None
         if frontier.tally[SIZE]:
@@ -328,7 +319,7 @@ class WholeCatalogSearch:
             better=better,
             # Clipped rewards prove nothing, and neither do scores that are raised by much, as for huge logits.
             proven=left <= float(frontier.value[BEST]) and upper < HUGE and upper - value <= _PROVEN_WITHIN * scale,
-            nodes=int(frontier.tally[NODES]) + (0 if self._lifts is None else self._lifts.nodes),
+            nodes=int(frontier.tally[NODES]) + (0 if self.lifts is None else self.lifts.nodes),
             opened=int(frontier.tally[OPENED]),
             ms=self.ms,
         )

@@ -8,12 +8,11 @@ length (bound − cut) / ‖subgradient‖² (Polyak), and keeps the best levels
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from setwise.bounds.catalog.group_bounds import HUGE
 from setwise.bounds.lifts.node_bounds import BOUND, MEMBERS, LiftItems, LiftNode, bound_worths
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER, ZERO
+from setwise.kernels.options import INNER, ZERO, njit
 
 
 @njit(**INNER)

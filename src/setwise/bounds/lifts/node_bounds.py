@@ -30,12 +30,11 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import HUGE, RewardArrays
 from setwise.kernels.largest import keep_largest, keep_largest_labelled
-from setwise.kernels.options import FAST, INNER, ZERO
+from setwise.kernels.options import FAST, INNER, ZERO, njit
 from setwise.kernels.reward_slopes import table_slope
 from setwise.kernels.rewards import table_value
 

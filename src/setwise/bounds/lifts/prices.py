@@ -18,12 +18,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.lifts.signed_changes import raised
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import INNER, OUTER
+from setwise.kernels.options import INNER, OUTER, njit
 
 FIRST_STEP, SLOWER = 0.3, 20.0  # the length of the first step, relative to the gap; halved after so many
 CHARGES, WORTHS = 0.003, 0.01  # widths of the smoothing

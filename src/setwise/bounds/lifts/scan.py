@@ -14,14 +14,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.catalog.group_bounds import HUGE, Groups, RewardArrays, norm, products, reward_groups
 from setwise.bounds.lifts.node_bounds import RAISED, WIDEST, LiftItems, LiftNode, logit_of
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import FAST, INNER, NO, NO_ITEM, OUTER, YES, ZERO
+from setwise.kernels.options import FAST, INNER, NO, NO_ITEM, OUTER, YES, ZERO, njit
 from setwise.kernels.reward_slopes import table_slope
 from setwise.kernels.softmax import fast_exp
 

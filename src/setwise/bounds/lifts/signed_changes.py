@@ -26,11 +26,10 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.kernels.largest import keep_largest
-from setwise.kernels.options import FAST, INNER, OUTER
+from setwise.kernels.options import FAST, INNER, OUTER, njit
 
 ROUNDING = 2.0**-22  # more than four times the relative rounding in single precision
 LINE = 1e-9  # absolute margin of a line above a reward

@@ -12,7 +12,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from setwise._types import Array
 from setwise.bounds.lifts.levels import improve_levels, shift_levels, start_levels
@@ -28,7 +27,7 @@ from setwise.bounds.lifts.node_bounds import (
     room_for,
 )
 from setwise.kernels.heap import pop_top, push_entry
-from setwise.kernels.options import INNER, OUTER, ZERO
+from setwise.kernels.options import INNER, OUTER, ZERO, njit
 from setwise.kernels.softmax import add_weight
 
 OPEN, NODES, SIZE, WORK = range(4)  # places in LiftTree.tally

@@ -25,11 +25,11 @@ from setwise.bounds.catalog.cells import (
     reach_over,
 )
 from setwise.bounds.catalog.group_bounds import Groups, RewardArrays
-from setwise.bounds.catalog.whole_catalog import compile_search
+from setwise.bounds.compiled import parts_of
+from setwise.kernels import preparation
 from setwise.model.catalog import Catalog
 from setwise.model.reward_table import RewardTable
 from setwise.recommend.cluster.shard_cells import ShardCells
-from setwise.recommend.recommender import zero_user
 from setwise.storage import saved_arrays
 
 ALONE = 64  # added items have one cell each up to this many; beyond, a cell for PER_CELL of them
@@ -139,9 +139,8 @@ class FrontCells:
 
 
 def warm_up_bounds(pattern: Catalog) -> None:
-    """Compile the search for bounds over items like this one, so that no request waits for the compiler."""
-    catalog = pattern.bare(np.zeros(2, np.intp))
-    compile_search(CellBounds.build(catalog), zero_user(catalog))
+    """Compile the search for bounds over items like these, so that no request waits for the compiler."""
+    preparation.require(parts_of(pattern))
 
 
 def reward_arrays(catalog: Catalog) -> RewardArrays:

@@ -45,7 +45,7 @@ const LEFT_OUT = { certificate: "no upper bound was computed", search: "only a t
 export function leftOutWords({ left_out: parts }) {
   if (parts.length === 0) return null;
   const lacks = parts.map((part) => LEFT_OUT[part] ?? `there is no ${part}`).join(", and ");
-  return `The service is busy: ${lacks}. Ask again in a moment for a complete answer.`;
+  return `The service is busy, or has just been installed: ${lacks}. Ask again in a moment for a complete answer.`;
 }
 
 export function verdict(slate, catalogSize) {
