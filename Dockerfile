@@ -1,4 +1,5 @@
 # Not run by its authors: no container engine was available. See docs/how-to/operations.md.
+# The lock file has the versions of constraints.txt, and those of what they need, with hashes.
 FROM python:3.12-slim
 
 WORKDIR /src

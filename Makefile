@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEV := .venv/.ready-dev
 DEMO := .venv/.ready-demo
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --editable
+INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
 # One thread for each library in each test process: more threads than cores only wait for each other. Bytecode is kept:
 # tests start hundreds of processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
@@ -15,7 +15,7 @@ setup: $(DEV)
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
 
-$(DEV): pyproject.toml | $(BIN)/python
+$(DEV): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) '.[dev]'
 	touch $(DEV) $(DEMO)
 
@@ -25,8 +25,9 @@ setup-locked: | $(BIN)/python
 	$(INSTALL) . --no-deps
 	touch $(DEV) $(DEMO)
 
-# Resolve the dependencies of pyproject.toml again, for all platforms. The second file is that of the image.
-LOCK := .venv-lock/bin/uv pip compile pyproject.toml --universal --generate-hashes --python-version 3.11 --no-header --no-annotate --quiet
+# Resolve the dependencies again, for all platforms, the direct ones at the versions of constraints.txt. The second file
+# is that of the image.
+LOCK := .venv-lock/bin/uv pip compile pyproject.toml --constraint constraints.txt --universal --generate-hashes --python-version 3.11 --no-header --no-annotate --quiet
 NOTE := \# Every package with its hashes, for all platforms: written by `make lock`, installed with pip --require-hashes.
 lock:
 	$(PYTHON) -m venv .venv-lock
@@ -42,7 +43,7 @@ sbom: $(DEV)
 	$(BIN)/python deploy/sbom.py serve > sbom.json
 
 # The development environment contains everything the demo needs.
-$(DEMO): pyproject.toml | $(BIN)/python
+$(DEMO): pyproject.toml constraints.txt | $(BIN)/python
 	$(INSTALL) '.[demo]'
 	touch $(DEMO)
 

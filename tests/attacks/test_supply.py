@@ -62,6 +62,23 @@ def test_the_lock_file_follows_the_project(name: str, record_property) -> None:
     record_property("seen", f"{name}: {len(entries)} packages locked with hashes")
 
 
+def test_constraints_name_every_direct_dependency_at_the_locked_version() -> None:
+    """What `make setup` and the commands of the README install is what the lock files and the image have."""
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    constraints = [Requirement(line) for line in lines if not line.startswith("#")]
+    entries = [locked(name) for name in LOCKS]
+    for one in constraints:
+        versions = {str(entry.specifier) for lock in entries for entry in lock.get(canonicalize_name(one.name), ())}
+        assert str(one.specifier) in versions, f"{one}: locked {sorted(versions)}; run make lock"
+    direct = {one.name for one in wanted(tuple(EXTRAS))} - {"ray"}  # no lock file has it
+    assert {one.name for one in constraints} - {"hatchling"} == {canonicalize_name(name) for name in direct}
+    recipes = [ROOT / "Makefile", *(ROOT / ".github" / "workflows").glob("*.yml"), *DEPLOY.glob("*.yaml")]
+    for path in recipes:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            if re.search(r"pip install .*(\.\[|/source\[|dist/)", line):
+                assert re.search(r"-c(onstraint)? \S*constraints.txt", line), f"{path.name}: {line.strip()}"
+
+
 def test_the_image_installs_the_lock_file_and_runs_without_rights() -> None:
     lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
     installs = [line for line in lines if "pip install" in line]
