@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -273,3 +275,25 @@ def test_ids_instead_of_positions() -> None:
     for options in ({"embeddings": x}, {"query": x, "key": x}):
         places = sw.rerank(scores, 4, **options)
         assert sw.rerank(scores, 4, ids=names.tolist(), **options).tolist() == names[places].tolist()
+
+
+WITHOUT_NUMBA = """
+import sys
+sys.modules["numba"] = None  # importing it is an ImportError
+import numpy as np
+import setwise as sw
+rng = np.random.default_rng(0)
+scores, x, artists = rng.normal(size=60), rng.normal(size=(60, 8)), np.arange(60) % 7
+for strategy in ("mmr", "dpp"):
+    print(len(sw.rerank(scores, k=10, embeddings=x, strategy=strategy, groups=artists, at_most=2)))
+assert not any(name.startswith(("numba", "llvmlite", "torch", "scipy")) for name, module in sys.modules.items() if module)
+"""
+
+
+def test_mmr_and_dpp_need_numpy_alone() -> None:
+    """The smallest use of the library compiles nothing and opens no compiler."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["10", "10"]
