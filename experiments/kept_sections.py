@@ -43,7 +43,7 @@ def _with_new(parts: list[str], titles: list[str], order: list[str]) -> list[str
     return result
 
 
-def with_lines(old: str, sections: Sequence[Section], kinds: tuple[str, ...] = ("",)) -> str:
+def with_lines(old: str, sections: Sequence[Section]) -> str:
     """The table in ``old``, with the headlines of these sections in place of their own earlier ones."""
     rows = [
         [cell.strip() for cell in line.strip().strip("|").split(" | ")]
@@ -52,7 +52,7 @@ def with_lines(old: str, sections: Sequence[Section], kinds: tuple[str, ...] = (
     ]
     headings, lines = rows[0], [[*row, *[""] * (3 - len(row))] for row in rows[2:]]
     for section in sections:
-        mine = [list(one) for one in section.headlines if one[0].startswith(kinds)]
+        mine = [list(headline) for headline in section.headlines]
         names = {line[0] for line in mine}
         places = [at for at, line in enumerate(lines) if line[0] in names]
         first = places[0] if places else len(lines)

@@ -51,9 +51,6 @@ def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
         "* a note by hand\n\nold b", "new b"
     )
     assert kept.with_sections(text, new, [section], "At a glance") == text
-    assert kept.with_lines("| h | i | j |\n| - | - | - |\n| x |  | 1 |", [section], ("b: th",)).endswith(
-        "| x |  | 1 |\n| b: three |  | 0.6 |"
-    )
 
 
 def test_a_new_section_is_put_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
