@@ -40,8 +40,8 @@ OPENING = (
     "The table at a glance has what the paper measured beside what was measured here. Percentages of Figure 3 are "
     "improvements of the slate's value, those of Figure 4 wins and improvements of matched solutions; Phase One and "
     'Phase Two are the paper\'s retrieval and search (`ranker="paper"`), swap search is ours. n^0.12 says that the '
-    "time of a request grows with this power of the number of items n. *Bootstrapped* catalogues consist of rows of the "
-    "trained ones, drawn again with noise; `scan` and `tree` are retrieval backends. The paper's improvements are "
+    "time of a request grows with this power of the number of items n. *Bootstrapped* catalogues consist of rows of "
+    "the trained ones, drawn again with noise; `scan` and `tree` are retrieval backends. The paper's improvements are "
     "larger, because its data and baselines differ: each section says how, and [the grid](grid.md) shows where Phase "
     "One gains more than the paper's margin. The catalogue `trivago` is trained within the run, and another processor "
     "learns another one: on x86-64 its two margins of Figure 3 were −15.72 % and −21.25 % (commit e929c105ae, 60 "
