@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-
 from page_browser import browser
 
 DOCS = Path(__file__).parents[1] / "docs"
