@@ -70,14 +70,14 @@ test: $(DEV)
 coverage:
 	$(MAKE) test PYTEST='--cov --cov-report=term $(PYTEST)'
 
-# The same tests with full counts; their results go into docs/reference/promises.md.
+# Those tests and all that are marked nightly, with full counts; their results go into docs/reference/promises.md.
 test-all:
-	$(MAKE) test PYTEST='--large --promises --cov --cov-report=term $(PYTEST)'
+	$(MAKE) test PYTEST='--large --promises --timeout=7200 -o faulthandler_timeout=0 --cov --cov-report=term $(PYTEST)'
 
 # RecTools requires numpy 1, setwise numpy 2: an environment with RecTools' numpy, and setwise without its own.
 test-rectools:
 	$(PYTHON) -m venv .venv-rectools
-	.venv-rectools/bin/pip install --quiet rectools pytest hypothesis polars numba highspy safetensors filelock typer rich
+	.venv-rectools/bin/pip install --quiet rectools pytest pytest-timeout hypothesis polars numba highspy safetensors filelock typer rich
 	PYTHONPATH=src NUMBA_CACHE_DIR=.venv-rectools/compiled .venv-rectools/bin/python -m pytest --noconftest -o addopts= tests/interop/test_rectools.py
 
 docs: $(DEV)

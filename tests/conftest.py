@@ -20,12 +20,16 @@ LONGEST = ("test_reproduce_quick", "test_quick_start")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--large", action="store_true", help=f"run full counts instead of one in {FRACTION}")
+    parser.addoption("--large", action="store_true", help=f"run all tests, at full counts instead of one in {FRACTION}")
     parser.addoption("--promises", action="store_true", help="write the results into docs/reference/promises.md")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the longest tests first: other processes run all others meanwhile. Name the promises in the reports."""
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what runs at night. Run the longest tests first: other processes run all others meanwhile."""
+    if not config.getoption("--large") and "nightly" not in config.getoption("markexpr"):
+        nightly = [item for item in items if item.get_closest_marker("nightly")]
+        items[:] = [item for item in items if not item.get_closest_marker("nightly")]
+        config.hook.pytest_deselected(items=nightly)
     items.sort(key=lambda item: item.name not in LONGEST)
     for item in items:
         for mark in item.iter_markers("promise"):

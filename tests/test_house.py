@@ -206,14 +206,14 @@ def import_circles() -> list[str]:
 # --- imports ---
 
 
-@pytest.mark.parametrize("path", source_files(), ids=relative_name)
-def test_direction_of_imports(path: Path) -> None:
-    package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-    if package in ("__init__", "__main__"):
-        return
-    for module in imported_modules(path):
-        if module.startswith("setwise."):
-            assert module.split(".")[1] in BELOW[package], f"{package} must not import {module}"
+def test_direction_of_imports() -> None:
+    offenders = []
+    for path in source_files():
+        package = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        allowed = BELOW.get(package, {other for packages in LAYERS for other in packages})  # __init__ and __main__: all
+        modules = (module for module in imported_modules(path) if module.startswith("setwise."))
+        offenders += [f"{relative_name(path)}: {module}" for module in modules if module.split(".")[1] not in allowed]
+    assert not offenders, "\n".join(["a package imports itself and what is below it (LAYERS)", *offenders])
 
 
 def test_no_import_circle() -> None:
@@ -221,17 +221,22 @@ def test_no_import_circle() -> None:
     assert not circles, "\n".join(circles)
 
 
-@pytest.mark.parametrize("path", source_files(), ids=relative_name)
-def test_heavy_libraries_are_imported_in_their_files_only(path: Path) -> None:
-    for library in {module.split(".")[0] for module in imported_modules(path)} & HEAVY.keys():
-        assert relative_name(path) in HEAVY[library], f"{library} is imported in {HEAVY[library]} only"
+def test_heavy_libraries_are_imported_in_their_files_only() -> None:
+    offenders = []
+    for path in source_files():
+        libraries = {module.split(".")[0] for module in imported_modules(path)} & HEAVY.keys()
+        offenders += [f"{relative_name(path)}: {lib}" for lib in libraries if relative_name(path) not in HEAVY[lib]]
+    assert not offenders, "\n".join(["heavy libraries are imported where HEAVY says", *offenders])
 
 
 def test_every_entry_of_the_heavy_table_is_used() -> None:
-    for library, names in HEAVY.items():
-        for name in names:
-            text = (SOURCE / name).read_text(encoding="utf-8")
-            assert re.search(rf"\b{library}\b", text), f"{name} does not import {library}; remove it from HEAVY"
+    entries = ((library, name) for library, names in HEAVY.items() for name in sorted(names))
+    unused = [
+        f"{name}: {library}"
+        for library, name in entries
+        if not re.search(rf"\b{library}\b", (SOURCE / name).read_text(encoding="utf-8"))
+    ]
+    assert not unused, "\n".join(["remove from HEAVY", *unused])
 
 
 def run_python(code: str) -> str:
@@ -263,26 +268,34 @@ print(result.exit_code)
 # --- files ---
 
 
-@pytest.mark.parametrize("path", source_files(), ids=relative_name)
-def test_files_are_short_and_documented(path: Path) -> None:
-    assert ast.get_docstring(syntax_tree(path)), "a file states its subject in its docstring"
-    lines = path.read_text(encoding="utf-8").count("\n")
-    assert lines <= 400, f"{lines} lines: split the file by subject"
+def test_files_are_documented() -> None:
+    offenders = [relative_name(path) for path in source_files() if not ast.get_docstring(syntax_tree(path))]
+    assert not offenders, f"a file states its subject in its docstring: {offenders}"
 
 
-@pytest.mark.parametrize("path", source_files(), ids=relative_name)
-def test_functions_are_short(path: Path) -> None:
-    for node in ast.walk(syntax_tree(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= 60, f"{node.name} has {lines} lines"
+def test_files_are_short() -> None:
+    lengths = {relative_name(path): path.read_text(encoding="utf-8").count("\n") for path in source_files()}
+    offenders = {name: lines for name, lines in lengths.items() if lines > 400}
+    assert not offenders, f"split these files by subject: {offenders}"
+
+
+def test_functions_are_short() -> None:
+    offenders = [
+        f"{relative_name(path)}:{node.lineno}: {node.name}"
+        for path in source_files()
+        for node in ast.walk(syntax_tree(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        if (node.end_lineno or node.lineno) - node.lineno >= 60
+    ]
+    assert not offenders, "\n".join(["a function has at most 60 lines", *offenders])
 
 
 def test_no_pickle_eval_or_exec() -> None:
-    for path in source_files():
-        # network.eval() is torch's evaluation mode
-        text = path.read_text(encoding="utf-8").replace("unpickled", "")
-        assert not re.search(r"pickle|allow_pickle=True|(?<!network\.)\beval\(|\bexec\(", text), path
+    # network.eval() is torch's evaluation mode
+    forbidden_calls = re.compile(r"pickle|allow_pickle=True|(?<!network\.)\beval\(|\bexec\(")
+    texts = {relative_name(path): path.read_text(encoding="utf-8") for path in source_files()}
+    offenders = [name for name, text in texts.items() if forbidden_calls.search(text.replace("unpickled", ""))]
+    assert not offenders
 
 
 def test_package_is_typed() -> None:
@@ -335,10 +348,9 @@ def forbidden(path: Path) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("path", written_files(), ids=lambda path: path.relative_to(ROOT).as_posix())
-def test_vocabulary(path: Path) -> None:
-    found = forbidden(path)
-    assert not found, "\n".join(found)
+def test_vocabulary() -> None:
+    offenders = [line for path in written_files() for line in forbidden(path)]
+    assert not offenders, "\n".join(offenders)
 
 
 # --- names and errors ---

@@ -19,6 +19,8 @@ from setwise.training.portfolio import PortfolioModel
 from storage.test_artifact import full_catalog
 from training.test_portfolio import cases
 
+pytestmark = pytest.mark.nightly
+
 
 def use_catalog(catalog: sw.Catalog) -> None:
     rows = np.arange(len(catalog))

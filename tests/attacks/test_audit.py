@@ -13,6 +13,8 @@ import pytest
 import setwise as sw
 from worlds import random_catalog
 
+pytestmark = pytest.mark.nightly
+
 NAMES = 2000
 PIECES = (
     "../", "..\\", "/etc/passwd", "file:///etc/shadow", "http://127.0.0.1:1/", "\\\\host\\share", "~root", "$HOME", "|id",

@@ -11,6 +11,8 @@ from odd_options import TEXTS, odd_files, outcomes, variants
 
 import setwise as sw
 
+pytestmark = pytest.mark.nightly
+
 
 def base_arguments(folder: Path, work: Path) -> dict[str, list[str]]:
     """Arguments with which each command succeeds."""

@@ -22,7 +22,7 @@ import setwise as sw
 from setwise.ranking import RANKERS
 from setwise.service.schemas import INTERACTIVE
 
-pytestmark = pytest.mark.promise("deadlines")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("deadlines")]
 LATE_MS = 10.0
 SHARE = 0.999  # of the answers that must come by then
 IDLE = 0.3  # of one core: the load of an idle machine

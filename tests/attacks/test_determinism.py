@@ -18,7 +18,7 @@ import pytest
 import setwise as sw
 from saved_songs import model
 
-pytestmark = pytest.mark.promise("determinism")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("determinism")]
 THREADS = 4
 CHILD = """
 import json, sys

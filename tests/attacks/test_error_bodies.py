@@ -20,7 +20,7 @@ from setwise.service.http import ROUTES
 from setwise.service.http_errors import LONGEST, HttpError, escaped
 from setwise.service.schemas import ErrorResponse
 
-pytestmark = pytest.mark.promise("error-bodies")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("error-bodies")]
 BODIES = [route for route in ROUTES if route.method == "POST" and route.request is not None]
 KEY = "a-long-and-random-key"
 WORDS = (

@@ -15,7 +15,7 @@ from services import Here, error_message, here
 from setwise.errors import InvalidInput
 from setwise.service.settings import Settings, table
 
-pytestmark = pytest.mark.promise("settings")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("settings")]
 TESTS = Path(__file__).parents[1]
 SMALL = {
     "body_bytes": 1024, "head_bytes": 1024, "headers": 12, "k": 5, "slow_k": 3, "history": 4, "exclude": 3, "batch": 2, "outcomes": 2,

@@ -15,7 +15,7 @@ from attacks.small_disk import SmallDisk, small_disk
 from attacks.test_artifact_mutants import KINDS
 from setwise.errors import InvalidInput, SaveFailed
 
-pytestmark = pytest.mark.promise("disk")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("disk")]
 FAULTS = 50
 
 

@@ -14,7 +14,7 @@ from attacks.request_bodies import random_body
 from setwise.service.http import ROUTES
 from setwise.service.schemas import ErrorResponse
 
-pytestmark = pytest.mark.promise("fuzz")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("fuzz")]
 BODIES = [route for route in ROUTES if route.method == "POST" and route.request is not None]
 SHARES = {"/v1/recommend": 8, "/v1/recommend/batch": 2, "/v1/outcomes": 2}  # an explanation takes long
 

@@ -17,7 +17,7 @@ from services import here
 
 from setwise.service.http import ROUTES
 
-pytestmark = pytest.mark.promise("fuzz")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("fuzz")]
 AT_ONCE = 64  # connections
 TOKENS = (
     b"\r\n", b"\r\n\r\n", b"\n", b"\r", b"\x00", b" ", b"\t", b":", b"/", b"?", b"%", b"\xff\xfe", b"HTTP/1.1", b"HTTP/9.9", b"HTTP/2.0",

@@ -20,7 +20,7 @@ from setwise.cli.index import _arrays
 from setwise.training import SimpleTransformer
 from setwise.verification.slate_file import read_slate
 
-pytestmark = pytest.mark.promise("hostile-files")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("hostile-files")]
 
 
 def as_artifact(opened: Callable[[Path], Any]) -> Callable[[Path], Any]:

@@ -16,7 +16,7 @@ from setwise.errors import InvalidInput
 from setwise.service.http import ROUTES
 from setwise.service.keys import Keys, TokenBucket, check_keys
 
-pytestmark = pytest.mark.promise("keys")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("keys")]
 FULL, READ = "a-long-and-random-key", "another-long-random-key"
 WRITES = {"/v1/outcomes", "/admin/reload"}
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 import setwise as sw
 from attacks.killed_batches import kill_and_resume, unbroken
 from recommend.test_batch import parquet, users, written
 from saved_songs import model
+
+pytestmark = pytest.mark.nightly
 
 
 def test_killed_and_resumed_equals_an_unbroken_run(tmp_path: Path, count: Callable[..., int], large: bool) -> None:

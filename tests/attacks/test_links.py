@@ -15,7 +15,7 @@ import setwise as sw
 from setwise.errors import DamagedArtifact
 from setwise.service.artifact_copy import copy_artifact
 
-pytestmark = pytest.mark.promise("mutants")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("mutants")]
 KEY = "a-long-and-random-key"
 
 

@@ -15,7 +15,7 @@ import setwise as sw
 from saved_songs import model, run
 from setwise import cli
 
-pytestmark = pytest.mark.promise("memory")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("memory")]
 ITEMS = 200_000
 
 

@@ -19,6 +19,8 @@ import setwise as sw
 from setwise.errors import Infeasible, InvalidInput
 from worlds import REWARDS, random_catalog
 
+pytestmark = pytest.mark.nightly
+
 MOST_ITEMS = 11
 GENRES = ("jazz", "folk", None)
 

@@ -12,6 +12,8 @@ import httpx
 import pytest
 from services import Here, here
 
+pytestmark = pytest.mark.nightly
+
 CLIENTS = 24  # of one worker: each sends its next request when it has an answer
 
 

@@ -21,6 +21,8 @@ from services import Here, here, post, world_recommender
 
 import setwise as sw
 
+pytestmark = pytest.mark.nightly
+
 KEY = "a-long-and-random-key"
 HISTORY = ["song-1", "song-40"]
 BODY = {"history": HISTORY, "k": 3, "budget_ms": 5}

@@ -13,6 +13,8 @@ import httpx
 import pytest
 from services import Running, running
 
+pytestmark = pytest.mark.nightly
+
 BODY = {"history": ["song-1", "song-40"], "k": 3, "budget_ms": 5}
 
 

@@ -12,7 +12,7 @@ import pytest
 from raw_http import HEALTH
 from services import Running, post, running
 
-pytestmark = pytest.mark.promise("slow-clients")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("slow-clients")]
 MOST_MB = 64.0  # that memory may grow: the service may hold 24 MiB of bodies
 CHUNK = b"10000\r\n" + b" " * (1 << 16) + b"\r\n"
 STREAM = b"POST /v1/recommend HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"

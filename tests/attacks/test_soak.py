@@ -15,7 +15,7 @@ from processes import children
 from raw_http import HEALTH, Client, head
 from services import Running, running
 
-pytestmark = pytest.mark.promise("soak")
+pytestmark = [pytest.mark.nightly, pytest.mark.promise("soak")]
 MOST_MB = 4.0  # that all processes together may grow in the second half of the requests
 SAMPLES = 20  # in that half
 FEW = 400  # requests that show a leak of 64 KiB a request

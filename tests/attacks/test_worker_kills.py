@@ -17,6 +17,8 @@ from processes import alive, children, until, workers
 from services import Running, running
 from small_disk import small_disk
 
+pytestmark = pytest.mark.nightly
+
 EVERY_S = 5.0  # between two kills, at full count
 BODY = {"history": ["song-1", "song-40"], "k": 5, "budget_ms": 20}
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 PROGRESS = re.compile(r": (\d+%.*|done)$")  # what takes more than some seconds, on a busy machine
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 

@@ -12,6 +12,9 @@ import time
 from pathlib import Path
 
 import httpx
+import pytest
+
+pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "setwise"

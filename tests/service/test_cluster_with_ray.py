@@ -21,6 +21,8 @@ from services import post, running, world_recommender
 import setwise as sw
 from setwise.recommend.batch.parts import ROWS, rows_digest
 
+pytestmark = pytest.mark.nightly
+
 pytest.importorskip("ray", reason="ray is not installed: pip install 'setwise[ray]'")
 
 HISTORY = ["song-1", "song-40"]

@@ -6,6 +6,8 @@ import pytest
 from page_checks import assert_accessible, assert_fits, focused, violations
 from page_use import DESKTOP, PHONE, asking, settled, suggestions
 
+pytestmark = pytest.mark.nightly
+
 
 def test_by_keyboard_alone(open_page, address) -> None:
     page = open_page(address)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
 from page_checks import assert_accessible
 from page_use import asking, settled, titles
 
 import setwise as sw
+
+pytestmark = pytest.mark.nightly
 
 PAGE = Path(sw.__file__).parent / "service" / "static"
 KEY = "a-key-of-sixteen-letters"

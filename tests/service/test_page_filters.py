@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from urllib.parse import parse_qs, urlsplit
 
+import pytest
 from page_checks import assert_accessible, assert_fits, focused
 from page_use import PHONE, answer_pictures, asking, rows_of, settled, titles
 
 import setwise as sw
+
+pytestmark = pytest.mark.nightly
 
 
 def open_filters(page):

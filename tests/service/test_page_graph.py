@@ -9,6 +9,8 @@ from page_use import asking, rows_of, settled, titles
 import setwise as sw
 from setwise.model import objective
 
+pytestmark = pytest.mark.nightly
+
 
 def test_the_graph_is_hidden_where_there_is_nothing_to_show(open_page, address) -> None:
     page = open_page(address, asking(history=["song-1"], k=1))

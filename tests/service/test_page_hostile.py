@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import page_service
+import pytest
 from page_checks import assert_accessible, assert_fits
 from page_use import PHONE, add, answer_pictures, asking, settled, suggestions, titles
 
 import setwise as sw
+
+pytestmark = pytest.mark.nightly
 
 ISOLATED = "\u2068{}\u2069"
 

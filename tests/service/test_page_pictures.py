@@ -12,6 +12,8 @@ from page_use import PHONE, answer_pictures, asking, settled, titles
 from setwise.errors import InvalidInput
 from setwise.service.security_headers import parse_image_hosts, security_headers
 
+pytestmark = pytest.mark.nightly
+
 LOADED = "() => [...document.querySelectorAll('#items img')].map((img) => img.complete && img.naturalWidth > 0)"
 
 

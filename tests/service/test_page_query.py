@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
 from page_checks import assert_accessible, focused
 from page_use import asking, rows_of, settled, suggestions, titles
+
+pytestmark = pytest.mark.nightly
 
 
 def test_suggestions_close_and_the_last_song_goes_by_backspace(open_page, address) -> None:

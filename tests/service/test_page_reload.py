@@ -14,6 +14,8 @@ from services import Here, here, world_recommender
 
 import setwise as sw
 
+pytestmark = pytest.mark.nightly
+
 KEY = "a-key-of-sixteen-letters"
 QUERY = asking(history=["song-1", "song-2"], k=10)
 

@@ -13,6 +13,8 @@ from page_use import add, asking, held, rows_of, settled, slate_shown, suggestio
 import setwise as sw
 from setwise.training.portfolio import PortfolioModel
 
+pytestmark = pytest.mark.nightly
+
 
 def reference_value(songs: sw.Recommender, history: list[str], shown: list[str]) -> float:
     """The reference value of a slate for a history, both given by titles."""

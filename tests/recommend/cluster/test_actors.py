@@ -19,7 +19,7 @@ from worlds import random_catalog
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'setwise[ray]'")
 from setwise.recommend.cluster import actors  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray itself
+pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]  # of Ray itself
 LONG = Patience(deadline_ms=3.6e6, hedge_ms=3.6e6)
 
 

@@ -17,7 +17,7 @@ from worlds import random_catalog
 ray = pytest.importorskip("ray", reason="ray is not installed: pip install 'setwise[ray]'")
 from setwise.retrieval.backends import ray as backend  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore")  # of Ray itself
+pytestmark = [pytest.mark.nightly, pytest.mark.filterwarnings("ignore")]  # of Ray itself
 
 
 @pytest.fixture(scope="module", autouse=True)
