@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.rewards import evaluate
-from setwise.ranking.paper import ALPHAS, AuxiliaryProblems, candidate_solutions, paper, valid_tuples
+from setwise.ranking.paper import GUESSES, PINNED, AuxiliaryProblems, candidate_solutions, paper, valid_tuples
 from setwise.ranking.phase_two.algorithm import phase_two
 from worlds import REWARDS, random_instance
 
@@ -23,85 +23,171 @@ def test_every_tuple_comes_once_in_the_order_of_its_sum(m: int, c: int) -> None:
     assert [sum(one) for one in tuples] == sorted(sum(one) for one in tuples)
 
 
-def auxiliary_objective(instance: sw.Instance, rows: list[int], t: np.ndarray) -> float:
+def auxiliary_objective(instance: sw.Instance, rows: list[int], t: np.ndarray, level: np.ndarray) -> float:
     """The objective of P(X, t), item by item."""
     total = 0.0
     for i in rows:
         argument = instance.base[i]
         for h in range(instance.heads):
-            scores, sink_score = instance.score[h], 0.0
-            least = scores.min()
-            numerator = sum(instance.weight[h, i, j] * (scores[j]) for j in rows)
-            weight = sum(instance.weight[h, i, j] for j in rows)
+            numerator = sum(instance.weight[h, i, j] * (instance.score[h, j] - level[h]) for j in rows)
             if instance.sink_logit is not None:
-                sink_score = instance.sink_score[h]
-                least = min(least, sink_score)
-                numerator += instance.sink_weight[h, i] * sink_score
-                weight += instance.sink_weight[h, i]
-            argument += least + (numerator - least * weight) / t[h, i]
+                numerator += instance.sink_weight[h, i] * (instance.sink_score[h] - level[h])
+            argument += level[h] + numerator / t[h, i]
         total += float(evaluate(instance.rewards, instance.reward_class[[i]], np.array([argument]))[0])
     return total
 
 
+def denominator(instance: sw.Instance, rows: list[int], h: int, i: int) -> float:
+    return float(instance.sink_weight[h, i] + sum(instance.weight[h, i, j] for j in {*rows, i}))
+
+
+def is_feasible(instance: sw.Instance, rows: list[int], t: np.ndarray) -> bool:
+    heads = range(instance.heads)
+    return all(denominator(instance, rows, h, i) <= t[h, i] * (1 + 1e-9) for h in heads for i in rows)
+
+
+def mixed_instance(seed: int, n: int = 9) -> sw.Instance:
+    """One to three heads, with and without base and sink, all families of rewards."""
+    return random_instance(seed, n=n, heads=1 + seed % 3, base=seed % 2 == 0, sink=seed % 3 == 0, rewards=REWARDS)
+
+
 @pytest.mark.parametrize("seed", range(6))
-def test_greedy_takes_the_best_feasible_candidate_of_the_auxiliary_problem(seed: int) -> None:
+@pytest.mark.parametrize(("factor", "quantile"), [(1.1, 0.0), (1.3, 0.5), (2.0, 0.9), (9.0, 0.97)])
+def test_greedy_takes_the_best_feasible_candidate_of_the_auxiliary_problem(
+    seed: int, factor: float, quantile: float
+) -> None:
     """Against the definition, step by step."""
-    instance = random_instance(seed, n=9, heads=1 + seed % 3, base=seed % 2 == 0, sink=seed % 3 == 0, rewards=REWARDS)
-    constraints = Constraints.of(instance, 4)
-    problems = AuxiliaryProblems(instance, constraints)
+    instance = mixed_instance(seed)
+    problems = AuxiliaryProblems(instance, Constraints.of(instance, 4))
     members, free = np.array([0, 1]), np.arange(9) >= 2
-    for alpha in ALPHAS:
-        t = problems.denominators(members, alpha)
-        chosen = problems.greedy(members, free, t).tolist()
-        assert chosen[:2] == [0, 1]
-        for size in range(2, len(chosen) + 1):
-            inside = chosen[:size]
-            weight = instance.sink_weight + instance.weight[:, :, inside].sum(axis=2)
-            assert (weight <= t * (1 + 1e-8)).all()
-        for size in range(2, len(chosen)):
-            values = {
-                j: auxiliary_objective(instance, [*chosen[:size], j], t)
-                for j in range(2, 9)
-                if j not in chosen[:size]
-                and (
-                    instance.sink_weight + instance.weight[:, :, [*chosen[:size], j]].sum(axis=2) <= t * (1 + 1e-9)
-                ).all()
-            }
+    t, level = factor * problems.denominators(np.array([0, 1, 5])), problems.level(quantile)
+    chosen = problems.greedy(members, free, t, level).tolist()
+    assert chosen[:2] == [0, 1]
+    for size in range(2, 5):
+        inside = chosen[:size]
+        possible = [j for j in range(2, 9) if j not in inside and is_feasible(instance, [*inside, j], t)]
+        values = {j: auxiliary_objective(instance, [*inside, j], t, level) for j in possible}
+        if size < len(chosen):
             assert values[chosen[size]] == pytest.approx(max(values.values()), rel=1e-9)
-            assert values[chosen[size]] > auxiliary_objective(instance, chosen[:size], t)
+        if 3 <= size < len(chosen):  # the first is added whatever it brings
+            assert values[chosen[size]] > auxiliary_objective(instance, inside, t, level)
+        if size == len(chosen) < 4 and values:  # it stopped although candidates were left
+            assert size > 2
+            assert max(values.values()) <= auxiliary_objective(instance, inside, t, level) * (1 + 1e-9)
 
 
-def test_denominators_lie_between_those_of_the_tuple_and_the_largest() -> None:
-    """t = D^(1 − α) T^α, T of the k largest weights of a row and D of the tuple, the sink in both."""
+@pytest.mark.parametrize("seed", range(6))
+def test_with_the_denominators_of_a_set_its_objective_is_its_value(seed: int) -> None:
+    """The lemma's t = Wx: whatever μ is, P(X, t) values x as F does."""
+    instance = mixed_instance(seed)
+    problems, chosen = AuxiliaryProblems(instance, Constraints.of(instance, 4)), [1, 4, 6, 7]
+    t = problems.denominators(np.array(chosen))
+    for quantile in (0.0, 0.5, 0.97):
+        value = auxiliary_objective(instance, chosen, t, problems.level(quantile))
+        assert value == pytest.approx(instance.value(chosen), rel=1e-9)
+    after = problems._objectives_after(np.array(chosen[:3]), t, problems.level(0.5))
+    assert after[chosen[3]] == pytest.approx(instance.value(chosen), rel=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_denominators_of_the_optimum_make_all_of_it_feasible(seed: int) -> None:
+    """t* = Wx* of the lemma, against brute force: greedy may find less, and never more, than the optimum."""
+    instance = mixed_instance(seed, n=8)
+    constraints = Constraints.of(instance, 3)
+    problems, best = AuxiliaryProblems(instance, constraints), sw.rank(instance, 3, "exhaustive")
+    t = problems.denominators(best.indices)
+    for size in range(1, len(best.indices)):
+        assert problems._feasible(best.indices[:size], t)[best.indices[size:]].all()
+    first = best.indices[:1]
+    found = problems.greedy(first, np.arange(8) != first[0], t, problems.level(0.0))
+    assert instance.value(found) <= best.value * (1 + 1e-12)
+
+
+def test_denominators_by_hand() -> None:
+    """D of every item beside a set, its own weight included once; T of the k largest with the set."""
     instance = random_instance(2, n=7, heads=2, sink=True, sharpness=2.0)
-    problems = AuxiliaryProblems(instance, Constraints.of(instance, 3))
+    problems, members = AuxiliaryProblems(instance, Constraints.of(instance, 4)), np.array([1, 4])
+    beside, largest = problems.denominators(members), problems.largest(members)
     for h, i in np.ndindex(2, 7):
-        weight, sink = sorted(instance.weight[h, i]), instance.sink_weight[h, i]
-        own, largest = sink + instance.weight[h, i, 1] + instance.weight[h, i, 4], sink + sum(weight[-3:])
-        for alpha in ALPHAS:
-            t = problems.denominators(np.array([1, 4]), alpha)[h, i]
-            assert t == pytest.approx(own ** (1 - alpha) * largest**alpha, rel=1e-12)
+        assert beside[h, i] == pytest.approx(denominator(instance, [1, 4], h, i), rel=1e-12)
+    for h, (place, i) in [(h, pair) for h in range(2) for pair in enumerate([1, 4])]:
+        others = sorted(np.delete(instance.weight[h, i], [1, 4]))[-2:]
+        assert largest[h, place] == pytest.approx(beside[h, i] + sum(others), rel=1e-12)
 
 
-@pytest.mark.parametrize("sink", [None, -9.0, 9.0])
-def test_scores_are_shifted_to_at_least_zero(sink: float | None) -> None:
-    """By the smallest score of a candidate, or of the sink if there is one."""
-    attended = {} if sink is None else {"sink_logit": np.zeros((1, 3)), "sink_score": np.full(1, sink)}
-    instance = sw.Instance(np.zeros((3, 3)), [4.0, 2.0, 3.0], sw.Linear(), **attended)
-    problems = AuxiliaryProblems(instance, Constraints.of(instance, 2))
-    least = min(2.0, 2.0 if sink is None else sink)
-    assert problems.least.tolist() == [least]
-    assert problems.score.tolist() == [[4.0 - least, 2.0 - least, 3.0 - least]]
-    assert (problems.sink >= 0).all()
+@pytest.mark.parametrize("seed", range(6))
+def test_the_first_problem_is_greedy_for_the_objective(seed: int) -> None:
+    """From X, with the candidates after it, the best set on the way: against values of the reference objective."""
+    instance = mixed_instance(seed)
+    constraints = Constraints.of(instance, 4)
+    free = np.arange(9) > 3
+    found = AuxiliaryProblems(instance, constraints).exact(np.array([2]), free)
+    chosen, path = [2], []
+    while len(chosen) < 4:
+        chosen.append(max((j for j in range(4, 9) if j not in chosen), key=lambda j: instance.value([*chosen, j])))
+        path.append(instance.value(chosen))
+    assert found[0] == 2
+    assert set(found[1:]) <= set(range(4, 9))
+    assert instance.value(found) == pytest.approx(max(path), rel=1e-9)
 
 
-def test_the_first_problem_restricts_nothing() -> None:
-    """α = 1 and as many places as candidates: every candidate that adds to the objective is chosen."""
-    for seed in range(5):
-        instance = random_instance(seed, n=5, heads=2, sink=seed % 2 == 0, sharpness=2.0)
-        problems = AuxiliaryProblems(instance, Constraints.of(instance, 9))
-        t = problems.denominators(np.array([0]), 1.0)
-        assert sorted(problems.greedy(np.array([0]), np.arange(5) > 0, t).tolist()) == [0, 1, 2, 3, 4]
+def test_the_eight_problems_of_a_tuple() -> None:
+    """Each with the denominators and the level that the docstring says, the earlier solutions among them."""
+    instance = random_instance(5, n=30, heads=2, sharpness=2.0)
+    constraints = Constraints.of(instance, 5)
+    problems = AuxiliaryProblems(instance, constraints)
+    made = list(islice(candidate_solutions(problems, 1), 8))
+    order = np.argsort(-instance.alone, kind="stable")
+    top, free = order[:1], ~np.isin(np.arange(30), order[:1])
+    np.testing.assert_array_equal(made[0], problems.exact(top, free))
+    assert len(GUESSES) == 7
+    for number, (factor, quantile, solution) in enumerate(GUESSES, 1):
+        t = factor * problems.denominators(top if solution is None else made[solution - 1])
+        if solution is None:
+            t[:, top] = np.inf
+        expected = problems.greedy(top, free, np.where(np.isinf(t), 1e300, t), problems.level(quantile))
+        if solution is not None:
+            np.testing.assert_array_equal(made[number], expected)
+        assert made[number][0] == top[0]
+        assert is_feasible(instance, made[number].tolist(), t)
+
+
+def test_pinned_items_are_the_tuple() -> None:
+    """Nothing is added to them: t = 2 D(X ∪ {j}) for every other candidate j, those of large F(X ∪ {j}) first."""
+    instance = random_instance(4, n=12, heads=2, sharpness=2.0)
+    constraints = Constraints.of(instance, 4, include=[7, 2])
+    problems = AuxiliaryProblems(instance, constraints)
+    made = list(candidate_solutions(problems, 0))
+    assert len(made) == 11
+    assert all({2, 7} <= set(chosen) for chosen in made)
+    free = ~np.isin(np.arange(12), [2, 7])
+    order = sorted(np.flatnonzero(free), key=lambda j: -instance.value([2, 7, j]))
+    for chosen, j in zip(made[1:], order, strict=True):
+        t = PINNED.factor * problems.denominators(np.append(constraints.pinned, j))
+        expected = problems.greedy(constraints.pinned, free, t, problems.level(PINNED.level))
+        np.testing.assert_array_equal(chosen, expected)
+    by_rank = paper(instance, constraints, solutions=9)
+    np.testing.assert_allclose(by_rank.solutions[:8], [instance.value(chosen) for chosen in made[:8]])
+    three = paper(instance, constraints, top=3, solutions=40)  # one more item is added to the pair
+    assert {2, 7} <= set(three.indices)
+    assert not np.array_equal(three.solutions[:8], by_rank.solutions[:8])
+    few = paper(instance, constraints, problems=3)
+    assert len(few.solutions) == 3 + 1
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_never_better_than_the_optimum_and_often_as_good(seed: int) -> None:
+    """Against brute force on small instances; the value is the reference objective's."""
+    instance = mixed_instance(seed, n=10)
+    best, made = sw.rank(instance, 4, "exhaustive"), sw.rank(instance, 4, "paper")
+    assert made.value == pytest.approx(instance.value(made.indices), rel=1e-12)
+    assert made.value <= best.value * (1 + 1e-12) if best.value > 0 else made.value <= best.value + 1e-12
+    assert made.value >= sw.rank(instance, 1, "exhaustive").value
+    shares = [
+        sw.rank(one, 4, "paper").value / sw.rank(one, 4, "exhaustive").value
+        for one in (random_instance(10 * seed + number, n=10, sharpness=2.0) for number in range(5))
+    ]
+    assert np.mean(shares) > 0.99
 
 
 def test_an_item_that_attends_to_nothing() -> None:
@@ -116,24 +202,28 @@ def test_an_item_that_attends_to_nothing() -> None:
 
 
 def test_evaluations_are_those_of_the_greedy_steps_and_the_solutions() -> None:
-    """k = 3 of four: three of the six pairs have a candidate after them, and a step values all four."""
-    instance = random_instance(1, n=4)
+    """Greedy for F from each of four items: it values the candidates after it, one fewer in each step."""
+    instance = random_instance(1, n=4, rewards=[sw.Linear(1.0, 9.0)])
     made = paper(instance, Constraints.of(instance, 3), problems=1)
-    assert made.evaluations == 3 * 4 + 6 + 1
-    pairs = paper(instance, Constraints.of(instance, 2), problems=1)
-    assert pairs.evaluations == len(pairs.solutions) == 6 + 1
+    assert made.evaluations == (3 + 2) + (2 + 1) + 1 + len(made.solutions)
+    assert len(made.solutions) == 4 + 1
+    two = paper(instance, Constraints.of(instance, 3), problems=2, solutions=3)
+    assert len(two.solutions) == 3
+    assert two.evaluations in (5 + 4 + 3, 5 + 8 + 3)  # a step of an auxiliary problem values all four
     pinned = paper(instance, Constraints.of(instance, 2, include=[1, 2]))
     assert sorted(pinned.indices.tolist()) == [1, 2]
 
 
-def test_without_restriction_and_budget_every_pair_is_a_start() -> None:
-    instance = random_instance(1, n=7)
-    constraints = Constraints.of(instance, 3)
-    sets = list(candidate_solutions(AuxiliaryProblems(instance, constraints), 2, 1))
+@pytest.mark.parametrize("c", [1, 2, 3])
+def test_every_tuple_is_a_start(c: int) -> None:
+    """With rewards that every item raises, the first problems' sets have the tuples as their highest items."""
+    instance = random_instance(1, n=7, rewards=[sw.Linear(1.0, 99.0)])
+    constraints = Constraints.of(instance, 4)
+    sets = list(candidate_solutions(AuxiliaryProblems(instance, constraints), c, 1))
     order = np.argsort(-instance.alone, kind="stable")
     place = {int(item): number for number, item in enumerate(order)}
-    tops = {tuple(sorted(sorted(place[int(i)] for i in chosen)[:2])) for chosen in sets if len(chosen) >= 2}
-    assert tops == set(combinations(range(7), 2))
+    tops = {tuple(sorted(sorted(place[int(i)] for i in chosen)[:c])) for chosen in sets}
+    assert tops == set(combinations(range(7), c))
 
 
 def test_the_trace_is_the_best_so_far() -> None:
@@ -145,20 +235,20 @@ def test_the_trace_is_the_best_so_far() -> None:
 
 
 def test_defaults() -> None:
-    """A hundred solutions, tuples of two items, four problems for each."""
+    """A hundred solutions, tuples of one item, eight problems for each."""
     instance = random_instance(3, n=20, rewards=REWARDS)
     constraints = Constraints.of(instance, 4)
     default = paper(instance, constraints)
     assert len(default.solutions) == 100
-    told = paper(instance, constraints, solutions=100, top=2, problems=4)
+    told = paper(instance, constraints, solutions=100, top=1, problems=8)
     np.testing.assert_array_equal(default.solutions, told.solutions)
-    for other in ({"top": 1}, {"top": 3}, {"problems": 3}):
+    for other in ({"top": 2}, {"top": 3}, {"problems": 3}):
         different = paper(instance, constraints, **other)
         assert not np.array_equal(default.solutions, different.solutions)
 
 
 def test_the_best_single_item_is_the_last_solution() -> None:
-    """Rewards so negative that one item is best: no tuple of two is as good. With one solution there is no room."""
+    """Rewards so negative that one item is best: no other set is as good. With one solution there is no room."""
     instance = sw.Instance(np.zeros((5, 5)), [-3.0, -1.0, -2.0, -5.0, -4.0], sw.Linear())
     constraints = Constraints.of(instance, 3)
     made = paper(instance, constraints, solutions=6)
@@ -189,7 +279,7 @@ def test_literal_is_phase_two() -> None:
         ({"literal": True, "problems": 3}, "problems must be absent with literal=True"),
         ({"literal": 1}, "literal must be True or False"),
         ({"top": 0}, "top must be"),
-        ({"problems": 5}, "problems must be at most 4"),
+        ({"problems": 9}, "problems must be at most 8"),
     ],
 )
 def test_options_that_do_not_go_together(options, message: str) -> None:

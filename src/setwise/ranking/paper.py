@@ -1,22 +1,47 @@
 """Phase Two as the paper's experiments run it: valid tuples and auxiliary problems solved greedily, nothing else.
 
-**Valid tuples.** Candidates are sorted by their reward alone. Any c of them, X, may be the highest members of a
-solution: X is in it, and of the other candidates only those after the last of X. So every set of c members or more
-belongs to one X. The tuples come in the order of the sum of their places: (1, 2), (1, 3), (1, 4), (2, 3), …
+The paper (Section 5 and Figure 4) says four things. Each is quoted with what is done here; what the paper leaves open
+and is our choice is marked *ours*.
 
-**Auxiliary problems.** For denominators t_i^h, with scores s shifted to be at least 0 (least^h is added again) and the
-weight z_i^h of the sink, P(X, t) is
+**Valid tuples.** "Enumerates all possible combinations of the top c highest-reward items to include in a candidate
+solution, … c is a tunable hyperparameter." Candidates are sorted by their reward alone. Any c of them, X, may be the
+highest members of a solution: X is in it, and of the other candidates only those after the last of X (x = 0 on X̂ in
+Appendix F). So every set of c members or more belongs to one X. *Ours*: c = 1, because good sets are often one item of
+high reward with partners that attend to it and are of low reward alone, so that a second item of high reward as a
+forced member costs more than it brings; and the order of the tuples, by the sum of their places.
 
-    max Σ_i x_i f_i(base_i + Σ_h (least^h + (z_i^h s_0^h + Σ_j w_ij^h s_j^h x_j) / t_i^h))
-    s.t. z_i^h + Σ_j w_ij^h x_j ≤ t_i^h for all i and h,   Σx ≤ k,   x = 1 on X,   x = 0 before the last of X.
+**Auxiliary problems.** "For the remaining items, the algorithm solves the residual subproblem by evaluating a fixed
+number of auxiliary problems P(X, t)." For denominators t_i^h, levels μ^h and the weight z_i^h of the sink, P(X, t) is
 
-It is solved greedily: the feasible candidate of the largest objective is added until k are chosen, none is feasible or
-none increases the objective. The result is a candidate solution; the best by F is returned. The last candidate solution
-is the best single item, because a tuple is not a valid start where rewards are so negative that one item is best.
+    max Σ_i x_i f_i(base_i + Σ_h (μ^h + (z_i^h (s_0^h − μ^h) + Σ_j w_ij^h (s_j^h − μ^h) x_j) / t_i^h))
+    s.t. z_i^h + Σ_j w_ij^h x_j ≤ t_i^h for all h and all i with x_i = 1,   Σx ≤ k,   x = 1 on X,   x = 0 on X̂.
 
-**Which t.** The paper solves "a fixed number" of auxiliary problems and does not say which. Here t lies between the
-denominators D_i of X alone and T_i, the largest that k members can have: t = D^(1 − α) T^α for α = 1, 1/2, 3/4, 1/4 in
-turn. With α = 1 no denominator is restricted. The weights are the exact ones: W' = W.
+With t = Wx this is F(x), whatever μ is. The lemma on auxiliary problems needs scores of at least 0: then a larger t
+never increases the objective, and the best t is Wx* of an optimal set x*. μ = min s satisfies that. *Ours*: μ is a
+high quantile of the scores in most problems. So the lemma's condition holds for the scores above μ only, and the
+problem is a heuristic; but with μ = min s the objective is nearly the same for all sets, because the difference μ is
+divided by t as well. Constraints of items that are not chosen are left out: their denominators have no part in F.
+
+**Solved greedily.** "Phase Two then generated candidate solutions by greedily solving a fixed number of auxiliary
+problems." The feasible candidate of the largest objective is added until k are chosen, none is feasible or, after
+the first, none increases the objective. The result is a candidate solution; the best by F is returned. The last
+candidate solution is the best single item, because rewards may be so negative that one item is best.
+
+**Which t.** The paper does not say. By the lemma t* = Wx*, so t is made from denominators D_i(Y), those of i beside a
+set Y (its own weight included), where Y contains X and may be good. *Ours*, eight for each X:
+
+    1  t = Wx, which follows x: greedy for F itself from X. By the lemma this is greedy over t and x at once
+    2  t = 2 D(X), μ the 0.9-quantile                          4  t = 2 D(solution 2), 0.9
+    3  t = 1.1 D(X), 0.5                                       6  t = 1.1 D(solution 3), 0.5
+    5  t = 1.1 D(X), 0.9                                       7  t = 1.1 D(solution 5), 0.9
+    8  t = 1.1 D(X), 0: the scores are at least μ
+
+In 2, 3, 5 and 8 the items of X have no constraint: there t_i is the largest denominator that k members can have. All
+of the weights are the exact ones: W' = W. With several heads nearly all of the result is due to the first problem.
+
+**Pinned items.** "We fixed the top two highest-reward items to be included in each candidate solution": pinned items
+are X, nothing is added to it, and every other candidate may join. Then t is t = Wx first, and 2 D(X ∪ {j}) for the
+candidates j in the order of F(X ∪ {j}), μ the 0.97-quantile (*ours*).
 
 ``literal=True`` runs the algorithm of the proofs (phase_two/). Our own search over linear programs is lp_search.py.
 """
@@ -24,8 +49,9 @@ turn. With α = 1 no denominator is restricted. The weights are the exact ones: 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import chain, count, islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,12 +61,33 @@ from setwise.errors import Infeasible, InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
+from setwise.ranking.partial_set import PartialSet, best_set
 from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.ranker import Ranker, Ranking
 
-SOLUTIONS, TOP = 100, 2
-ALPHAS = (1.0, 0.5, 0.75, 0.25)  # where t lies between D and T, in the order in which problems are added
+SOLUTIONS, TOP = 100, 1
 ROUNDING = 1e-9  # relative slack of the constraints on denominators
+
+
+class Guess(NamedTuple):
+    """t = ``factor`` · D(Y), Y being X or an earlier solution of the same X; μ is the ``level``-quantile of scores."""
+
+    factor: float
+    level: float
+    solution: int | None = None  # the number of the solution, from 1 on; None is X
+
+
+GUESSES = (  # after the first solution, greedy for F
+    Guess(2.0, 0.9),
+    Guess(1.1, 0.5),
+    Guess(2.0, 0.9, 2),
+    Guess(1.1, 0.9),
+    Guess(1.1, 0.5, 3),
+    Guess(1.1, 0.9, 5),
+    Guess(1.1, 0.0),
+)
+PINNED = Guess(2.0, 0.97)  # with Y = X and one more item
+PROBLEMS = 1 + len(GUESSES)
 
 
 class AuxiliaryProblems:
@@ -48,68 +95,89 @@ class AuxiliaryProblems:
 
     def __init__(self, instance: Instance, constraints: Constraints) -> None:
         self.instance, self.constraints = instance, constraints
+        self.own = np.diagonal(instance.weight, axis1=1, axis2=2)  # (H, m)
         sink_score = np.zeros(instance.heads) if instance.sink_score is None else instance.sink_score
-        lowest = instance.score.min(axis=1)
-        self.least = lowest if instance.sink_logit is None else np.minimum(lowest, sink_score)
-        self.score = instance.score - self.least[:, None]  # (H, m), at least 0
-        self.sink = instance.sink_weight * (sink_score - self.least)[:, None]  # (H, m), the sink's part of numerators
-        k = min(constraints.k, instance.m)
-        self.largest = instance.sink_weight + np.sort(instance.weight, axis=2)[:, :, -k:].sum(axis=2)  # T
+        self.sink = instance.sink_weight * sink_score[:, None]  # (H, m)
         self.evaluations = 0
 
-    def denominators(self, members: Rows, alpha: float) -> Floats:
-        """T (H, m) for the tuple ``members``."""
-        own = self.instance.sink_weight + self.instance.weight[:, :, members].sum(axis=2)
-        return np.asarray(own ** (1 - alpha) * self.largest**alpha)
+    def level(self, quantile: float) -> Floats:
+        """μ (H,)."""
+        return np.asarray(np.quantile(self.instance.score, quantile, axis=1))
 
-    def greedy(self, members: Rows, free: Mask, t: Floats) -> Rows:
+    def denominators(self, members: Rows) -> Floats:
+        """D (H, m): of every candidate beside ``members``, its own weight included."""
+        total = self._weights_of(members) + self.own
+        total[:, members] -= self.own[:, members]
+        return total
+
+    def largest(self, members: Rows) -> Floats:
+        """The largest denominators that ``members`` can have in a set of k: (H, |X|)."""
+        others = np.delete(self.instance.weight[:, members], members, axis=2)
+        room = min(self.constraints.k - len(members), others.shape[2])
+        most = np.sort(others, axis=2)[:, :, others.shape[2] - room :].sum(axis=2)
+        return np.asarray(self._weights_of(members)[:, members] + most)
+
+    def exact(self, members: Rows, free: Mask) -> Rows:
+        """The set that greedy finds for F, the best on the way: P(X, t) with t = Wx, whichever x is."""
+        start = self.partial(members, free)
+        path = [start, *start.greedy_extensions(1)]
+        self.evaluations += sum(partial.evaluations for partial in path)
+        return best_set(path[1:] or path).chosen
+
+    def partial(self, members: Rows, free: Mask) -> PartialSet:
+        """X as a partial set to which the candidates ``free`` may be added."""
+        available = free.copy()
+        available[members] = True
+        return PartialSet.from_pinned(self.instance, replace(self.constraints, open=available, pinned=members))
+
+    def greedy(self, members: Rows, free: Mask, t: Floats, level: Floats) -> Rows:
         """The set that greedy finds for P(X, t) with X = ``members`` and the candidates ``free`` beside it."""
-        chosen, value = members, self._objective(members, t)
+        chosen, value = members, -np.inf
         while len(chosen) < self.constraints.k:
             allowed = free & self.constraints.joinable(chosen) & self._feasible(chosen, t)
             if not allowed.any():
                 break
-            after = np.where(allowed, self._objectives_after(chosen, t), -np.inf)
+            after = np.where(allowed, self._objectives_after(chosen, t, level), -np.inf)
             best = int(np.argmax(after))
-            if len(chosen) and after[best] <= value:
+            if after[best] <= value:
                 break
             chosen, value = np.append(chosen, best), after[best]
         return chosen
 
-    def _numerators(self, chosen: Rows) -> Floats:
-        attended = self.instance.weight[:, :, chosen] * self.score[:, None, chosen]
-        return np.asarray(self.sink + attended.sum(axis=2))
+    def _weights_of(self, members: Rows) -> Floats:
+        """The weight of the sink and of ``members``, for every candidate: (H, m)."""
+        return np.asarray(self.instance.sink_weight + self.instance.weight[:, :, members].sum(axis=2))
 
     def _feasible(self, chosen: Rows, t: Floats) -> Mask:
-        """The candidates that keep every denominator at most t when they are added: (m,)."""
-        room = t * (1 + ROUNDING) - self.instance.sink_weight - self.instance.weight[:, :, chosen].sum(axis=2)
-        return np.asarray((self.instance.weight <= room[:, :, None]).all(axis=(0, 1)))
+        """The candidates with which no denominator of a chosen item is above t: (m,)."""
+        room = t * (1 + ROUNDING) - self._weights_of(chosen)
+        mine = (self.instance.weight[:, chosen] <= room[:, chosen, None]).all(axis=(0, 1))
+        return np.asarray(mine & (self.own <= room).all(axis=0))
 
-    def _average(self, numerator: Floats, t: Floats) -> Floats:
-        """Σ_h (least + numerator / t) over the leading axis; 0 where no weight can be attended."""
+    def _average(self, numerator: Floats, t: Floats, level: Floats) -> Floats:
+        """Σ_h (μ + numerator / t) over the leading axis; 0 where no weight can be attended."""
         share = np.divide(numerator, t, out=np.zeros_like(numerator), where=t > 0)
-        least = self.least.reshape(-1, *[1] * (numerator.ndim - 1))
-        return np.asarray(np.where(t > 0, least + share, 0.0).sum(axis=0))
+        shift = level.reshape(-1, *[1] * (numerator.ndim - 1))
+        return np.asarray(np.where(t > 0, shift + share, 0.0).sum(axis=0))
 
-    def _objective(self, chosen: Rows, t: Floats) -> float:
-        it = self.instance
-        argument = it.base[chosen] + self._average(self._numerators(chosen)[:, chosen], t[:, chosen])
-        return float(evaluate(it.rewards, it.reward_class[chosen], argument).sum())
-
-    def _objectives_after(self, chosen: Rows, t: Floats) -> Floats:
+    def _objectives_after(self, chosen: Rows, t: Floats, level: Floats) -> Floats:
         """The objective of P(X, t) with each candidate added: (m,)."""
-        it, every = self.instance, np.arange(self.instance.m)
+        it, score = self.instance, self.instance.score - level[:, None]
         self.evaluations += it.m
-        numerator = self._numerators(chosen)
-        own = it.base + self._average(numerator + it.weight[:, every, every] * self.score, t)
+        numerator = self.sink - it.sink_weight * level[:, None]
+        numerator = numerator + (it.weight[:, :, chosen] * score[:, None, chosen]).sum(axis=2)
+        own = it.base + self._average(numerator + self.own * score, t, level)
         total = evaluate(it.rewards, it.reward_class, own)
         if len(chosen):
-            added = numerator[:, chosen, None] + it.weight[:, chosen] * self.score[:, None]
+            added = numerator[:, chosen, None] + it.weight[:, chosen] * score[:, None]
             wide = np.broadcast_to(t[:, chosen, None], added.shape)
-            argument = it.base[chosen, None] + self._average(added, wide)
+            argument = it.base[chosen, None] + self._average(added, wide, level)
             classes = np.repeat(it.reward_class[chosen], it.m)
             total = total + evaluate(it.rewards, classes, argument.ravel()).reshape(argument.shape).sum(axis=0)
         return np.nan_to_num(total, nan=-np.inf, posinf=1e300, neginf=-1e300)
+
+
+# --- valid tuples ---
 
 
 def valid_tuples(m: int, c: int) -> Iterator[tuple[int, ...]]:
@@ -163,11 +231,39 @@ def _joined(constraints: Constraints, rows: Rows) -> Rows | None:
     return members
 
 
-def candidate_solutions(problems: AuxiliaryProblems, c: int, per_tuple: int) -> Iterator[Rows]:
-    """The sets that the auxiliary problems of all valid tuples lead to, tuple by tuple."""
+# --- candidate solutions ---
+
+
+def candidate_solutions(problems: AuxiliaryProblems, c: int, per_tuple: int | None = None) -> Iterator[Rows]:
+    """The sets that the auxiliary problems of all valid tuples lead to, tuple by tuple.
+
+    ``c`` is the number of items that are added to the pinned ones.
+    """
+    of_tuple = _around if c else _around_pinned
     for members, free in _partial_solutions(problems.instance, problems.constraints, c):
-        for alpha in ALPHAS[:per_tuple]:
-            yield problems.greedy(members, free, problems.denominators(members, alpha))
+        yield from islice(of_tuple(problems, members, free), per_tuple)
+
+
+def _around(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[Rows]:
+    """The solutions of one valid tuple: greedy for F, then ``GUESSES``."""
+    beside, unlimited = problems.denominators(members), problems.largest(members)
+    found = [problems.exact(members, free)]
+    yield found[0]
+    for factor, quantile, solution in GUESSES:
+        t = factor * (beside if solution is None else problems.denominators(found[solution - 1]))
+        if solution is None:
+            t[:, members] = unlimited
+        found.append(problems.greedy(members, free, t, problems.level(quantile)))
+        yield found[-1]
+
+
+def _around_pinned(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[Rows]:
+    """The solutions with X pinned: greedy for F, then ``PINNED`` with one more item in turn, best first."""
+    yield problems.exact(members, free)
+    level = problems.level(PINNED.level)
+    for added in problems.partial(members, free).ranked:
+        t = PINNED.factor * problems.denominators(np.append(members, added))
+        yield problems.greedy(members, free, t, level)
 
 
 def paper(
@@ -183,7 +279,9 @@ def paper(
     lam: int | None = None,
     lam_prime: int | None = None,
 ) -> Ranking:
-    """The best of ``solutions`` (100) candidate solutions: ``problems`` (4) for each valid tuple of ``top`` (2) items.
+    """The best of ``solutions`` (100) candidate solutions: ``problems`` (8) for each valid tuple of ``top`` (1) items.
+
+    Pinned items belong to every tuple. Without ``top`` they are the only tuple, and ``problems`` is not limited then.
 
     ``literal`` runs the algorithm of the proofs instead, for small instances; ``epsilon``, ``rank``, ``lam`` and
     ``lam_prime`` (λ and λ') are the options of ``phase_two``.
@@ -197,17 +295,14 @@ def paper(
         given: dict[str, Any] = {name: option for name, option in literal_options.items() if option is not None}
         found = phase_two(instance, constraints, **given)
         return Ranking(found.indices, found.value, evaluations=found.evaluations)
-    per_tuple = len(ALPHAS) if problems is None else whole_number("problems", problems)
-    if per_tuple > len(ALPHAS):
-        raise InvalidInput("problems", f"at most {len(ALPHAS)}", per_tuple, "raise solutions instead")
+    per_tuple = None if problems is None else whole_number("problems", problems)
+    c = max(0, (TOP if top is None else whole_number("top", top)) - len(constraints.pinned))
+    if c and per_tuple is not None and per_tuple > PROBLEMS:
+        raise InvalidInput("problems", f"at most {PROBLEMS}", per_tuple, "raise solutions instead")
     most = SOLUTIONS if solutions is None else whole_number("solutions", solutions)
     every = AuxiliaryProblems(instance, constraints)
-    sets = islice(candidate_solutions(every, _top(top), per_tuple), max(1, most - 1))
+    sets = islice(candidate_solutions(every, c, per_tuple), max(1, most - 1))
     return _best_of(every, chain(sets, [_smallest(instance, constraints)][: most - 1]))
-
-
-def _top(given: int | None) -> int:
-    return TOP if given is None else whole_number("top", given)
 
 
 def _best_of(problems: AuxiliaryProblems, sets: Iterator[Rows]) -> Ranking:
