@@ -318,7 +318,7 @@ def test_a_growth_that_is_cut_short_is_completed() -> None:
     state = swap_search._initial_state(problem, 0)
     swap_climbs.advance(problem, state, 1, NO)
     assert state.tally[swap_kernels.SIZE] == 2
-    swap_climbs.end_first_growth(problem, state)
+    swap_climbs.end_first_growth(problem, state, np.argsort(-state.total))
     grown = state.members[: state.tally[swap_kernels.SIZE]]
     assert len(grown) == 7
     assert constraints.admits(grown)

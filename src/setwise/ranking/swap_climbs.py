@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._types import Array
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
 from setwise.ranking.swap_kernels import (
@@ -113,15 +114,15 @@ def advance(problem: SwapInstance, state: SwapState, evaluations: int, whole: bo
 
 
 @njit(**OUTER)
-def end_first_growth(problem: SwapInstance, state: SwapState) -> None:
-    """End an unfinished first growth at once: add the candidates that were worth most in its last step, up to k.
+def end_first_growth(problem: SwapInstance, state: SwapState, order: Array) -> None:
+    """End an unfinished first growth at once: add the first candidates in this order, up to k.
 
     Sets of both sizes count: the one before and the one after.
     """
     if not is_first_growth(state):
         return
     tally, members = state.tally, state.members
-    for c in np.argsort(-state.total):  # NaN, which marks members, comes last
+    for c in order:
         size = tally[SIZE]
         if size == problem.k:
             break

@@ -51,7 +51,9 @@ def best_of_cells(
     The total score of row i is factor · product[i] + added[i]. Rows are sorted by cell: those of cell c are
     order[start[c] : start[c + 1]]. With an empty ``eligible`` every row is. Rows of equal score keep their order.
     """
-    largest, k = np.max(np.diff(start)), scores.shape[1]
+    largest, k = ZERO, scores.shape[1]
+    for c in range(len(start) - 1):
+        largest = max(largest, start[c + 1] - start[c])
     total, mine, bin_of = np.empty(largest), np.empty(largest, np.int64), np.empty(largest, np.int16)
     held = np.empty(_BINS, np.int64)
     for c in range(len(start) - 1):
