@@ -83,10 +83,10 @@ def test_searches_take_the_steps_of_one_index(tmp_path: Path, count, searches: l
                 take_steps(search, steps)
             assert one.found().upper_bound == other.found().upper_bound, seed
             assert (one.found().nodes, one.found().opened) == (other.found().nodes, other.found().opened), seed
-        if one._lifts is not None and other._lifts is not None:
+        if one.lifts is not None and other.lifts is not None:
             for search in (one, other):
-                search._lifts.run_stages()
-            assert one._lifts.bound == other._lifts.bound, seed
+                search.lifts.run_stages()
+            assert one.lifts.bound == other.lifts.bound, seed
 
 
 def test_slates_and_bounds_of_finished_searches_are_those_of_one_index(tmp_path: Path, count) -> None:
