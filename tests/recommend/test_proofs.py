@@ -45,10 +45,10 @@ def test_the_bound_falls_until_it_is_a_proof_that_verify_accepts(heads, tmp_path
     rec, user = world(3, heads=heads)
     slate = rec.recommend(user, k=3, budget_ms=SHORT)
     bounds, values = [slate.upper_bound], [slate.value]
-    for _ in range(400):
+    for step in range(400):
         if slate.proven:
             break
-        slate = slate.improve(0.05)
+        slate = slate.improve(0.05 if step < 100 else 5.0)  # more on a busy machine
         bounds.append(slate.upper_bound)
         values.append(slate.value)
     assert slate.proven
