@@ -1,4 +1,4 @@
-"""The quick start of the README: install, start, answer a request, stop on Ctrl-C."""
+"""The installation of the README: install, learn, serve, answer a request, stop on Ctrl-C."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ TIMEOUT = 600  # seconds until a command counts as hung; speed is not tested
 SMALL = " --items 30 --slates 300 --k 3"
 
 
-def quick_start_commands() -> list[str]:
-    """The lines of the first code block of the quick start."""
+def readme_commands() -> tuple[str, str, str]:
+    """The lines of the README that install, learn and serve."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    block = re.search(r"## Quick start.*?```\n(.*?)```", text, re.DOTALL)
-    assert block
-    return block[1].strip().splitlines()
+    lines = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    install, learn, serve = (
+        next(line for line in lines if line.startswith(start))
+        for start in ("pip install ", "setwise demo ", "setwise serve ")
+    )
+    return install, learn, serve
 
 
 def free_port() -> int:
@@ -78,7 +81,7 @@ def wait_until_ready(client: httpx.Client, process: subprocess.Popen[bytes]) -> 
 
 
 def test_quick_start(tmp_path: Path, large: bool) -> None:
-    install, start = quick_start_commands()
+    install, learn, start = readme_commands()
     environment = create_environment(tmp_path / "venv")
     subprocess.run(install, shell=True, cwd=ROOT, env=environment, check=True, timeout=TIMEOUT)
     installed = installed_package(environment, tmp_path / "venv")
@@ -86,14 +89,15 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
     assert (installed / "py.typed").is_file(), "the wheel is typed"
     assert package_files(installed) == package_files(SOURCE), "the wheel contains every file of the package"
     if not large:
-        start += SMALL
+        learn += SMALL
+    subprocess.run(learn, shell=True, cwd=tmp_path, env=environment, check=True, timeout=TIMEOUT)
     process = subprocess.Popen(f"exec {start}", shell=True, cwd=tmp_path, env=environment)
     try:
         client = httpx.Client(base_url=f"http://127.0.0.1:{environment['SETWISE_PORT']}", timeout=60)
         wait_until_ready(client, process)
         assert "<html" in client.get("/").text
-        slate = client.post("/v1/recommend", json={"history": ["song-1", "song-2"], "k": 5}).json()
-        assert len(slate["items"]) == 5
+        slate = client.post("/v1/recommend", json={"history": ["dish-3", "dish-17"], "k": 4}).json()
+        assert len(slate["items"]) == 4
         assert slate["value"] <= slate["upper_bound"]
         client.close()
         process.send_signal(signal.SIGINT)
