@@ -83,6 +83,18 @@ def test_links_lead_to_existing_files(page: Path) -> None:
         assert (page.parent / target).exists(), f"{page_name(page)} links to {target}"
 
 
+def test_every_page_is_reached_from_the_index() -> None:
+    """By links of pages, whatever the navigation of the site."""
+    waiting, reached = [DOCS / "index.md"], set[Path]()
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            targets = re.findall(r"\]\(([^)#]+\.md)(?:#[^)]*)?\)", page.read_text())
+            waiting += [(page.parent / target).resolve() for target in targets]
+    assert sorted(page_name(page) for page in {*DOCS.rglob("*.md")} - reached) == []
+
+
 FILE_NAME = re.compile(r"`((?:src/setwise|tests|experiments|benchmarks|examples|docs|model|kernels|retrieval|ranking|bounds|verification|recommend|training|datasets|preferences|hardness|storage|service|cli)/[\w/.-]+\.(?:py|md|csv|gz))`")  # fmt: skip
 
 

@@ -25,7 +25,8 @@ SMALL = " --items 30 --slates 300 --k 3"
 def readme_commands() -> tuple[str, str, str]:
     """The lines of the README that install, learn and serve."""
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    lines = [line for block in re.findall(r"```\n(.*?)```", text, re.DOTALL) for line in block.splitlines()]
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for language, block in blocks if not language for line in block.splitlines()]
     install, learn, serve = (
         next(line for line in lines if line.startswith(start))
         for start in ("pip install ", "setwise demo ", "setwise serve ")

@@ -47,7 +47,8 @@ def test_it_is_short_and_has_one_link() -> None:
 
 
 def test_its_blocks_have_five_lines() -> None:
-    assert [len(text.splitlines()) for language, text in BLOCKS if language == "python"] == [5]
+    (block,) = [text for language, text in BLOCKS if language == "python"]
+    assert len([line for line in block.splitlines() if line]) == 5
     assert len([line for line in COMMANDS if line.startswith(("setwise ", "curl "))]) == 5
 
 
@@ -112,6 +113,6 @@ def test_the_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.Mo
     *lines, response = shown_after("setwise demo")
     output = shape(" ".join(printed))
     for line in lines:
-        wanted = line if large else line.partition(", proven")[0]  # a smaller model may not be proven in time
+        wanted = line if large else re.split(r", proven|\d\.\d\d ±", line)[0]  # a small model learns no set effects
         assert shape(wanted) in output, line
     assert shape(json.dumps(answer, separators=(",", ":"))).startswith(shape(response))
