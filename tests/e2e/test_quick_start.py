@@ -52,7 +52,7 @@ def create_environment(folder: Path) -> dict[str, str]:
     (libraries,) = (Path(path) for path in sys.path if path.endswith("site-packages"))
     (site / "libraries.pth").write_text(f"{libraries}\n")
     variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    return variables | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}", "SETWISE_PORT": str(free_port())}
+    return variables | {"PATH": f"{folder / 'bin'}:{os.environ['PATH']}"}
 
 
 def installed_package(environment: dict[str, str], folder: Path) -> Path:
@@ -83,6 +83,7 @@ def wait_until_ready(client: httpx.Client, process: subprocess.Popen[bytes]) -> 
 
 def test_quick_start(tmp_path: Path, large: bool) -> None:
     install, learn, start = readme_commands()
+    port = free_port()
     environment = create_environment(tmp_path / "venv")
     subprocess.run(install, shell=True, cwd=ROOT, env=environment, check=True, timeout=TIMEOUT)
     installed = installed_package(environment, tmp_path / "venv")
@@ -92,9 +93,9 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
     if not large:
         learn += SMALL
     subprocess.run(learn, shell=True, cwd=tmp_path, env=environment, check=True, timeout=TIMEOUT)
-    process = subprocess.Popen(f"exec {start}", shell=True, cwd=tmp_path, env=environment)
+    process = subprocess.Popen(f"exec {start} --port {port}", shell=True, cwd=tmp_path, env=environment)
     try:
-        client = httpx.Client(base_url=f"http://127.0.0.1:{environment['SETWISE_PORT']}", timeout=60)
+        client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)
         wait_until_ready(client, process)
         assert "<html" in client.get("/").text
         slate = client.post("/v1/recommend", json={"history": ["dish-3", "dish-17"], "k": 4}).json()
