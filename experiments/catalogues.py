@@ -3,7 +3,8 @@
 * ``playlists_one_head`` and ``playlists_four_heads``: ready-made (``shared/data/catalogs``), trained on playlists with
   a logistic loss item by item and negatives from the model's own top. One head is the paper's model; its set effects
   are strong. Four heads have a base term, are nearly calibrated, and their set effects are mild.
-* ``playlists`` and ``trivago``: trained here by one recipe, the paper's model of one head. A Trivago session has
+* ``playlists``, ``polimi`` (other playlists, of popular tracks; the first 8,000 of the file) and ``trivago``: trained
+  here by one recipe, the paper's model of one head. Phase Two was not tuned on the last two. A Trivago session has
   two clicks on average, too few to learn hotels from, so its distinct lists of hotels stand for sessions: the first
   fifteen hotels of a list are the user, the next five what belongs there. What can be learned from that is which
   hotels are listed together, not which are booked.
@@ -45,8 +46,10 @@ Rows = NDArray[np.int64]
 READY_MADE = ("playlists_one_head", "playlists_four_heads")
 LEARNED = {
     "playlists": ("playlists/mpd_followed_playlists.jsonl.gz",),
+    "polimi": ("playlists/polimi2018_playlists.jsonl.gz",),
     "trivago": ("sets/trivago_100k/sessions.csv.gz",),
 }
+FIRST = {"polimi": 8000}  # sessions that are read; more take minutes to learn from
 NAMES = (*READY_MADE, *LEARNED)
 HISTORY, SIZE = 15, 5  # the paper's cut
 OTHERS = 2 * SIZE  # on a slate to learn from
@@ -158,7 +161,8 @@ def sessions(name: str, data: Path) -> Sessions:
         return Sessions.of(_lists(paths[0]))
     from representation import read_playlists
 
-    return read_playlists(paths[0])
+    whole = read_playlists(paths[0])
+    return whole.taken(np.arange(len(whole))[: FIRST.get(name)])
 
 
 def _lists(path: Path) -> list[list[str]]:

@@ -172,11 +172,15 @@ def test_figure_3_in_miniature(
     assert figure.main(command) == rows  # nothing is left to do
     methods = {(row["retrieval"], row["ranker"]) for row in rows}
     assert methods == {(one, other) for one in figure.RETRIEVALS for other in figure.RANKERS} | {
-        ("whole catalogue", "best known")
+        ("whole catalogue", "best known"),
+        *((retrieval, figure.POSSIBLE) for retrieval in figure.RETRIEVALS),
     }
     for unit in {row["unit"] for row in rows}:
         mine = [row for row in rows if row["unit"] == unit]
         counts = {row["candidates"] for row in mine if row["ranker"] != "best known"}
+        for retrieval in figure.RETRIEVALS:
+            values = {row["ranker"]: row["value"] for row in mine if row["retrieval"] == retrieval}
+            assert values[figure.POSSIBLE] == max(values.values())
         assert len(counts) == 1  # both retrievals hand on as many
         bound = mine[-1]["upper_bound"]
         assert all(row["value"] <= bound * (1 + 1e-9) for row in mine)
@@ -190,7 +194,7 @@ def test_what_figure_3_reports_is_what_the_rankers_find(monkeypatch: pytest.Monk
     trained = catalogues.opened("playlists_one_head", miniature)
     heaviness = loaded(monkeypatch, "best_known").Heaviness.quick()
     experiment = figure.Experiment(figure.Prepared.of(trained), 4, 60, 0, heaviness, 7, 0)
-    rows = experiment.rows(1, ("swap", "beam", "paper"))
+    rows = experiment.rows(1, ("swap", "beam", "beam, last", "paper"))
     user, seen = trained.users[1], trained.histories[1]
     cells = experiment.index.candidates(user, 4, seen)
     score = (trained.catalog.value[:, 0] @ user.heads[0]).astype(np.float64)
@@ -201,6 +205,8 @@ def test_what_figure_3_reports_is_what_the_rankers_find(monkeypatch: pytest.Monk
         instance = sw.Instance.from_catalog(trained.catalog, user, candidates[retrieval])
         for solutions in (1, 4, 7):
             options = {"evaluations": solutions * k * len(cells)} if ranker == "swap" else {"solutions": solutions}
+            if ranker == "beam, last":
+                ranker, options = "beam", options | {"order": "last"}
             assert curve[0, solutions - 1] == pytest.approx(sw.rank(instance, k, ranker, **options).value, rel=1e-12)
 
 
@@ -237,6 +243,8 @@ def test_margins_recomputed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     ranking = figure.ranking_margins(known)
     assert ranking["c", 5, "phase one", "paper"] == pytest.approx(100 * (3 / 2 + 3 / 2.5 + 4 / 2.5 - 3) / 3)
     assert ranking["c", 5, "k-nn", "paper"] == pytest.approx(100 * (2 / 1 + 3 / 1 + 3 / 2 - 3) / 3)
+    last = figure.margin_at_the_end(known["c", 5, "phase one", "paper"], known["c", 5, "phase one", "beam"])
+    assert last == pytest.approx((60, 100 * np.std([4 - 1.6 * 2, 4 - 1.6 * 3], ddof=1) / np.sqrt(2) / 2.5))
     best, bound = figure.best_known(rows)["c", 5]
     assert best.tolist() == [5.0, 4.5]  # swap found more than the heavy search for the first user
     assert bound.tolist() == [6.0, 6.0]
@@ -254,10 +262,11 @@ def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path,
     figure = loaded(monkeypatch, "figure_4_scatter")
     command = ["--quick", "--data", str(miniature), "--out", str(tmp_path / "figure_4.csv")]
     rows = figure.main([*command, "--catalogues", "playlists_one_head", "trivago", "--cache", str(tmp_path / "cache")])
-    assert len(rows) == 2 * 3 * (3 * 6 + 4) * 6  # catalogues, users, rankers in their readings, pairs
+    assert len(rows) == 2 * 3 * (3 * 9 + 6) * 6  # catalogues, users, rankers in their readings, pairs
     assert {row["solution"] for row in rows} == set(range(1, 7))
-    assert all(0 < row["beam"] <= 5 for row in rows)
-    assert figure.table(rows).row_count == 2 * 22
+    assert all(0 < row["beam"] <= row["possible"] <= 5 for row in rows)
+    assert all(row["ours"] <= row["possible"] for row in rows)
+    assert figure.table(rows).row_count == 2 * 33
     by_reading = {name: [row for row in rows if row["reading"] == name] for name in figure.READINGS}
     ours = {
         row["solution"]: row["ours"]
@@ -308,7 +317,8 @@ def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatc
 def test_wins_ties_and_improvement_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     figure = loaded(monkeypatch, "figure_4_scatter")
     pairs = [(3.0, 2.0), (2.0, 2.0 * (1 + 1e-15)), (1.0, 2.0), (4.0, 2.0)]
-    summary = figure.summary([{"ours": ours, "beam": beam} for ours, beam in pairs])
+    summary = figure.summary([{"ours": ours, "beam": beam, "possible": 5.0} for ours, beam in pairs])
+    assert summary["possible"] == pytest.approx(150)
     assert [summary[name] for name in ("wins", "ties", "losses")] == [50.0, 25.0, 25.0]
     assert summary["improvement"] == pytest.approx(100 * (0.5 + 0 - 0.5 + 1) / 4)
 

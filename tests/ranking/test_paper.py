@@ -176,12 +176,12 @@ def test_pinned_items_are_the_tuple() -> None:
         expected = problems.greedy(constraints.pinned, free, t, problems.level(PINNED_QUANTILE))
         np.testing.assert_array_equal(chosen, expected)
     by_rank = paper(instance, constraints, solutions=9)
-    np.testing.assert_allclose(by_rank.solutions[:8], [instance.value(chosen) for chosen in made[:8]])
+    np.testing.assert_allclose(by_rank.solutions, [instance.value(chosen) for chosen in made[:9]])
     three = paper(instance, constraints, top=3, solutions=40)  # one more item is added to the pair
     assert {2, 7} <= set(three.indices)
     assert not np.array_equal(three.solutions[:8], by_rank.solutions[:8])
     few = paper(instance, constraints, problems=3)
-    assert len(few.solutions) == 3 + 1
+    assert len(few.solutions) == 3
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -24,8 +24,9 @@ divided by t as well. Constraints of items that are not chosen are left out: the
 
 **Solved greedily.** "Phase Two then generated candidate solutions by greedily solving a fixed number of auxiliary
 problems." The feasible candidate of the largest objective is added until k are chosen, none is feasible or, after
-the first, none increases the objective. The result is a candidate solution; the best by F is returned. The last
-candidate solution is the best single item, because rewards may be so negative that one item is best.
+the first, none increases the objective. The result is a candidate solution; the best by F is returned. Two problems may
+lead to one set, and both count. The last candidate solution is the best single item, because rewards may be so
+negative that one item is best.
 
 **Which t.** The paper does not say. The lemma does what a search can use: t* = Wx*. So t is made from D_i(Y), the
 denominators of every i beside a set Y that contains X (its own weight included), and Y improves. *Ours*, up to eight
@@ -103,12 +104,15 @@ class AuxiliaryProblems:
         most = np.sort(others, axis=2)[:, :, others.shape[2] - room :].sum(axis=2)
         return np.asarray(self._weights_of(members)[:, members] + most)
 
-    def exact(self, members: Rows, free: Mask) -> Rows:
-        """The set that greedy finds for F, the best on the way: P(X, t) with t = Wx, whichever x is."""
+    def exact(self, members: Rows, free: Mask, alone: bool = False) -> Rows:
+        """The set that greedy finds for F, the best on the way: P(X, t) with t = Wx, whichever x is.
+
+        X itself is not it, where anything may be added, but with ``alone``.
+        """
         start = self.partial(members, free)
         path = [start, *start.greedy_extensions(1)]
         self.evaluations += sum(partial.evaluations for partial in path)
-        return best_set(path[1:] or path).chosen
+        return best_set(path if alone and len(members) else path[1:] or path).chosen
 
     def partial(self, members: Rows, free: Mask) -> PartialSet:
         """X as a partial set to which the candidates ``free`` may be added."""
@@ -248,7 +252,7 @@ def _around(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[
 
 def _around_pinned(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[Rows]:
     """The solutions with X pinned: greedy for F, then with t from X and one more item in turn, best first."""
-    yield problems.exact(members, free)
+    yield problems.exact(members, free, alone=True)
     level = problems.level(PINNED_QUANTILE)
     for added in problems.partial(members, free).ranked:
         t = PINNED_FACTOR * problems.denominators(np.append(members, added))
@@ -290,8 +294,8 @@ def paper(
         raise InvalidInput("problems", f"at most {PROBLEMS}", per_tuple, "raise solutions instead")
     most = SOLUTIONS if solutions is None else whole_number("solutions", solutions)
     every = AuxiliaryProblems(instance, constraints)
-    sets = islice(candidate_solutions(every, c, per_tuple), max(1, most - 1))
-    return _best_of(every, chain(sets, [_smallest(instance, constraints)][: most - 1]))
+    smallest = [_smallest(instance, constraints)][: most - 1] if c else []
+    return _best_of(every, chain(islice(candidate_solutions(every, c, per_tuple), most - len(smallest)), smallest))
 
 
 def _best_of(problems: AuxiliaryProblems, sets: Iterator[Rows]) -> Ranking:
