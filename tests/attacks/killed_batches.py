@@ -9,9 +9,7 @@ its workers with it. The output must have the bytes of a run that was not interr
 from __future__ import annotations
 
 import argparse
-import os
 import random
-import signal
 import subprocess
 import sys
 import tempfile
@@ -19,6 +17,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import processes
 from setwise.recommend.batch.run import recommend_table
 from setwise.recommend.batch.users import Columns
 
@@ -33,18 +32,15 @@ def arguments(table: Path, model: Path, out: Path) -> list[str]:
 
 def killed_run(command: Sequence[str], folder: Path, parts: int, rng: random.Random) -> bool:
     """Start the command and kill it when ``parts`` parts are there; whether it was still running."""
-    process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL)
-    end = time.monotonic() + SECONDS
-    while process.poll() is None and time.monotonic() < end:
-        if len(list(folder.glob("part-*.parquet"))) >= parts:
-            break
-        time.sleep(0.002)
-    time.sleep(LONGEST_DELAY * rng.random())
-    running = process.poll() is None
-    if running and rng.random() < 0.5:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    process.wait()
+    with processes.started(command, stdout=subprocess.DEVNULL) as process:
+        processes.until(
+            lambda: process.poll() is not None or len(list(folder.glob("part-*.parquet"))) >= parts, seconds=SECONDS
+        )
+        time.sleep(LONGEST_DELAY * rng.random())
+        running, workers = process.poll() is None, processes.children(process.pid)
+        if rng.random() < 0.5:  # the others are killed with their workers
+            process.kill()
+            processes.until(lambda: not any(map(processes.alive, workers)), seconds=SECONDS)
     return running
 
 
@@ -54,7 +50,7 @@ def kill_and_resume(table: Path, model: Path, users: int, folder: Path, kills: i
     parts = out.with_name(out.name + ".parts")
     targets = sorted(rng.randrange(-(-users // PART_ROWS)) for _ in range(kills))
     met = sum(killed_run(arguments(table, model, out), parts, target, rng) for target in targets)
-    subprocess.run(arguments(table, model, out), check=True, stdout=subprocess.DEVNULL, timeout=SECONDS)
+    processes.run(arguments(table, model, out), check=True, limit=SECONDS)
     return out, met
 
 

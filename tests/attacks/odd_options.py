@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import traceback
 from collections.abc import Iterator, Sequence
@@ -17,6 +16,7 @@ from typing import Any
 
 import typer
 
+import processes
 from setwise.cli import app, main
 
 SECONDS = 20  # of a run; what takes longer is at work, and was accepted
@@ -59,7 +59,7 @@ def variants(command: str, base: Sequence[str], values: Sequence[str]) -> Iterat
 def outcomes(runs: Sequence[Sequence[str]], folder: Path) -> list[dict[str, Any]]:
     """For every run its exit status (None if it was ended by the limit of time), what it said, and what it raised."""
     command = [sys.executable, __file__]
-    done = subprocess.run(command, input=json.dumps(runs), capture_output=True, text=True, cwd=folder, check=True)
+    done = processes.run(command, text=json.dumps(runs), cwd=folder, check=True, limit=3600)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import processes
 import setwise as sw
 from worlds import random_catalog
 
@@ -65,7 +65,7 @@ def test_hostile_names_open_nothing(tmp_path: Path, count, record_property) -> N
     (tmp_path / "work").mkdir()
     sw.Recommender(sw.Index.build(catalog, cells=4, progress=False)).save(tmp_path / "root")
     command = [sys.executable, "-c", CHILD, str(tmp_path / "root"), str(tmp_path / "work")]
-    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    found = processes.run(command, limit=3600)
     assert found.returncode == 0, found.stderr[-2000:]
     used, seen = json.loads(found.stdout)
     assert not seen

@@ -7,7 +7,6 @@ take a fraction of their time.
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import processes
 import setwise as sw
 from saved_songs import model
 
@@ -59,9 +59,8 @@ def test_threads_processes_and_reloads(tmp_path: Path, count, record_property) -
         assert list(pool.map(lambda one: answer(again, one), asked)) == expected, "in threads"
     lines = "\n".join(json.dumps(one) for one in asked)
     command = [sys.executable, "-c", CHILD, str(tmp_path / "songs")]
-    children = [subprocess.Popen(command, stdin=-1, stdout=-1, text=True) for _ in range(2)]
-    for child in children:
-        printed, _ = child.communicate(lines)
+    for _ in range(2):
+        printed = processes.run(command, text=lines, check=True, limit=3600).stdout
         assert [json.loads(line) for line in printed.splitlines()] == expected, "in other processes"
     record_property(
         "seen", f"{len(asked)} requests, six times each: alone, again, reopened, {THREADS} threads, 2 processes"

@@ -16,10 +16,10 @@ from typing import Any
 
 import httpx
 import pytest
-from processes import children, until
 from services import Here, here, post, world_recommender
 
 import setwise as sw
+from processes import children, until
 
 pytestmark = pytest.mark.nightly
 

@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from processes import children
 from raw_http import HEALTH, Client, head
 from services import Running, running
+
+from processes import children
 
 pytestmark = [pytest.mark.nightly, pytest.mark.promise("soak")]
 MOST_MB = 4.0  # that all processes together may grow in the second half of the requests

@@ -6,7 +6,6 @@ import contextlib
 import importlib.util
 import json
 import re
-import subprocess
 import sys
 import tomllib
 from importlib import metadata
@@ -16,6 +15,8 @@ from types import ModuleType
 import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import processes
 
 pytestmark = [pytest.mark.nightly, pytest.mark.promise("supply")]
 ROOT = Path(__file__).parents[2]
@@ -137,7 +138,7 @@ def interpreter(version: str) -> str | None:
     for command in (sys.executable, f"python{version}", *map(str, kept)):
         code = f"import sys; sys.exit(sys.version_info[:2] != ({version.replace('.', ', ')}))"
         with contextlib.suppress(OSError):
-            if subprocess.run([command, "-c", code], capture_output=True, check=False).returncode == 0:
+            if processes.run([command, "-c", code]).returncode == 0:
                 return command
     return None
 
@@ -153,7 +154,7 @@ def test_the_wheel_works_without_extras(version: str, tmp_path: Path, large: boo
         pytest.skip(f"Python {version} is not on this machine")
 
     def run(*command: str) -> str:
-        done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+        done = processes.run(command, cwd=tmp_path, limit=1800)
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 

@@ -13,9 +13,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import alive, children, until, workers
 from services import Running, running
 from small_disk import small_disk
+
+from processes import alive, children, until, workers
 
 pytestmark = pytest.mark.nightly
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import subprocess
 import sys
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import typer
 from rich.text import Text
 from typer.testing import CliRunner
 
+import processes
 import setwise
 from setwise import cli
 from setwise.cli.demo import METHODS
@@ -48,7 +48,7 @@ def run_with_the_demo_extra_only(*arguments: str) -> str:
         f"import sys; sys.modules.update(dict.fromkeys({hidden})); import setwise.cli; "
         f"sys.modules['setwise.cli.demo'].USERS = {GUESTS}; sys.argv = ['setwise', *{arguments}]; setwise.cli.main()"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    out = processes.run([sys.executable, "-c", code])
     assert out.returncode == 0, out.stderr
     return out.stdout
 
@@ -123,5 +123,5 @@ def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytes
 
 
 def test_as_a_module() -> None:
-    out = subprocess.run([sys.executable, "-m", "setwise", "--version"], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-m", "setwise", "--version"], check=True)
     assert setwise.__version__ in out.stdout

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+import processes
 import setwise as sw
 from saved_songs import model, run, said
 from setwise.errors import InvalidInput, UnknownId
@@ -235,10 +235,8 @@ def test_numeric_ids_must_be_numbers(songs: Path) -> None:
 
 def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
     code = "from setwise.cli import main; import sys; sys.argv = ['setwise', *sys.argv[1:]]; main()"
-    done = subprocess.run(
+    done = processes.run(
         [sys.executable, "-c", code, "recommend", str(songs / "songs"), "--history", "s1", "--include", "unknown"],
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 2
     assert (

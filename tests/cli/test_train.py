@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import processes
 from setwise import cli
 from setwise.cli import train_data
 from setwise.cli.train_data import prepared
@@ -394,7 +394,7 @@ def test_help_does_not_import_torch() -> None:
         "import sys, setwise.cli; from typer.testing import CliRunner; "
         "CliRunner().invoke(setwise.cli.app, ['train', '--help']); print('torch' in sys.modules)"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-c", code], check=True)
     assert out.stdout.strip() == "False"
 
 
@@ -404,7 +404,7 @@ def test_without_torch_it_says_what_to_install(baskets: Path, tmp_path: Path) ->
         f"sys.argv = ['setwise', 'train', {str(baskets)!r}, '--session', 'order', '--item', 'product', "
         f"'--out', {str(tmp_path / 'model')!r}]; setwise.cli.main()"
     )
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    out = processes.run([sys.executable, "-c", code])
     assert out.returncode == 2
     assert (
         out.stderr

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import processes
 import setwise as sw
 from setwise import cli
 from setwise.verification.slate_file import read_slate, write_slate
@@ -107,7 +108,7 @@ def test_an_index_folder(saved: Path) -> None:
 
 
 def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "setwise", *map(str, arguments)], capture_output=True, text=True)
+    return processes.run([sys.executable, "-m", "setwise", *map(str, arguments)])
 
 
 def test_files_that_cannot_be_read(saved: Path) -> None:

@@ -17,6 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import processes
 from counts import examples
 from setwise.datasets.dispatch import columns_read, read
 from setwise.datasets.sessions import Sessions, Slates
@@ -193,10 +194,9 @@ def test_skipped_rows_are_printed_on_a_terminal(tmp_path, monkeypatch, capsys):
 
 
 def test_reading_imports_nothing_heavy():
-    import subprocess
 
     code = "import sys, setwise.datasets.dispatch; print([n for n in ('numba', 'pyarrow', 'pandas', 'rich', 'torch') if n in sys.modules])"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-c", code], check=True)
     assert out.stdout.strip() == "[]"
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+import processes
 
 pytestmark = pytest.mark.nightly
 
@@ -17,7 +18,7 @@ EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_example(example: Path, tmp_path: Path) -> None:
-    out = subprocess.run([sys.executable, str(example)], cwd=tmp_path, capture_output=True, text=True, check=False)
+    out = processes.run([sys.executable, str(example)], cwd=tmp_path)
     assert out.returncode == 0, out.stderr
     assert out.stdout.strip()
     assert [line for line in out.stderr.splitlines() if not PROGRESS.search(line)] == []

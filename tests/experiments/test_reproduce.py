@@ -18,12 +18,14 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
+import processes
 import setwise
 from experiments.cut_samples import ITEMS, cut_samples
 from setwise.cli import app
 from setwise.errors import InvalidInput, MissingDependency
 
 ROOT = Path(__file__).parents[2]
+LIMIT = 7200  # seconds, at full counts
 
 
 def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
@@ -34,20 +36,8 @@ def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
 # --- the whole of it ---
 
 
-def begun(data: Path, out: Path) -> subprocess.Popen[str]:
-    command = [
-        sys.executable,
-        "-m",
-        "setwise",
-        "reproduce",
-        "--quick",
-        "--json",
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-    ]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def command(data: Path, out: Path) -> list[object]:
+    return [sys.executable, "-m", "setwise", "reproduce", "--quick", "--json", "--data", data, "--out", out]
 
 
 def state(out: Path) -> dict[str, str]:
@@ -55,14 +45,15 @@ def state(out: Path) -> dict[str, str]:
 
 
 def interrupted_after_a_step(data: Path, out: Path) -> None:
-    run = begun(data, out)
-    while run.poll() is None and not ("done" in (now := state(out)).values() and "running" in now.values()):
-        time.sleep(0.1)
-    run.send_signal(signal.SIGTERM)
-    _, errors = run.communicate()
-    assert run.returncode == 130, errors
-    assert "resumes from here" in errors
-    wait_for_lock(out / ".lock")
+    with processes.started(command(data, out), stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as run:
+        processes.until(
+            lambda: run.poll() is not None or {"done", "running"} <= set(state(out).values()), seconds=LIMIT
+        )
+        run.send_signal(signal.SIGTERM)
+        _, errors = run.communicate(timeout=LIMIT)
+        assert run.returncode == 130, errors
+        assert "resumes from here" in errors
+        wait_for_lock(out / ".lock")
 
 
 def wait_for_lock(path: Path) -> None:
@@ -77,10 +68,7 @@ def wait_for_lock(path: Path) -> None:
 
 
 def finished(data: Path, out: Path) -> dict[str, object]:
-    run = begun(data, out)
-    printed, errors = run.communicate()
-    assert run.returncode == 0, errors
-    return dict(json.loads(printed.splitlines()[-1]))
+    return dict(json.loads(processes.run(command(data, out), check=True, limit=LIMIT).stdout.splitlines()[-1]))
 
 
 def rows_of(path: Path) -> list[dict[str, str]]:
@@ -186,7 +174,7 @@ def check_that_figures_come_from_rows(out: Path, other: Path, items: str) -> Non
     docs, readme = other / "docs", other / "README.md"
     readme.write_text("above\n<!-- results -->\nold\n<!-- /results -->\nbelow\n")
     command = [sys.executable, str(ROOT / "experiments" / "report.py"), "--rows", str(other / "rows")]
-    subprocess.run([*command, "--out", str(other), "--docs", str(docs), "--readme", str(readme)], check=True)
+    processes.run([*command, "--out", str(other), "--docs", str(docs), "--readme", str(readme)], check=True)
     before, after = ((folder / "results.md").read_text() for folder in (out, docs))
     changed = [new for old, new in zip(before.splitlines(), after.splitlines(), strict=True) if old != new]
     for name, (_, _, text) in CHANGES.items():

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import platform
-import subprocess
 import sys
 
 import pytest
+
+import processes
 
 FAULTS = """
 import resource
@@ -35,7 +36,7 @@ sw.Recommender(sw.Index.build(world.catalog, cells=4, progress=False))
 def faults(before: str) -> float:
     """How many pages are mapped for 6 MiB that are taken and freed again and again."""
     code = FAULTS.format(before=before)
-    return float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+    return float(processes.run([sys.executable, "-c", code], check=True).stdout)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the setting that keeps freed memory")

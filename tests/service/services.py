@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +19,7 @@ import httpx
 import numpy as np
 
 import setwise as sw
+from processes import LIMIT, started, until
 from setwise.datasets import World
 from setwise.model.encoder import Encoder
 from setwise.service.hosts import AllowedHosts
@@ -56,7 +56,7 @@ class Running:
         self._serving = threading.Event()
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-        assert self._serving.wait(300), self.logs  # compiling may take minutes
+        assert self._serving.wait(LIMIT), self.logs  # compiling may take minutes
         assert process.poll() is None, self.logs
         self.port = next(line["port"] for line in self.logs if line.get("event") == "serving")
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -82,8 +82,8 @@ class Running:
     def end(self) -> int:
         """SIGTERM, and the exit status."""
         self.process.send_signal(signal.SIGTERM)
-        status = self.process.wait(60)
-        self._reader.join(10)
+        status = self.process.wait(LIMIT)
+        self._reader.join(LIMIT)
         return status
 
 
@@ -105,11 +105,10 @@ class Here:
         self.settings = Settings(**patient | limits)
         self.metrics = Metrics()
         serving = self._serve(folder, (key, read_key), hosts, log, image_hosts, cluster)
-        self._thread = threading.Thread(target=asyncio.run, args=(serving,))
+        self._thread = threading.Thread(target=asyncio.run, args=(serving,), daemon=True)
         self._thread.start()
-        while not hasattr(self, "_server") or not self._server.started:
-            assert self._thread.is_alive(), "the service did not start"
-            time.sleep(0.005)
+        until(lambda: not self._thread.is_alive() or (hasattr(self, "_server") and self._server.started))
+        assert self._thread.is_alive(), "the service did not start"
         self.port = self._server.servers[0].sockets[0].getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -161,7 +160,8 @@ class Here:
     def end(self) -> None:
         self.client.close()
         self._server.should_exit = True
-        self._thread.join()
+        self._thread.join(LIMIT)
+        assert not self._thread.is_alive(), "the service did not end"
 
 
 @contextmanager
@@ -213,13 +213,7 @@ def running(folder: Path, *options: str, key: str | None = None, program: Sequen
     command = [sys.executable, *program, "serve", str(folder), "--port", "0", *options]
     command += ["--api-key", key] if key else []
     environment = {"SETWISE_HEARTBEAT_MS": "20000"} | os.environ  # other tests may keep the machine busy
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment)
-    try:
+    with started(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         service = Running(process, folder, key)
         with service.client:
             yield service
-    finally:
-        process.kill()
-        process.wait()
-        if process.stderr is not None:
-            process.stderr.close()

@@ -6,10 +6,13 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
+import processes
 from setwise.service.artifact_copy import private_folder, sweep
 
 HOLD = """
@@ -30,25 +33,25 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def held() -> tuple[subprocess.Popen[str], Path]:
+@contextmanager
+def held() -> Iterator[tuple[subprocess.Popen[str], Path]]:
     """A process that has a private folder until it is killed, or its input ends."""
-    command = [sys.executable, "-c", HOLD]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert process.stdout
-    return process, Path(process.stdout.readline().strip())
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with processes.started([sys.executable, "-c", HOLD], **pipes) as process:
+        assert process.stdout
+        yield process, Path(process.stdout.readline().strip())
 
 
 def test_what_a_killed_process_left_is_removed(temporary: Path) -> None:
-    (killed, left), (living, used) = held(), held()
-    killed.kill()
-    killed.communicate()
-    assert (left / "arrays").is_file()
-    with private_folder("mine") as mine:
-        sweep()
-        assert mine.is_dir()
-    assert not left.parent.exists()
-    assert (used / "arrays").is_file()
-    living.communicate("")
+    with held() as (living, used):
+        with held() as (_, left):
+            assert (left / "arrays").is_file()
+        with private_folder("mine") as mine:
+            sweep()
+            assert mine.is_dir()
+        assert not left.parent.exists()
+        assert (used / "arrays").is_file()
+        living.communicate("", timeout=processes.LIMIT)
     assert not list(temporary.iterdir()), "one that ends removes its own"
 
 

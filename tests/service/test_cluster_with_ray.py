@@ -15,10 +15,11 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from processes import children
 from services import post, running, world_recommender
 
+import processes
 import setwise as sw
+from processes import children
 from setwise.recommend.batch.parts import ROWS, rows_digest
 
 pytestmark = pytest.mark.nightly
@@ -41,26 +42,21 @@ class Up(NamedTuple):
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
-    monkeypatch = pytest.MonkeyPatch()
-    monkeypatch.setenv("RAY_AUTH_MODE", "token")
-    monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # of this cluster alone
-    folder = tmp_path_factory.mktemp("cluster")
-    world, shards = folder / "world", folder / "shards"
-    world_recommender(n=300).save(world)
-    command = ["cluster", "up", str(world), "--files", str(shards), "--shards", "2", "--backend", "scan", "--json"]
-    process = subprocess.Popen([sys.executable, "-m", "setwise", *command], stdout=subprocess.PIPE, text=True)
-    try:
-        assert process.stdout is not None
-        report = json.loads(process.stdout.readline())
-        yield Up(process, report["address"], world, shards)
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-    finally:
-        process.kill()
-        process.wait()
-        if process.stdout is not None:
-            process.stdout.close()
-        monkeypatch.undo()
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("RAY_AUTH_MODE", "token")
+        monkeypatch.setenv("RAY_AUTH_TOKEN", secrets.token_hex(32))  # of this cluster alone
+        folder = tmp_path_factory.mktemp("cluster")
+        world, shards = folder / "world", folder / "shards"
+        world_recommender(n=300).save(world)
+        command = ["cluster", "up", str(world), "--files", str(shards), "--shards", "2", "--backend", "scan", "--json"]
+        with processes.started(
+            [sys.executable, "-m", "setwise", *command], stdout=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdout is not None
+            report = json.loads(process.stdout.readline())
+            yield Up(process, report["address"], world, shards)
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(processes.LIMIT) == 0
 
 
 def shard_processes(cluster: Up) -> list[int]:
@@ -109,7 +105,7 @@ def batch(table: Path, model: Path, out: Path, *options: str) -> dict:
         "--json",
     ]
     command = [sys.executable, "-m", "setwise", *arguments, *options]
-    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, timeout=600).stdout)
+    return json.loads(processes.run(command, check=True, limit=600).stdout)
 
 
 def test_a_batch_on_the_cluster_has_the_bytes_of_one_here(cluster: Up, tmp_path: Path) -> None:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import io
 import socket
-import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 from services import here, post
 
+import processes
 from setwise.service.logs import configure_logs, log
 
 KEY = "a-long-and-random-key"
@@ -48,26 +47,22 @@ def test_slates_that_cannot_be_logged_are_served_without_a_log_of_the_service(
         assert post(service, "/v1/outcomes", {"outcomes": [outcome]})["new"] == 1
 
 
+def is_ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/readyz").status_code == 200
+    except httpx.TransportError:
+        return False
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_service_whose_standard_error_is_full(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", str(port), "--api-key", KEY]
-    with Path("/dev/full").open("w") as full:
-        process = subprocess.Popen([*command, "--workers", "1"], stderr=full)
-    try:
+    with Path("/dev/full").open("w") as full, processes.started([*command, "--workers", "1"], stderr=full) as process:
         with httpx.Client(base_url=f"http://127.0.0.1:{port}", headers={"Authorization": f"Bearer {KEY}"}) as client:
-            until = time.monotonic() + 120
-            while time.monotonic() < until and process.poll() is None:
-                try:
-                    if client.get("/readyz").status_code == 200:
-                        break
-                except httpx.HTTPError:
-                    time.sleep(0.1)
+            processes.until(lambda: is_ready(client))
             assert client.post("/admin/reload", timeout=60).status_code == 200
             assert client.get("/v1/info").status_code == 200
         process.terminate()
-        assert process.wait(30) == 0
-    finally:
-        process.kill()
-        process.wait()
+        assert process.wait(processes.LIMIT) == 0

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,11 +16,12 @@ from types import SimpleNamespace
 import httpx
 import numpy as np
 import pytest
-from processes import workers
 from raw_http import BODY, HEALTH, Client, head
 from services import Here, Running, error_message, here, post, running, world_recommender
 
+import processes
 import setwise as sw
+from processes import until, workers
 from setwise.errors import StartTimeout
 from setwise.service.http_errors import reload_failed
 from setwise.service.metrics import Metrics
@@ -237,13 +237,13 @@ def test_sighup_reloads(tmp_path: Path) -> None:
         before = service.client.get("/v1/info").json()
         world_recommender(n=120).save(tmp_path / "world")
         service.process.send_signal(signal.SIGHUP)
-        _until(lambda: service.client.get("/v1/info").json()["items"] == 120)
+        until(lambda: service.client.get("/v1/info").json()["items"] == 120)
         assert service.client.get("/v1/info").json()["version"] != before["version"]
         next((tmp_path / "world").glob("arrays-*")).unlink()
         service.process.send_signal(signal.SIGHUP)
-        _until(lambda: any(line.get("event") == "reload refused" for line in service.logs))
+        until(lambda: any(line.get("event") == "reload refused" for line in service.logs))
         assert service.client.get("/v1/info").json()["items"] == 120
-        _until(lambda: len(workers(service)) == 2)  # a replaced worker may still be ending
+        until(lambda: len(workers(service)) == 2)  # a replaced worker may still be ending
         pids = workers(service)
         assert service.end() == 0
         assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
@@ -271,7 +271,7 @@ def test_sighup_while_the_service_starts(tmp_path: Path) -> None:
     """It ended the process: nothing handled the signal yet."""
     world_recommender(n=100).save(tmp_path / "world")
     with running(tmp_path / "world", "--workers", "1", program=["-c", SIGNALLED]) as service:
-        _until(lambda: any(line.get("event") == "reloaded" for line in service.logs))
+        until(lambda: any(line.get("event") == "reloaded" for line in service.logs))
         assert service.client.get("/v1/info").json()["items"] == 100
         assert service.end() == 0
 
@@ -306,15 +306,8 @@ def test_ctrl_c_during_the_import_leaves_no_traceback() -> None:
     program = (
         "import sys, setwise_start; sys.meta_path.insert(0, type('Interrupt', (), {'find_spec': lambda *_: 1 // 0}))"
     ).replace("1 // 0", "(_ for _ in ()).throw(KeyboardInterrupt)")
-    ended = subprocess.run([sys.executable, "-c", f"{program}; setwise_start.main()"], capture_output=True, check=False)
-    assert (ended.returncode, ended.stderr) == (130, b"")
-
-
-def _until(holds) -> None:
-    deadline = time.monotonic() + 30
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    ended = processes.run([sys.executable, "-c", f"{program}; setwise_start.main()"])
+    assert (ended.returncode, ended.stderr) == (130, "")
 
 
 @pytest.mark.promise("restarts")
@@ -339,7 +332,7 @@ def test_the_last_response_says_that_the_connection_closes(folder: Path) -> None
         (worker,) = workers(service)
         os.kill(worker, signal.SIGSTOP)
         clients = [Client(service).send(head() + BODY + HEALTH) for _ in range(2)]
-        _until(lambda: "setwise_queue_length 1.0" in service.client.get("/metrics").text)  # the worker has the other
+        until(lambda: "setwise_queue_length 1.0" in service.client.get("/metrics").text)  # the worker has the other
         service.client.close()
         assert service.end() == 0
         for client in clients:

@@ -15,10 +15,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import alive, children, until
 from services import running
 from typer.testing import CliRunner
 
+import processes
+from processes import alive, children, until
 from setwise import cli
 from setwise.errors import InvalidInput
 from setwise.service import hosts, process_start, server
@@ -41,7 +42,7 @@ def test_a_loopback_address_needs_none() -> None:
 
 def test_errors_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run([sys.executable, "-m", "setwise", "serve", *arguments], capture_output=True, text=True)
+        return processes.run([sys.executable, "-m", "setwise", "serve", *arguments])
 
     public = run(str(tmp_path), "--host", "0.0.0.0")
     assert public.returncode == 2

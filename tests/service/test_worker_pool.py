@@ -8,7 +8,6 @@ import gc
 import os
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
@@ -20,9 +19,10 @@ from typing import Any
 
 import msgspec
 import pytest
-from processes import alive, until, workers
 from services import Here, error_message, here, post, running, world_recommender
 
+import processes
+from processes import alive, until, workers
 from setwise.errors import SetwiseError
 from setwise.service import worker
 from setwise.service.handlers import Reply, TaskMessage
@@ -148,7 +148,7 @@ assert loaded() == before, loaded().keys() - before.keys()
 
 def test_workers_inherit_the_compiled_code(folder: Path) -> None:
     """What the fork server has loaded is all that a worker needs to open an artifact and to compute slates."""
-    done = subprocess.run([sys.executable, "-c", INHERITED, str(folder)], capture_output=True, text=True)
+    done = processes.run([sys.executable, "-c", INHERITED, str(folder)])
     assert done.returncode == 0, done.stderr
 
 

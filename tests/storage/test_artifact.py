@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 from safetensors import safe_open
 
+import processes
 import setwise as sw
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.storage import artifact
@@ -107,7 +107,7 @@ def test_a_million_items_open_within_a_few_megabytes(tmp_path: Path) -> None:
         "import tracemalloc, sys, setwise; tracemalloc.start(); c = setwise.Catalog.load(sys.argv[1]); "
         "print(tracemalloc.get_traced_memory()[1], c.rows_of([2999997])[0])"
     )
-    out = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-c", code, str(tmp_path)], check=True)
     peak, row = map(int, out.stdout.split())
     assert row == 999_999
     assert peak < 8 << 20
@@ -184,15 +184,14 @@ def test_killed_while_saving(tmp_path: Path, count) -> None:
     path = tmp_path / "catalog"
     rows = np.zeros((20_000, 8), np.float32)
     sw.Catalog(rows, rows, rows, ids=np.arange(20_000)).save(path)
-    began = time.perf_counter()
-    sw.Catalog(rows, rows, rows, ids=np.arange(20_000)).save(path)
-    longest = max(0.06, 3 * (time.perf_counter() - began))  # a slow machine gets as far as a fast one
-    marks, chance = {0}, random.Random(0)
+    marks, chance, manifest = {0}, random.Random(0), path / "manifest.json"
     for mark in range(1, count(50, 4) + 1):
-        with subprocess.Popen([sys.executable, "-c", SAVER, str(path), str(mark)], stdout=subprocess.PIPE) as saver:
+        before = manifest.read_bytes()
+        with processes.started([sys.executable, "-c", SAVER, path, mark], stdout=subprocess.PIPE) as saver:
             saver.stdout.readline()
-            time.sleep(chance.uniform(0, longest))
-            saver.send_signal(signal.SIGKILL)
+            if mark % 3 == 0:  # the first save is complete, in whatever time
+                processes.until(lambda before=before: manifest.read_bytes() != before)
+            time.sleep(chance.uniform(0, 0.2))
         loaded = sw.Catalog.load(path)
         found = float(loaded.query[0, 0, 0])
         for part in (loaded.query, loaded.key, loaded.value):

@@ -14,12 +14,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import processes
 from setwise.errors import InvalidInput
 from setwise.storage.log_database import connect
 from setwise.storage.slate_log import (
@@ -207,10 +209,6 @@ def test_totals_by_week(tmp_path: Path) -> None:
 # --- processes that are killed ---
 
 
-def start_child(folder: Path, seed: int) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, str(CHILD), str(folder), str(seed)], stdout=subprocess.PIPE, text=True)
-
-
 def pairs(lines: list[str]) -> set[tuple[str, object]]:
     return {(slate, item) for line in lines if line.startswith("[") for slate, item in json.loads(line)}
 
@@ -220,17 +218,19 @@ def test_killed_processes_lose_nothing(tmp_path: Path, count) -> None:
     """Two processes write to one folder, and are killed (SIGKILL) at any time; 200 times with --large."""
     rng, accepted, sent = random.Random(time.time_ns()), set(), set()
     for number in range(count(200) // 2):
-        children = [start_child(tmp_path, 2 * number + one) for one in range(2)]
-        texts = ["".join(child.stdout.readline() for _ in range(2)) for child in children]  # both are writing
-        time.sleep(rng.uniform(0, 0.05))
-        for child, text in zip(children, texts, strict=True):
-            child.send_signal(signal.SIGKILL)
-            with child.stdout:
+        with ExitStack() as block:
+            commands = [[sys.executable, CHILD, tmp_path, 2 * number + at] for at in range(2)]
+            options = {"stdout": subprocess.PIPE, "text": True}
+            children = [block.enter_context(processes.started(command, **options)) for command in commands]
+            texts = ["".join(child.stdout.readline() for _ in range(2)) for child in children]  # both are writing
+            time.sleep(rng.uniform(0, 0.05))
+            for child, text in zip(children, texts, strict=True):
+                child.kill()
                 lines = (text + child.stdout.read()).split("\n")
-            assert child.wait() == -signal.SIGKILL
-            done = max(at for at, line in enumerate(lines) if line == "stored")
-            accepted |= pairs(lines[:done])
-            sent |= pairs([line for line in lines if line.endswith("]")])
+                assert child.wait(processes.LIMIT) == -signal.SIGKILL
+                done = max(at for at, line in enumerate(lines) if line == "stored")
+                accepted |= pairs(lines[:done])
+                sent |= pairs([line for line in lines if line.endswith("]")])
     found = stored(tmp_path)
     assert accepted <= found.keys(), "an accepted outcome was lost"
     assert found.keys() <= sent

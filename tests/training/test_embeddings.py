@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import numpy as np
 import pytest
 
+import processes
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
@@ -45,7 +45,7 @@ def test_another_process_gives_the_same_bits() -> None:
         "import numpy as np; from setwise.datasets.sessions import Sessions; from setwise.training.embeddings import word2vec;"
         "s = Sessions.of([[1, 2, 3], [2, 3, 4], [5, 6, 1]]); print(word2vec(s, dim=3).tobytes().hex())"
     )
-    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(2)]
+    runs = [processes.run([sys.executable, "-c", code], check=True) for _ in range(2)]
     assert runs[0].stdout == runs[1].stdout != ""
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 import pytest
 from tiny_networks import grouped_sessions, log_loss, parity_slates
 
+import processes
 from setwise.datasets import Sessions, Slates, World
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import DamagedArtifact, InvalidInput
@@ -101,7 +101,7 @@ def test_items_of_no_session_and_repeated_items() -> None:
 
 def test_importing_the_model_does_not_import_torch() -> None:
     code = "import sys; from setwise.training import SimpleTransformer; print('torch' in sys.modules, 'gensim' in sys.modules)"
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-c", code], check=True)
     assert out.stdout.split() == ["False", "False"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 from tiny_networks import ITEMS, random_network, random_slates
 
+import processes
 import setwise as sw
 from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput, MissingDependency, UnknownId
@@ -140,7 +140,7 @@ def test_a_tampered_file_is_refused(tmp_path: Path) -> None:
 
 
 def run(code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    done = processes.run([sys.executable, "-c", code])
     assert done.returncode == 0, done.stderr
     return done.stdout
 

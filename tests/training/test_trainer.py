@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
 import sys
-import time
 from functools import partial
 from pathlib import Path
 
@@ -15,6 +13,7 @@ import pytest
 import torch
 from tiny_networks import ITEMS, grouped_sessions, log_loss, parity_slates, random_network, random_slates
 
+import processes
 from setwise.datasets.sessions import Slates
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.ragged import Ragged
@@ -247,12 +246,19 @@ def test_a_damaged_checkpoint_is_refused(tmp_path: Path, what: str) -> None:
 DATA = {"slates": lambda: parity_slates(300), "sessions": lambda: grouped_sessions(40)}
 EPOCHS = {"slates": 60, "sessions": 40}
 KILLED_AFTER = {"slates": 5, "sessions": 3}
-ALL_EPOCHS = {"slates": 60, "sessions": 20}  # sessions: half the epochs, all of the interaction stage
 OPTIONS = {"device": "cpu", "dim": 4, "heads": 1, "k": 3, "patience": 60, "batch": 64}
 CHILD = """
-import sys
-sys.path.insert(0, {tests!r})
+import os, signal, sys
+sys.path[:0] = {paths!r}
 import test_trainer
+from setwise.training import trainer
+save, saved = trainer._Run.save, []
+def save_or_end(run, *arguments):
+    save(run, *arguments)
+    saved.append(1)
+    if len(saved) == {epochs}:
+        os.kill(os.getpid(), signal.SIGKILL)
+trainer._Run.save = save_or_end
 test_trainer.fitted({kind!r}, checkpoint={folder!r})
 """
 
@@ -271,24 +277,17 @@ def epochs_done(checkpoint: Path) -> int:
 def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """Checkpoints of processes that were killed during training."""
     folders = {kind: tmp_path_factory.mktemp("killed") / kind for kind in DATA}
-    code = {kind: CHILD.format(tests=str(Path(__file__).parent), kind=kind, folder=str(folders[kind])) for kind in DATA}
-    alive = {kind: subprocess.Popen([sys.executable, "-c", code[kind]], stderr=subprocess.PIPE) for kind in DATA}
-    while alive:
-        for kind, child in list(alive.items()):
-            if child.poll() is not None:
-                pytest.fail(f"the process must not end by itself: {child.communicate()[1].decode()}")
-            if epochs_done(folders[kind]) >= KILLED_AFTER[kind]:
-                child.kill()
-                child.communicate()
-                assert child.returncode == (1 if sys.platform == "win32" else -signal.SIGKILL)
-                del alive[kind]
-        time.sleep(0.02)
+    paths = [str(Path(__file__).parents[at]) for at in range(2)]
+    for kind, folder in folders.items():
+        code = CHILD.format(paths=paths, kind=kind, folder=str(folder), epochs=KILLED_AFTER[kind])
+        done = processes.run([sys.executable, "-c", code])
+        assert done.returncode == -signal.SIGKILL, done.stderr
     return folders
 
 
 @pytest.mark.parametrize("kind", DATA)
 def test_a_killed_and_resumed_process_gives_the_same_model(killed: dict[str, Path], kind: str) -> None:
-    assert KILLED_AFTER[kind] <= epochs_done(killed[kind]) < ALL_EPOCHS[kind]
+    assert epochs_done(killed[kind]) == KILLED_AFTER[kind]
     resumed, unbroken = fitted(kind, checkpoint=killed[kind]), fitted(kind)
     assert resumed.summary == unbroken.summary
     assert resumed.catalog().digest == unbroken.catalog().digest

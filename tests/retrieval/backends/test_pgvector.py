@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import processes
 from setwise.errors import InvalidInput, MissingDependency
 
 pytest.importorskip("psycopg")
@@ -66,6 +66,6 @@ from setwise.retrieval.backends import pgvector
 index = pgvector.PgVector.build(np.ones((3, 2), np.float32), np.zeros(3, np.int32), 1)
 print(pgvector._own_server().split("host=")[1])
 """
-    run = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
+    run = processes.run([sys.executable, "-W", "error", "-c", code], check=True)
     assert run.stderr == ""
     assert not Path(run.stdout.strip()).exists()
