@@ -57,16 +57,16 @@ def is_clique(graph: Graph, vertices: np.ndarray) -> bool:
 # --- construction (a) ---
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_the_best_set_of_any_graph_is_its_largest_clique_below_k(seed):
-    rng = np.random.default_rng(seed)
-    graph = random_graph(rng, int(rng.integers(2, 21)), rng.uniform(0.1, 0.95))
-    k = int(rng.integers(2, 7))
-    best = best_set(clique_catalog(graph, k, M=rng.choice([2.0, 3.5, 1e6])))
-    assert best.value == min(largest_clique(graph), k - 1)
-    clique = solution_to_clique(graph, best.indices)
-    assert len(clique) == best.value
-    assert is_clique(graph, clique)
+def test_the_best_set_of_any_graph_is_its_largest_clique_below_k(count):
+    for seed in range(count(100, 5)):
+        rng = np.random.default_rng(seed)
+        graph = random_graph(rng, int(rng.integers(2, 21)), rng.uniform(0.1, 0.95))
+        k = int(rng.integers(2, 7))
+        best = best_set(clique_catalog(graph, k, M=rng.choice([2.0, 3.5, 1e6])))
+        assert best.value == min(largest_clique(graph), k - 1)
+        clique = solution_to_clique(graph, best.indices)
+        assert len(clique) == best.value
+        assert is_clique(graph, clique)
 
 
 def test_a_k_minus_1_clique_exists_if_and_only_if_the_optimum_is_k_minus_1():
@@ -117,22 +117,22 @@ def test_impossible_parameters_are_refused(k, M):
 # --- construction (b) ---
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_the_best_set_of_disjoint_cliques_is_the_largest(seed):
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(4, 7))
-    sizes = [int(size) for size in rng.integers(k - 3, k, 12)]
-    while sum(sizes) > 20:
-        sizes.pop()
-    graph = union_of_cliques(rng, sizes)
-    dimension = 8 if len(sizes) > 8 else len(sizes)
-    reduction = disjoint_cliques_catalog(graph, k, dimension, coherence=0.3, seed=seed)
-    best = best_set(reduction)
-    assert best.value == max(sizes)
-    clique = solution_to_clique(graph, best.indices)
-    assert len(clique) == len(best.indices) - 1 == max(sizes)
-    assert is_clique(graph, clique)
-    assert reduction.catalog.query.shape[2] == dimension
+def test_the_best_set_of_disjoint_cliques_is_the_largest(count):
+    for seed in range(count(100, 5)):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(4, 7))
+        sizes = [int(size) for size in rng.integers(k - 3, k, 12)]
+        while sum(sizes) > 20:
+            sizes.pop()
+        graph = union_of_cliques(rng, sizes)
+        dimension = 8 if len(sizes) > 8 else len(sizes)
+        reduction = disjoint_cliques_catalog(graph, k, dimension, coherence=0.3, seed=seed)
+        best = best_set(reduction)
+        assert best.value == max(sizes)
+        clique = solution_to_clique(graph, best.indices)
+        assert len(clique) == len(best.indices) - 1 == max(sizes)
+        assert is_clique(graph, clique)
+        assert reduction.catalog.query.shape[2] == dimension
 
 
 def test_there_may_be_many_more_cliques_than_dimensions():

@@ -37,31 +37,31 @@ def optimum(problem: Knapsack) -> float:
     return max(problem.value(z) for z in all_choices(problem) if problem.is_feasible(z))
 
 
-@pytest.mark.parametrize("seed", range(200))
-def test_lemma_feasible_solutions_map_both_ways_and_others_are_penalised(seed):
-    problem = random_knapsack(np.random.default_rng(seed), most=20 if seed % 2 else 20_000)
-    reduction = knapsack_catalog(problem)
-    instance = reduction.instance()
-    for z in all_choices(problem):
-        rows = knapsack_to_solution(problem, z)
-        assert np.array_equal(solution_to_knapsack(problem, rows), z)
-        assert set(reduction.pinned) <= set(rows)
-        assert len(rows) <= reduction.k
-        violated = int((problem.weight @ z > problem.capacity).sum())
-        penalty = violated * (problem.profit.sum() + 1)
-        assert instance.value(rows) == pytest.approx(problem.value(z) - penalty, rel=1e-12, abs=1e-9)
-        assert (instance.value(rows) < 0) == (violated > 0)
+def test_lemma_feasible_solutions_map_both_ways_and_others_are_penalised(count):
+    for seed in range(count(200, 10)):
+        problem = random_knapsack(np.random.default_rng(seed), most=20 if seed % 2 else 20_000)
+        reduction = knapsack_catalog(problem)
+        instance = reduction.instance()
+        for z in all_choices(problem):
+            rows = knapsack_to_solution(problem, z)
+            assert np.array_equal(solution_to_knapsack(problem, rows), z)
+            assert set(reduction.pinned) <= set(rows)
+            assert len(rows) <= reduction.k
+            violated = int((problem.weight @ z > problem.capacity).sum())
+            penalty = violated * (problem.profit.sum() + 1)
+            assert instance.value(rows) == pytest.approx(problem.value(z) - penalty, rel=1e-12, abs=1e-9)
+            assert (instance.value(rows) < 0) == (violated > 0)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_best_set_with_the_pinned_rows_is_the_optimum(seed):
-    problem = random_knapsack(np.random.default_rng(1000 + seed))
-    reduction = knapsack_catalog(problem)
-    best = sw.rank(reduction.instance(), reduction.k, "exhaustive", include=reduction.pinned)
-    assert best.value == pytest.approx(optimum(problem))
-    z = solution_to_knapsack(problem, best.indices)
-    assert problem.is_feasible(z)
-    assert problem.value(z) == pytest.approx(best.value)
+def test_the_best_set_with_the_pinned_rows_is_the_optimum():
+    for seed in range(20):
+        problem = random_knapsack(np.random.default_rng(1000 + seed))
+        reduction = knapsack_catalog(problem)
+        best = sw.rank(reduction.instance(), reduction.k, "exhaustive", include=reduction.pinned)
+        assert best.value == pytest.approx(optimum(problem))
+        z = solution_to_knapsack(problem, best.indices)
+        assert problem.is_feasible(z)
+        assert problem.value(z) == pytest.approx(best.value)
 
 
 def test_erratum_without_pinning_the_best_set_leaves_the_constraints_out():

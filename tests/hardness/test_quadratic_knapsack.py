@@ -30,44 +30,44 @@ def direct(problem: QuadraticKnapsack, items) -> int:
     return alone + sum(int(problem.pair[i, j]) for i, j in itertools.combinations(items, 2))
 
 
-@pytest.mark.parametrize("seed", range(20))
 @pytest.mark.parametrize("eps", [1.0, 1e-6])
-def test_the_value_of_a_set_is_its_profit_within_eps(seed, eps):
-    rng = np.random.default_rng(seed)
-    k = int(rng.integers(1, 13))
-    problem = random_problem(rng, 12, density=(0.0, 0.25, 1.0)[seed % 3])
-    instance = pairwise_instance(problem, k, eps)
-    for _ in range(50):
-        items = rng.choice(12, int(rng.integers(0, k + 1)), replace=False)
-        profit = direct(problem, items)
-        assert problem.value(items) == profit
-        assert -1e-9 <= profit - instance.value(items) <= eps + 1e-9
+def test_the_value_of_a_set_is_its_profit_within_eps(eps):
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        k = int(rng.integers(1, 13))
+        problem = random_problem(rng, 12, density=(0.0, 0.25, 1.0)[seed % 3])
+        instance = pairwise_instance(problem, k, eps)
+        for _ in range(50):
+            items = rng.choice(12, int(rng.integers(0, k + 1)), replace=False)
+            profit = direct(problem, items)
+            assert problem.value(items) == profit
+            assert -1e-9 <= profit - instance.value(items) <= eps + 1e-9
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_best_set_of_at_most_k(seed):
-    problem = random_problem(np.random.default_rng(seed), 10)
-    best = sw.rank(pairwise_instance(problem, 4), 4, "exhaustive")
-    sets = (items for size in range(1, 5) for items in itertools.combinations(range(10), size))
-    assert best.value == pytest.approx(max(direct(problem, items) for items in sets), abs=1.001e-6)
+def test_the_best_set_of_at_most_k():
+    for seed in range(5):
+        problem = random_problem(np.random.default_rng(seed), 10)
+        best = sw.rank(pairwise_instance(problem, 4), 4, "exhaustive")
+        sets = (items for size in range(1, 5) for items in itertools.combinations(range(10), size))
+        assert best.value == pytest.approx(max(direct(problem, items) for items in sets), abs=1.001e-6)
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_the_capacity_is_a_pinned_row(seed):
-    problem = random_problem(np.random.default_rng(seed), 8)
-    instance = quadratic_knapsack_instance(problem)
-    optimum = 0
-    for choice in itertools.product([False, True], repeat=8):
-        items = np.flatnonzero(choice)
-        rows = np.append(items, 8)
-        assert solution_to_quadratic_knapsack(problem, rows[::-1]).tolist() == items.tolist()
-        if problem.is_feasible(items):
-            optimum = max(optimum, direct(problem, items))
-            assert instance.value(rows) == pytest.approx(direct(problem, items), abs=1.001e-6)
-        else:
-            assert instance.value(rows) < 0
-    best = sw.rank(instance, 9, "exhaustive", include=[8])
-    assert best.value == pytest.approx(optimum, abs=1.001e-6)
+def test_the_capacity_is_a_pinned_row():
+    for seed in range(20):
+        problem = random_problem(np.random.default_rng(seed), 8)
+        instance = quadratic_knapsack_instance(problem)
+        optimum = 0
+        for choice in itertools.product([False, True], repeat=8):
+            items = np.flatnonzero(choice)
+            rows = np.append(items, 8)
+            assert solution_to_quadratic_knapsack(problem, rows[::-1]).tolist() == items.tolist()
+            if problem.is_feasible(items):
+                optimum = max(optimum, direct(problem, items))
+                assert instance.value(rows) == pytest.approx(direct(problem, items), abs=1.001e-6)
+            else:
+                assert instance.value(rows) < 0
+        best = sw.rank(instance, 9, "exhaustive", include=[8])
+        assert best.value == pytest.approx(optimum, abs=1.001e-6)
 
 
 @pytest.mark.parametrize("most", [100, 10**6, 10**9])

@@ -48,20 +48,20 @@ def test_nothing_is_added_to_items_that_are_not_named() -> None:
     assert AddedScores(3, np.array([5.0]), np.array([1])).whole().tolist() == [0.0, 5.0, 0.0]
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_they_are_added_to_the_argument(seed: int) -> None:
+def test_they_are_added_to_the_argument() -> None:
     """With f(a) = a, the rewards with and without them differ by the scores."""
-    rng = np.random.default_rng(seed)
-    options = {"heads": 1 + seed % 3, "base": bool(seed % 2), "sink": seed % 3 == 0}
-    catalog, user = random_catalog(seed, rewards=[sw.Linear()], dtype=np.float64, **options)
-    added, numbers = drawn(rng, len(catalog))
-    rows = rng.permutation(len(catalog))[:4]
-    with_scores = sw.item_rewards(catalog, user.with_scores(added), rows)
-    np.testing.assert_allclose(
-        with_scores, sw.item_rewards(catalog, user, rows) + numbers[rows], rtol=1e-12, atol=1e-12
-    )
-    instance = sw.Instance.from_catalog(catalog, user.with_scores(added), np.arange(len(catalog)))
-    assert instance.value(rows) == pytest.approx(with_scores.sum())
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        options = {"heads": 1 + seed % 3, "base": bool(seed % 2), "sink": seed % 3 == 0}
+        catalog, user = random_catalog(seed, rewards=[sw.Linear()], dtype=np.float64, **options)
+        added, numbers = drawn(rng, len(catalog))
+        rows = rng.permutation(len(catalog))[:4]
+        with_scores = sw.item_rewards(catalog, user.with_scores(added), rows)
+        np.testing.assert_allclose(
+            with_scores, sw.item_rewards(catalog, user, rows) + numbers[rows], rtol=1e-12, atol=1e-12
+        )
+        instance = sw.Instance.from_catalog(catalog, user.with_scores(added), np.arange(len(catalog)))
+        assert instance.value(rows) == pytest.approx(with_scores.sum())
 
 
 def test_they_are_like_a_base_term() -> None:
