@@ -63,8 +63,8 @@ def test_sales_are_optimal_with_exhaustive_search(seed: int) -> None:
     assert found.proven
 
 
-def test_a_heuristic_ranker_rises() -> None:
-    for seed in range(20):
+def test_a_heuristic_ranker_rises(count) -> None:
+    for seed in range(count(20, 4)):
         model, price = random_world(seed, n=30)
         found = model.assortment(5, price)
         guesses = found.guesses[1:]

@@ -63,23 +63,23 @@ def test_samples_have_the_mean_and_the_covariance_of_the_posterior() -> None:
     np.testing.assert_allclose(np.cov(drawn.T), expected, atol=0.1 * expected.diagonal().max())
 
 
-def test_the_greedy_batch_has_its_guarantee() -> None:
-    for seed in range(20):
-        rng = np.random.default_rng(seed)
-        drawn, best = rng.normal(size=(9, 6)), 0.2
+@pytest.mark.parametrize("seed", range(20))
+def test_the_greedy_batch_has_its_guarantee(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    drawn, best = rng.normal(size=(9, 6)), 0.2
 
-        def gain(rows: tuple[int, ...]) -> float:
-            return float((np.maximum(drawn[list(rows)].max(axis=0), best) - best).mean())
+    def gain(rows: tuple[int, ...]) -> float:
+        return float((np.maximum(drawn[list(rows)].max(axis=0), best) - best).mean())
 
-        sets = np.arange(9)[:, None]
-        chosen = tuple(largest_expected_best(drawn, drawn.mean(axis=1), sets, best, 3, 3))
-        assert len(set(chosen)) == 3
-        assert chosen[0] == max(range(9), key=lambda row: gain((row,)))
-        for size in (1, 2):  # each further one adds most
-            others = [row for row in range(9) if row not in chosen[:size]]
-            assert gain(chosen[: size + 1]) == pytest.approx(max(gain((*chosen[:size], row)) for row in others))
-        most = max(gain(rows) for rows in itertools.combinations(range(9), 3))
-        assert gain(chosen) >= (1 - 1 / math.e) * most
+    sets = np.arange(9)[:, None]
+    chosen = tuple(largest_expected_best(drawn, drawn.mean(axis=1), sets, best, 3, 3))
+    assert len(set(chosen)) == 3
+    assert chosen[0] == max(range(9), key=lambda row: gain((row,)))
+    for size in (1, 2):  # each further one adds most
+        others = [row for row in range(9) if row not in chosen[:size]]
+        assert gain(chosen[: size + 1]) == pytest.approx(max(gain((*chosen[:size], row)) for row in others))
+    most = max(gain(rows) for rows in itertools.combinations(range(9), 3))
+    assert gain(chosen) >= (1 - 1 / math.e) * most
 
 
 def test_where_nothing_is_expected_to_improve_the_average_decides() -> None:
