@@ -61,12 +61,12 @@ browser: $(DEV)
 kernels: $(DEV)
 	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
 
-# Small counts. What tests need is prepared while mypy, which uses one core, checks the types.
+# The default tests, with small counts. What they need is prepared while mypy, which uses one core, checks the types.
 test: $(DEV)
 	$(MAKE) -j3 lint browser kernels
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=3 $(PYTEST)
 
-# The same with the share of lines and branches that are run, at least 95 %. Counting them takes almost as long as the tests.
+# The same with the share of lines that are run, at least 90 %.
 coverage:
 	$(MAKE) test PYTEST='--cov --cov-report=term $(PYTEST)'
 

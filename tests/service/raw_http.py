@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
-from collections.abc import Callable
 
 from services import Here, Running
 
@@ -21,7 +19,7 @@ def head(length: int = len(BODY), *more: str, path: str = "/v1/recommend", metho
 class Client:
     """A connection, and complete responses from it: status, headers and body."""
 
-    def __init__(self, service: Here | Running, timeout: float = 30) -> None:
+    def __init__(self, service: Here | Running, timeout: float = 120) -> None:
         self.socket = service.raw(timeout)
         self._file = self.socket.makefile("rb")
 
@@ -72,10 +70,3 @@ def received(raw: socket.socket) -> bytes:
     except OSError:
         pass
     return b"".join(parts)
-
-
-def until(holds: Callable[[], object], seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)

@@ -70,7 +70,7 @@ class Running:
                 self._serving.set()
         self._serving.set()
 
-    def raw(self, timeout: float = 30) -> socket.socket:
+    def raw(self, timeout: float = 120) -> socket.socket:
         """A new connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 
@@ -131,7 +131,7 @@ class Here:
         await self._server.serve()
         await self.service.end()
 
-    def raw(self, timeout: float = 30) -> socket.socket:
+    def raw(self, timeout: float = 120) -> socket.socket:
         """A new connection."""
         return socket.create_connection(("127.0.0.1", self.port), timeout)
 

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 import msgspec
 import pytest
 
+from processes import LIMIT
 from setwise.service.handlers import Reply
 from setwise.service.http_errors import HttpError
 from setwise.service.metrics import Metrics
@@ -30,6 +31,7 @@ class WorkerEnd:
     def __init__(self, line: socket.socket) -> None:
         self.line = Connection(line.detach())
         self.received: list[str] = []
+        self.pings = 0
 
     async def receive(self) -> list[str]:
         """The names of the next group of tasks; pings are acknowledged."""
@@ -37,6 +39,7 @@ class WorkerEnd:
         while not message:
             message = await asyncio.to_thread(self.line.recv_bytes)
             self.line.send_bytes(b"")
+            self.pings += not message
         tasks = TASKS.decode(message)
         assert all(task.left_ms() <= 5000 for task in tasks)
         contents = [msgspec.json.decode(task.request) for task in tasks]
@@ -116,7 +119,7 @@ def scenario(**limits: int):
                 await asyncio.sleep(0.01)
 
         def test() -> None:
-            asyncio.run(asyncio.wait_for(run(), 30))
+            asyncio.run(asyncio.wait_for(run(), LIMIT))
 
         test.__name__, test.__doc__ = play.__name__, play.__doc__
         return test
@@ -383,10 +386,11 @@ async def test_an_idle_worker_that_does_not_acknowledge_is_replaced(fixture: Fix
     assert await fixture.ends[0].is_closed()
 
 
-@scenario(heartbeat_ms=50)
+@scenario(heartbeat_ms=700)
 async def test_an_idle_worker_that_acknowledges_is_kept(fixture: Fixture) -> None:
     working = asyncio.ensure_future(fixture.ends[0].reply_to_all())
-    await asyncio.sleep(0.5)
+    while fixture.ends[0].pings < 3:
+        await asyncio.sleep(0.01)
     assert await fixture.items("one") == b"one"
     assert fixture.short == 0
     working.cancel()

@@ -304,7 +304,7 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
         (pid,) = service.workers()
         body = {"requests": [{"history": [f"song-{number}"], "k": 20, "budget_ms": 1000} for number in range(200)]}
         response = pool.submit(service.client.post, "/v1/recommend/batch", json=body)
-        time.sleep(0.5)
+        until(lambda: service.queue.pool.workers[0].unfinished)
         os.kill(pid, signal.SIGSTOP)
         assert "deadline of 1500 ms" in error_message(response.result(), 504)
         until(lambda: not alive(pid))
@@ -342,11 +342,13 @@ def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
 def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
     """Even with a request at the worker, and neither heartbeat nor deadline near."""
     options = ("--workers", "1", "--heartbeat-ms", "600000", "--deadline-ms", "600000", "--drain-ms", "500")
-    with running(folder, *options) as service, ThreadPoolExecutor(1) as pool:
+    with running(folder, *options) as service, ThreadPoolExecutor(2) as pool:
         (pid,) = workers(service)
         os.kill(pid, signal.SIGSTOP)
-        response = pool.submit(service.client.post, "/v1/recommend", json={"history": ["song-1"]})
-        time.sleep(0.5)
+        body = {"history": ["song-1"]}
+        responses = [pool.submit(service.client.post, "/v1/recommend", json=body) for _ in range(2)]
+        until(lambda: "setwise_queue_length 1.0" in service.client.get("/metrics").text)  # the worker has the other
         assert service.end() == 0
-        assert "shutting down" in error_message(response.result(), 503)
+        for response in responses:
+            assert "shutting down" in error_message(response.result(), 503)
         until(lambda: not alive(pid))
