@@ -160,6 +160,7 @@ def test_aligned_rows_of_docstrings_become_lists(monkeypatch: pytest.MonkeyPatch
 # --- the site ---
 
 
+@pytest.mark.nightly
 def test_site_builds_strictly_without_remote_assets(tmp_path: Path) -> None:
     """A broken link, a page outside the navigation or an unknown API name is a warning, and strict mode fails on it."""
     if any(importlib.util.find_spec(name) is None for name in ("mkdocs", "material", "mkdocstrings")):

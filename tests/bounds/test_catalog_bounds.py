@@ -238,6 +238,7 @@ def test_never_below_a_heavy_search_of_the_whole_catalogue(part: int, count) -> 
 # --- the trained catalogue ---
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(("k", "allowed"), [(5, 0.07), (10, 0.05)])
 def test_the_gap_on_trained_arrays(shared_data, count, k: int, allowed: float) -> None:
     arrays = np.load(shared_data / "catalogs" / "playlists_one_head.npz")

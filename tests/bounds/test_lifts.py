@@ -163,6 +163,7 @@ def test_a_value_offered_later_prunes() -> None:
     assert search.bound == pytest.approx(best, rel=1e-8)
 
 
+@pytest.mark.nightly
 def test_several_heads_of_a_trained_catalogue(shared_data, count) -> None:
     """Gaps that heads bounded one by one do not reach: they leave 8 %."""
     arrays = np.load(shared_data / "catalogs" / "playlists_four_heads.npz")

@@ -53,6 +53,7 @@ def run_with_the_demo_extra_only(*arguments: str) -> str:
     return out.stdout
 
 
+@pytest.mark.nightly
 def test_json_agrees_with_the_world() -> None:
     report = json.loads(run_with_the_demo_extra_only(*SMALL, "--at-most", "1", "--user", "2", "--json"))
     assert report["slate"]["items"]

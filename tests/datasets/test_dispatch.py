@@ -311,6 +311,7 @@ METADATA = {"trivago_item_metadata_head.csv.gz", "trivago_item_features_sample.c
 BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # without sessions
 
 
+@pytest.mark.nightly
 def test_every_file_of_the_shared_data(shared_data, sample):
     files = sorted(file for part in ("playlists", "trivago", "sequences") for file in (shared_data / part).iterdir())
     assert files

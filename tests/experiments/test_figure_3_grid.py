@@ -10,6 +10,8 @@ import pytest
 
 import setwise as sw
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 
 

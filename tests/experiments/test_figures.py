@@ -16,6 +16,8 @@ from setwise.bounds.catalog.cells import CellBounds
 from setwise.datasets import World
 from setwise.errors import InvalidInput
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 HEADER = ("session_id", "action_type", "impressions", "prices")
 

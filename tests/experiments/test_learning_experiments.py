@@ -12,6 +12,8 @@ from setwise.datasets import Sessions, World
 from setwise.datasets.splits import HistorySplit
 from setwise.model.ragged import Ragged
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 
 

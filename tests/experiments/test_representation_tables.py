@@ -14,6 +14,8 @@ from setwise.datasets.sessions import Sessions
 from setwise.model.ragged import Ragged
 from setwise.training.export import export_model
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 PLAYLISTS = "playlists/mpd_followed_playlists.jsonl.gz"
 HOTELS = "sets/trivago_100k/sessions.csv.gz"

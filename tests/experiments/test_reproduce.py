@@ -24,6 +24,8 @@ from experiments.cut_samples import ITEMS, cut_samples
 from setwise.cli import app
 from setwise.errors import InvalidInput, MissingDependency
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 LIMIT = 7200  # seconds, at full counts
 

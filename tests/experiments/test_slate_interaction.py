@@ -11,6 +11,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.nightly
+
 COUNT = 1500
 ROOT = Path(__file__).resolve().parents[2]
 

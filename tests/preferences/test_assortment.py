@@ -108,6 +108,7 @@ def test_without_halo_or_outside_option_the_dearest_item_alone_is_best() -> None
     assert found.expected_revenue == pytest.approx(3.0)
 
 
+@pytest.mark.nightly
 def test_rank_takes_a_halo_instance_of_two_thousand_items() -> None:
     rng = np.random.default_rng(0)
     n = 2000

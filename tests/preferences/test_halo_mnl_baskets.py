@@ -10,6 +10,8 @@ import pytest
 
 from experiments.cut_samples import cut_lines
 
+pytestmark = pytest.mark.nightly
+
 ROOT = Path(__file__).parents[2]
 LINES = 200_000  # of the baskets are read without --large
 

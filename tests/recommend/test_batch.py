@@ -63,6 +63,7 @@ def test_rows_are_the_slates_of_the_users(shop: Path, tmp_path: Path) -> None:
     assert not out.with_name("slates.parquet.parts").exists()
 
 
+@pytest.mark.nightly
 def test_processes_give_the_same_bytes_as_one(shop: Path, tmp_path: Path) -> None:
     table = parquet(tmp_path / "users.parquet", users())
     for processes in (1, 2):
@@ -99,6 +100,7 @@ def test_parts_of_another_run_are_refused(shop: Path, tmp_path: Path) -> None:
         recommend_table(parquet(tmp_path / "users.parquet", users()), shop, out, HISTORIES, processes=1)
 
 
+@pytest.mark.nightly
 def test_damaged_and_missing_parts_are_computed_again(shop: Path, tmp_path: Path) -> None:
     table, whole = parquet(tmp_path / "users.parquet", users()), tmp_path / "whole.parquet"
     recommend_table(table, shop, whole, HISTORIES, processes=1, part_rows=5)

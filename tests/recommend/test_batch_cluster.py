@@ -79,6 +79,7 @@ def test_the_bytes_are_those_of_a_run_here(shop: Path, tmp_path: Path, ray: Fake
     assert not (tmp_path / "there.parquet.parts").exists()
 
 
+@pytest.mark.nightly
 def test_a_run_that_was_cut_short_continues_anywhere(shop: Path, tmp_path: Path, ray: FakeRay) -> None:
     table, out = parquet(tmp_path / "users.parquet", users()), tmp_path / "there.parquet"
     ray.most = 3

@@ -141,6 +141,7 @@ def held_bytes() -> int:
     return sum(each.nbytes for each in gc.get_objects() if type(each) is torch.Tensor)
 
 
+@pytest.mark.nightly
 def test_requests_and_reloads_leave_no_tensors(tmp_path: Path) -> None:
     """As benchmarks/gpu_requests.py counts on a device for 10,000 requests and 20 reloads."""
     catalog = catalog_of("two heads", 400)

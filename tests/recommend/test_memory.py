@@ -39,6 +39,7 @@ def faults(before: str) -> float:
     return float(processes.run([sys.executable, "-c", code], check=True).stdout)
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="only glibc has the setting that keeps freed memory")
 @pytest.mark.parametrize(
     "before",

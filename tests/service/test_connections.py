@@ -261,6 +261,7 @@ def test_the_number_of_headers(folder: Path) -> None:
                 assert client.response()[0] == expected
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("slow-clients")
 def test_pipelined_requests_without_reading(process: Running, request) -> None:
     """40 MB of requests and no response read: the service stops reading, keeps little, and closes."""

@@ -132,6 +132,7 @@ def test_batches_have_limits(service: Here) -> None:
     error_message(service.client.post("/v1/recommend/batch", json={"requests": [{"history": [], "k": 0}]}), 422)
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("fuzz")
 def test_responses_follow_the_schema(service: Here, count) -> None:
     """schemathesis: random requests, valid and invalid by the schema, never cause an internal error."""
@@ -166,6 +167,7 @@ def test_responses_follow_the_schema(service: Here, count) -> None:
             no_internal_error()
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("slow-clients")
 def test_an_endless_body_is_refused_early_and_not_kept(folder, request) -> None:
     """Memory stays flat, with and without a Content-Length, and other requests are served meanwhile."""

@@ -54,6 +54,7 @@ def is_ready(client: httpx.Client) -> bool:
         return False
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="the system has no /dev/full")
 def test_a_service_whose_standard_error_is_full(folder: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:

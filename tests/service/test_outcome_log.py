@@ -18,10 +18,10 @@ from pathlib import Path
 
 import httpx
 import pytest
-from processes import until
 from raw_http import Client, head
 from services import Here, error_message, here, post, running
 
+from processes import until
 from setwise.service import outcome_log
 from setwise.service.decoding import PART
 from setwise.service.http_errors import HttpError
@@ -198,6 +198,7 @@ def test_a_full_disk_refuses_outcomes_and_serves_slates(folder: Path, tmp_path: 
         subprocess.run(["umount", disk], check=True)
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("outcomes")
 def test_kill_9_of_the_service_loses_no_outcome(folder: Path, tmp_path: Path, count) -> None:
     """It is killed while outcomes are being sent; those that were answered 200 are in the log."""

@@ -267,6 +267,7 @@ if __name__ == "__main__":  # not in workers
 """  # a process that gets SIGHUP after it read the folder and before it listens
 
 
+@pytest.mark.nightly
 def test_sighup_while_the_service_starts(tmp_path: Path) -> None:
     """It ended the process: nothing handled the signal yet."""
     world_recommender(n=100).save(tmp_path / "world")
@@ -295,6 +296,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.nightly
 def test_sighup_before_the_service_is_imported(tmp_path: Path) -> None:
     world_recommender(n=100).save(tmp_path / "world")
     with running(tmp_path / "world", "--workers", "1", program=["-c", STARTED]) as service:
@@ -310,6 +312,7 @@ def test_ctrl_c_during_the_import_leaves_no_traceback() -> None:
     assert (ended.returncode, ended.stderr) == (130, "")
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("restarts")
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     """As many responses arrive as the service has logged; the other clients see a closed connection."""

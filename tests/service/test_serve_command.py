@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import re
@@ -114,32 +113,22 @@ def test_ended_while_it_compiles(
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     (tmp_path / "code").mkdir()
     command = [sys.executable, "-m", "setwise", "serve", str(folder), "--port", "0", "--workers", "1"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_interrupts)
-    try:
+    with processes.started(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: process_start.SERVER in commands(process.pid) and [*tmp_path.rglob("*.nbi")])
         started = descendants(process.pid)
         process.send_signal(number)
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=processes.LIMIT)
         assert process.returncode == status, said
         assert "Traceback" not in said
         until(lambda: not any(map(alive, started)))
-    finally:
-        for each in (process.pid, *descendants(process.pid)):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each, signal.SIGKILL)
-        process.wait(60)
     assert not [*tmp_path.glob("setwise-copy-*")]
-
-
-def heed_interrupts() -> None:
-    """Where the tests run in the background of a shell, SIGINT is ignored, and what they start inherits that."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def descendants(pid: int) -> list[int]:
     return [each for child in children(pid) for each in (child, *descendants(child))]
 
 
+@pytest.mark.nightly
 def test_further_signals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """They changed the exit status, printed tracebacks, and left folders behind."""
     monkeypatch.setenv("TMPDIR", str(tmp_path))

@@ -14,6 +14,8 @@ from services import here, post
 
 from saved_songs import run
 
+pytestmark = pytest.mark.nightly
+
 PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "whole-sets.md"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 

@@ -152,6 +152,7 @@ def test_workers_inherit_the_compiled_code(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.nightly
 def test_workers_are_separate_processes(folder: Path) -> None:
     """They have a lower priority, ignore the signals that are meant for the service, and end with it if it is killed."""
     with running(folder, "--workers", "2") as service:
@@ -312,6 +313,7 @@ def test_a_worker_stopped_in_a_task_is_killed_after_the_deadline(folder: Path) -
         assert service.lost("deadline", 1)
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("hung-workers")
 def test_a_worker_stopped_in_a_task_is_noticed_before_the_deadline(folder: Path) -> None:
     """Its request is computed again by the worker that takes its place."""
@@ -338,6 +340,7 @@ def test_a_stopped_worker_of_an_old_pool_ends(folder: Path) -> None:
         assert service.client.get("/readyz").status_code == 200
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("hung-workers")
 def test_sigterm_ends_the_service_with_a_stopped_worker(folder: Path) -> None:
     """Even with a request at the worker, and neither heartbeat nor deadline near."""

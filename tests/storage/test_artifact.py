@@ -99,6 +99,7 @@ def test_opening_copies_nothing(tmp_path: Path) -> None:
         assert not root.flags.owndata, "the memory belongs to the mapped file"
 
 
+@pytest.mark.nightly
 def test_a_million_items_open_within_a_few_megabytes(tmp_path: Path) -> None:
     """The peak of allocated memory, measured by tracemalloc, is far below the 192 MB of the arrays."""
     rows = np.zeros((1_000_000, 16), np.float32)
@@ -178,6 +179,7 @@ while True:
 """
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("kills")
 def test_killed_while_saving(tmp_path: Path, count) -> None:
     """kill -9 at a random moment of Catalog.save: the old or the new catalogue is readable, never a mixture."""

@@ -213,6 +213,7 @@ def pairs(lines: list[str]) -> set[tuple[str, object]]:
     return {(slate, item) for line in lines if line.startswith("[") for slate, item in json.loads(line)}
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("outcomes")
 def test_killed_processes_lose_nothing(tmp_path: Path, count) -> None:
     """Two processes write to one folder, and are killed (SIGKILL) at any time; 200 times with --large."""

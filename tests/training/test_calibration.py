@@ -153,6 +153,7 @@ def test_diagrams_without_items_or_bins_are_refused() -> None:
         reliability(np.ones(3), np.ones(3), 0)
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("history", [[], [*range(30)]])
 def test_the_users_of_a_long_log_are_not_in_memory_together(history: list[int]) -> None:
     """With or without a history, a user may have a score of each item: a log of 10^6 slates took 20 GB."""

@@ -39,6 +39,7 @@ def test_the_seed_determines_the_vectors() -> None:
     assert (first != word2vec(sessions, dim=4, seed=4)).any()
 
 
+@pytest.mark.nightly
 def test_another_process_gives_the_same_bits() -> None:
     """Python's string hashes differ between processes; the result must not depend on them."""
     code = (

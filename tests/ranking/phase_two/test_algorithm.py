@@ -135,6 +135,7 @@ def test_the_guarantee_by_hand_for_a_relative_loss() -> None:
     assert made.guarantee(100.0) == pytest.approx(expected)
 
 
+@pytest.mark.nightly
 def test_a_finer_grid_finds_better_sets() -> None:
     coarse, fine = [], []
     for seed in range(1, 7):

@@ -40,6 +40,7 @@ def random_sets(instance: sw.Instance, k: int, seed: int) -> float:
     return float(np.mean([instance.value(rng.choice(instance.m, k, replace=False)) for _ in range(200)]))
 
 
+@pytest.mark.nightly
 def test_two_hundred_instances_meet_the_joint_guarantee() -> None:
     """One or several rewards, with and without base; the guarantee also exceeds the mean of random sets of k items."""
     informative = fewer = lossy = 0

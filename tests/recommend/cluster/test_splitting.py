@@ -35,6 +35,7 @@ def test_shards_are_those_of_the_index(tmp_path: Path) -> None:
         assert (one.items.tolist(), one.value) == (other.items.tolist(), other.value)
 
 
+@pytest.mark.nightly
 def test_the_memory_of_one_shard_suffices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """In a child that may allocate half of what the arrays take; pages of mapped files do not count, as they are freed.
 
