@@ -52,7 +52,7 @@ def transformer_values(instance: sw.Instance, sequences: np.ndarray) -> np.ndarr
 
 def test_every_short_sequence_and_ten_thousand_long_ones(count) -> None:
     short = [np.array(list(itertools.permutations(range(N), length))) for length in range(1, 5)]
-    for seed in range(count(200, 4)):
+    for seed in range(count(200, 20)):
         model = random_model(seed)
         rng = np.random.default_rng(1000 + seed)
         eps = float(10.0 ** rng.uniform(-5, -1))

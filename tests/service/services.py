@@ -47,6 +47,10 @@ def world_recommender(n: int = 300, seed: int = 0, heads: int = 2, cells: int = 
     return sw.Recommender(sw.Index.build(world.catalog, cells=cells), encoder=encoder, **options)
 
 
+# Of a service where a test does not ask for others: other tests may keep the machine busy.
+PATIENT = {"deadline_ms": 60_000, "heartbeat_ms": 60_000, "body_ms": 60_000, "head_ms": 60_000}
+
+
 class Running:
     """``setwise serve`` in a process of its own: its address, its logs, and a client."""
 
@@ -101,8 +105,7 @@ class Here:
         image_hosts: Sequence[str] = (),
         cluster: Cluster | None = None,
     ) -> None:
-        patient = {"deadline_ms": 30_000, "heartbeat_ms": 30_000, "workers": 1}  # other tests may keep the machine busy
-        self.settings = Settings(**patient | limits)
+        self.settings = Settings(**PATIENT | {"workers": 1} | limits)
         self.metrics = Metrics()
         serving = self._serve(folder, (key, read_key), hosts, log, image_hosts, cluster)
         self._thread = threading.Thread(target=asyncio.run, args=(serving,), daemon=True)
@@ -212,7 +215,7 @@ def running(folder: Path, *options: str, key: str | None = None, program: Sequen
     """``setwise serve folder`` on a free port, until the block ends."""
     command = [sys.executable, *program, "serve", str(folder), "--port", "0", *options]
     command += ["--api-key", key] if key else []
-    environment = {"SETWISE_HEARTBEAT_MS": "20000"} | os.environ  # other tests may keep the machine busy
+    environment = {f"SETWISE_{name.upper()}": str(limit) for name, limit in PATIENT.items()} | os.environ
     with started(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
         service = Running(process, folder, key)
         with service.client:

@@ -41,7 +41,7 @@ def test_a_loopback_address_needs_none() -> None:
 
 def test_errors_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return processes.run([sys.executable, "-m", "setwise", "serve", *arguments])
+        return processes.run([sys.executable, "-m", "setwise", "serve", *arguments, "--port", "0"])
 
     public = run(str(tmp_path), "--host", "0.0.0.0")
     assert public.returncode == 2

@@ -61,7 +61,7 @@ def draw_request(rng: np.random.Generator, ids: list[str], most: int) -> dict[st
 
 
 def test_searches_take_the_steps_of_one_index(tmp_path: Path, count, searches: list[WholeCatalogSearch]) -> None:
-    for seed in range(count(500)):
+    for seed in range(count(500, 60)):
         rng = np.random.default_rng(seed)
         catalog, user = world(seed, 150, **shapes(seed))
         whole = sw.Recommender(sw.Index.build(catalog, cells=6), candidates=30)

@@ -37,7 +37,7 @@ def test_slates_and_refusals_are_those_of_one_index(tmp_path: Path, count, monke
     widened, original = [], Rounds._varied
     monkeypatch.setattr(Rounds, "_varied", lambda *given: widened.append(original(*given)) or widened[-1])
     found = 0
-    for seed in range(count(300)):
+    for seed in range(count(300, 50)):
         rng = np.random.default_rng(seed)
         catalog = dominated(seed, rng)
         whole = sw.Recommender(sw.Index.build(catalog, cells=4), certify=False, candidates=int(rng.integers(10, 30)))
