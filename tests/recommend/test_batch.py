@@ -154,7 +154,7 @@ def test_histories_filters_and_exclusions_from_columns(shop: Path, tmp_path: Pat
     assert (report.errors, report.first_error) == (2, found[3]["error"])
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_ids_of_histories_that_the_model_does_not_have_are_reported(shop: Path, tmp_path: Path, processes: int) -> None:
     rows = ['{"user": 1, "history": ["s1"]}', '{"user": 2, "history": ["gone", "s2", "\\ud800"]}', '{"user": 3}']
     (tmp_path / "users.jsonl").write_text("\n".join([*rows, '{"user": 4, "history": "[\'s1\', \'s2\']"}']))

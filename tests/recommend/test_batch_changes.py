@@ -53,7 +53,7 @@ def after_part(number: int, change: Callable[[], object], patch: pytest.MonkeyPa
     patch.setattr(Parts, "write", changing)
 
 
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.nightly)])
 def test_a_model_that_is_replaced_while_the_table_is_checked(
     shop: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int
 ) -> None:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import gc
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
@@ -17,7 +19,7 @@ import pytest
 from services import running
 from typer.testing import CliRunner
 
-import processes
+from mistakes import refused
 from processes import alive, children, until
 from setwise import cli
 from setwise.errors import InvalidInput
@@ -39,34 +41,24 @@ def test_a_loopback_address_needs_none() -> None:
         hosts.check_exposure(host, None)
 
 
-def test_errors_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
-        return processes.run([sys.executable, "-m", "setwise", "serve", *arguments, "--port", "0"])
+def test_errors_are_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    def refusal(*arguments: str) -> str:
+        return refused(monkeypatch, capsys, shlex.join(["serve", *arguments, "--port", "0"]))
 
-    public = run(str(tmp_path), "--host", "0.0.0.0")
-    assert public.returncode == 2
-    assert public.stderr.startswith("setwise: --api-key must be set, as 0.0.0.0 can be reached")
-    empty = run(str(tmp_path), "--api-key", "")  # of a shell variable that is not set
-    assert empty.returncode == 2
-    assert "--api-key must be 16 to 512 printable ASCII characters without spaces, got an empty text" in empty.stderr
-    hosts = run(str(tmp_path), "--image-hosts", "https://images.example/covers")
-    assert hosts.returncode == 2
-    assert hosts.stderr.startswith("setwise: --image-hosts must be names of hosts separated by commas, such as")
+    assert refusal(str(tmp_path), "--host", "0.0.0.0").startswith("--api-key must be set, as 0.0.0.0 can be reached")
+    empty = refusal(str(tmp_path), "--api-key", "")  # of a shell variable that is not set
+    assert "--api-key must be 16 to 512 printable ASCII characters without spaces, got an empty text" in empty
+    hosts = refusal(str(tmp_path), "--image-hosts", "https://images.example/covers")
+    assert hosts.startswith("--image-hosts must be names of hosts separated by commas, such as")
     for option in (["--partial"], ["--replicas", "2"]):
-        alone = run(str(tmp_path), *option)
-        assert alone.returncode == 2
-        assert alone.stderr.startswith(f"setwise: {option[0]} must be given together with --cluster, got no --cluster")
+        alone = refusal(str(tmp_path), *option)
+        assert alone.startswith(f"{option[0]} must be given together with --cluster, got no --cluster")
+    assert "there is no folder" in refusal(str(tmp_path / "nothing"))
     long = tmp_path / ("x" * 75)
     long.mkdir()
     monkeypatch.setenv("TMPDIR", str(long))
-    deep = run(str(tmp_path))
-    assert deep.returncode == 2
-    assert deep.stderr.startswith("setwise: TMPDIR must be a folder whose path has 75 bytes or fewer")
-    monkeypatch.undo()
-    nothing = run(str(tmp_path / "nothing"))
-    assert nothing.returncode == 2
-    assert "there is no folder" in nothing.stderr
-    assert "Traceback" not in nothing.stderr
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    assert refusal(str(tmp_path)).startswith("TMPDIR must be a folder whose path has 75 bytes or fewer")
 
 
 def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
