@@ -19,6 +19,7 @@ import pytest
 from services import running
 from typer.testing import CliRunner
 
+import processes
 from mistakes import refused
 from processes import alive, children, until
 from setwise import cli

@@ -126,7 +126,7 @@ def _advance_until(deadline: float, problem: SwapInstance, state: SwapState, mos
         slice_ = max(1, int(pace * min(SLICE_MS / 1000, deadline - now)))
     if done + made >= most:  # without a budget the first growth would go on
         swap_climbs.advance(problem, state, most, YES)
-    # By their worth in the last step; NaN, which marks members, comes last. numpy sorts: numba would compile it for 2 s.
+    # By their worth in the last step; NaN, which marks members, comes last. numpy sorts: numba compiles a sort for 2 s.
     swap_climbs.end_first_growth(problem, state, np.argsort(-state.total))
 
 
