@@ -42,6 +42,7 @@ from rich.table import Table
 
 import setwise
 from setwise.errors import InvalidInput, MissingDependency, SetwiseError
+from setwise.recommend.compilation import compile_requests
 
 ROOT = Path(__file__).resolve().parents[1]
 AT_ONCE = 2
@@ -344,6 +345,7 @@ def reproduce(options: argparse.Namespace) -> int:
     with locked(options.out) as lock:
         run = Reproduction(options.data, options.out, options.quick, console, plan, options.at_once)
         console.print(f"{len(run.plan)} steps, {run.found} of them done before; logs are in {options.out / 'logs'}")
+        compile_requests()  # steps do not wait for it then, and compute bounds from the start
         run.run(lock)
         run.record()
         from report import make

@@ -39,7 +39,7 @@ def bench(
 
     Example: [bold]setwise bench songs/ --requests 200 --budget-ms 20[/bold]
     """
-    recommender = Recommender.load(folder)
+    recommender = Recommender.load(folder).prepare()
     argument, users, _ = sample_users(recommender, requests + WARM_UP, HISTORY, seed)
     options: dict[str, Any] = {"k": k, "budget_ms": budget_ms, "ranker": ranker, "certify": certify}
 

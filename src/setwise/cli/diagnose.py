@@ -72,9 +72,9 @@ def diagnose(
 def _recommender(folder: Path) -> Recommender:
     """The saved recommender, or one of a saved model or catalogue."""
     if folder.suffix != ".npz" and artifact.read(folder, "model", portfolio.KIND, "catalog", *INDEXED).kind in INDEXED:
-        return Recommender.load(folder)
+        return Recommender.load(folder).prepare()
     catalog, encoder, features = load_source(folder)
-    return Recommender(Index.build(catalog), encoder=encoder, features=features)
+    return Recommender(Index.build(catalog), encoder=encoder, features=features).prepare()
 
 
 def _table(result: Diagnosis, drawn: str) -> Table:

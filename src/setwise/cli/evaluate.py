@@ -86,7 +86,7 @@ def evaluate(
     if log is not None:
         return evaluate_log(log, wait, as_json)
     require_other_file("--histories", histories, sessions)
-    recommender = Recommender.load(_given("FOLDER", folder))
+    recommender = Recommender.load(_given("FOLDER", folder)).prepare()
     catalog = recommender.index.catalog
     table = {"time_format": time_format, "delimiter": delimiter, "on_error": on_error, "quantity": quantity}
     named = columns.reader_options(session, no_time, baskets, item=item, time=when, **table)

@@ -71,7 +71,7 @@ def recommend(
 
     Example: [bold]setwise recommend songs/ --history id1,id2 --k 5 --at-most artist=1[/bold]
     """
-    recommender = Recommender.load(folder)
+    recommender = Recommender.load(folder).prepare()
     catalog = recommender.index.catalog
     user = _user(catalog, history, history_file, user_json, features, scores, unknown)
     slate = recommender.recommend(

@@ -33,15 +33,17 @@ from setwise.kernels.parts import ALL, FIRST, Part, called
 
 TITLE = "compiling the inner loops, once after an installation"
 PROGRAM = "import sys; from setwise.kernels.preparation import main; sys.exit(main(sys.argv[1]))"
+GO_ON = b"g"
 LOOK_S = 0.1  # between two looks at a lock that another process holds
 _loading = threading.RLock()
 _loaded: set[str] = set()
 _running: set[str] = set()  # being loaded: what they call may require them
 _begun: set[str] = set()
+_processes: set[Any] = set()  # that compile for this one
 
 
 class Ended(Exception):
-    """The program ends, and what is being compiled with it."""
+    """The program ends."""
 
 
 # --- what callers ask ---
@@ -75,11 +77,16 @@ def begin(parts: Sequence[Part]) -> None:
 
 
 def _compile_and_load(parts: Sequence[Part]) -> None:
-    with contextlib.suppress(Ended):
+    """Compile and load the parts. A program that ends before lets what it has begun go on, for the next one."""
+    try:
         compile_parts(parts, progress=False)
         for part in parts:
             _check_end()
             load([part])
+    except Ended:
+        for process in _processes:
+            with contextlib.suppress(OSError):
+                os.write(process.stdin.fileno(), GO_ON)
 
 
 def _check_end() -> None:
@@ -170,8 +177,10 @@ def _run_process(part: Part, count: Callable[[], None]) -> bool:
     command = [sys.executable or "python3", "-c", PROGRAM, part.use]
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
     with subprocess.Popen(command, **pipes, text=True, env=_environment()) as process:
+        _processes.add(process)
         for _ in process.stdout or ():
             count()
+        _processes.remove(process)
         return process.wait() == 0
 
 
@@ -228,8 +237,9 @@ def main(use: str) -> int:
 
 
 def _end_with_parent() -> None:
-    """End this process when nobody holds the other end of its standard input."""
+    """End this process when nobody holds the other end of its standard input, unless it is told to go on alone."""
     with contextlib.suppress(OSError):
-        while os.read(0, 1):  # not through sys.stdin, whose lock this thread would hold at the end
-            pass
+        if os.read(0, 1) == GO_ON:  # not through sys.stdin, whose lock this thread would hold at the end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is printed
+            return
     os._exit(1)

@@ -114,6 +114,14 @@ class Recommender:
             raise InvalidInput("model", "one with a catalogue and an encoder", type(model).__name__, todo)
         return cls(Index.build(catalog, cells), encoder=model.encoder, **options)
 
+    def prepare(self) -> Recommender:
+        """Wait until the code of bounds is compiled. After an installation, slates before have none (``left_out``).
+
+        Programs that answer a few requests and end call it.
+        """
+        preparation.require(self._snapshot.code)
+        return self
+
     def _take_snapshot(self, certify: bool, saved: CellBounds | None = None) -> Snapshot:
         from setwise.bounds.catalog.cells import CellBounds  # compiled: imported when first needed
         from setwise.bounds.compiled import parts_of

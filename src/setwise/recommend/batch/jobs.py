@@ -28,7 +28,7 @@ class Job:
 
 def opened_model(model: Path, digest: str, options: Mapping[str, Any]) -> Recommender:
     """The recommender saved in ``model``; refuse one that was replaced since its ``digest`` was read."""
-    recommender = Recommender.load(model, certify=bool(options["certify"]))
+    recommender = Recommender.load(model, certify=bool(options["certify"])).prepare()
     if artifact.digest(model) != digest:
         raise DamagedArtifact(model, "it was replaced during the run", "run the same command again")
     return recommender
