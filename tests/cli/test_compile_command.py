@@ -19,7 +19,8 @@ from setwise.recommend.compilation import compile_requests, load_requests
 
 def compiled():
     of_modules = [vars(module).values() for name, module in [*sys.modules.items()] if name.startswith("setwise.")]
-    return {(id(one), signature) for values in of_modules for one in values for signature in getattr(one, "signatures", ())}
+    functions = [one for values in of_modules for one in values if hasattr(one, "signatures")]
+    return {(one.__name__, signature) for one in functions for signature in one.signatures}
 
 compile_requests(progress=False)
 load_requests()
@@ -28,7 +29,7 @@ points = np.random.default_rng(1).normal(size=(200, 2, 2)).astype(np.float32)
 recommender = sw.Recommender(sw.Index.build(sw.Catalog(points, points, points), cells=8, progress=False))
 for budget_ms in (100, 1500):
     recommender.explain(recommender.recommend(points[3], k=5, budget_ms=budget_ms))
-print(len(before), [str(one) for one in compiled() - before])
+print(len({name for name, _ in before}), [str(one) for one in compiled() - before])
 """
 
 

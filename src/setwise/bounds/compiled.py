@@ -8,8 +8,10 @@ import numpy as np
 
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+from setwise.bounds.lifts.instance_lifts import InstanceLifts
 from setwise.kernels.parts import LIFTS, LIFTS_64, PREFIXES, PREFIXES_64, SIGNED, Part
 from setwise.model.catalog import Catalog, Sink
+from setwise.model.instance import Instance
 from setwise.model.rewards import Logistic
 from setwise.model.users import User
 
@@ -40,10 +42,12 @@ def use_prefixes_64() -> None:
 
 
 def use_lifts(dtype: type[np.float32] | type[np.float64] = np.float32) -> None:
-    """The search that takes several heads together, every stage once."""
+    """The searches that take several heads together: over the catalogue, every stage once, and over candidates."""
     search = _search(dtype, 2)
     assert search.lifts is not None
     search.lifts.run_stages()
+    candidates = Instance(np.zeros((2, 3, 3)), np.ones((2, 3)))
+    InstanceLifts(candidates, np.arange(3), 2, 0.0).run(math.inf)
 
 
 def use_lifts_64() -> None:

@@ -92,10 +92,8 @@ def demo(
     preparation.begin([*parts.FIRST, parts.CANDIDATES, parts.FEW_SETS])  # compiled beside the training
     model, seconds = _train(world, slates, k, seed, not as_json)
     console.print(f"Learned from {slates:,} logged menus of {k} dishes and the dishes liked, in {seconds:.0f} s.\n")
-    preparation.require([*parts.FIRST, parts.CANDIDATES, parts.FEW_SETS], None if not as_json else False)
-    with console.status("indexing …"):
-        recommender = Recommender.from_model(model)
-        warm_up(recommender)
+    recommender = Recommender.from_model(model).prepare()
+    warm_up(recommender)
     constraints: dict[str, Any] = {"at_most": {"course": at_most}} if at_most else {}
     with console.status(f"recommending to {USERS} guests with each method …"):
         outcomes, best = _compare(world, recommender, k, constraints)

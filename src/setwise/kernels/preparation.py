@@ -24,8 +24,6 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from filelock import FileLock, Timeout
-
 from setwise._progress import Progress
 from setwise._validation import available_cores
 from setwise.kernels.cache import DIGITS, PACKAGE, code_folder, compiled_sources
@@ -59,7 +57,7 @@ def require(parts: Sequence[Part], progress: bool | None = None) -> None:
     missing = [part for part in parts if part.name not in _loaded | _running]
     if not missing:
         return
-    if set(missing) & set(FIRST):  # whoever needs one of these needs the others soon
+    if set(missing) & set(FIRST):  # what needs one of these needs the others soon
         begin([part for part in FIRST if part not in missing])
     compile_parts(missing, progress)
     load(missing)
@@ -162,6 +160,8 @@ def _compile_waiting(waiting: SimpleQueue[Part], compiled: dict[str, int]) -> No
 
 def _compile(part: Part, count: Callable[[], None]) -> None:
     """Compile one part, or wait for the process that does; ``count`` is called after each function."""
+    from filelock import FileLock, Timeout
+
     while not is_compiled(part):
         try:
             with FileLock(_mark(part).with_suffix(".lock"), timeout=0, thread_local=False):
@@ -237,9 +237,9 @@ def main(use: str) -> int:
 
 
 def _end_with_parent() -> None:
-    """End this process when nobody holds the other end of its standard input, unless it is told to go on alone."""
+    """End this process when the other end of its standard input is closed, unless ``GO_ON`` came before."""
     with contextlib.suppress(OSError):
         if os.read(0, 1) == GO_ON:  # not through sys.stdin, whose lock this thread would hold at the end
-            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # nobody reads what is printed
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what is printed is not read
             return
     os._exit(1)

@@ -131,9 +131,11 @@ class Recommender:
         if not certify or (device is not None and device.bounds):
             return Snapshot(index, None, self.most_candidates, device)
         cells = CellBounds.build(index.catalog) if saved is None else saved
-        # Where all items are candidates, no bound on the catalogue is computed.
-        code = [] if len(index.catalog) <= self.most_candidates else parts_of(index.catalog)
-        code += [parts.CANDIDATES, parts.FEW_SETS]
+        code = [parts.CANDIDATES, parts.FEW_SETS]
+        if len(index.catalog) > self.most_candidates:
+            code = [*parts_of(index.catalog), *code]
+        elif index.catalog.heads > 1:  # all items are candidates
+            code = [parts.LIFTS, *code]
         preparation.begin(code)
         return Snapshot(index, cells, self.most_candidates, device, tuple(code))
 
