@@ -273,22 +273,14 @@ def epochs_done(checkpoint: Path) -> int:
     return sum(len(content["meta"]["report"]["training"]) for content in contents if content["kind"] == "checkpoint")
 
 
-@pytest.fixture(scope="module")
-def killed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Checkpoints of processes that were killed during training."""
-    folders = {kind: tmp_path_factory.mktemp("killed") / kind for kind in DATA}
+@pytest.mark.parametrize("kind", ["sessions", pytest.param("slates", marks=pytest.mark.nightly)])
+def test_a_killed_and_resumed_process_gives_the_same_model(tmp_path: Path, kind: str) -> None:
     paths = [str(Path(__file__).parents[at]) for at in range(2)]
-    for kind, folder in folders.items():
-        code = CHILD.format(paths=paths, kind=kind, folder=str(folder), epochs=KILLED_AFTER[kind])
-        done = processes.run([sys.executable, "-c", code])
-        assert done.returncode == -signal.SIGKILL, done.stderr
-    return folders
-
-
-@pytest.mark.parametrize("kind", DATA)
-def test_a_killed_and_resumed_process_gives_the_same_model(killed: dict[str, Path], kind: str) -> None:
-    assert epochs_done(killed[kind]) == KILLED_AFTER[kind]
-    resumed, unbroken = fitted(kind, checkpoint=killed[kind]), fitted(kind)
+    code = CHILD.format(paths=paths, kind=kind, folder=str(tmp_path / "run"), epochs=KILLED_AFTER[kind])
+    done = processes.run([sys.executable, "-c", code])
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    assert epochs_done(tmp_path / "run") == KILLED_AFTER[kind]
+    resumed, unbroken = fitted(kind, checkpoint=tmp_path / "run"), fitted(kind)
     assert resumed.summary == unbroken.summary
     assert resumed.catalog().digest == unbroken.catalog().digest
     for name, array in unbroken.encoder.packed().items():
