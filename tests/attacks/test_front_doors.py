@@ -152,21 +152,21 @@ def from_file(slate: sw.Slate, recommender: sw.Recommender, file: Path) -> Answe
 def test_a_query_has_one_answer(tmp_path: Path, count, record_property) -> None:
     kinds = Counter[str]()
     for number in range(count(60, 60)):
-        kinds += asked_everywhere(np.random.default_rng([7, number]), tmp_path / str(number))
+        kinds += asked_everywhere(np.random.default_rng([7, number]), tmp_path / str(number), count(EACH, 2))
     record_property(
         "seen", f"{kinds.pop('queries')} queries: " + ", ".join(f"{n} {name}" for name, n in sorted(kinds.items()))
     )
     assert min(kinds[name] for name in ("refused", "table", "file", "batch")) > 0
 
 
-def asked_everywhere(rng: np.random.Generator, folder: Path) -> Counter[str]:
+def asked_everywhere(rng: np.random.Generator, folder: Path, many: int) -> Counter[str]:
     """Ask a shop in every way; how many answers of each kind were compared."""
     recommender = random_shop(rng)
     shop = folder / "shop"
     recommender.save(shop)
     cluster, _ = cluster_of(recommender, folder / "cluster", int(rng.integers(1, 4)))
     catalog, kinds = recommender.index.catalog, Counter[str]()
-    queries = [random_query(rng, catalog) for _ in range(EACH)]
+    queries = [random_query(rng, catalog) for _ in range(many)]
     with here(shop) as service:
         for number, query in enumerate(queries):
             given = arguments(query, catalog)
@@ -187,7 +187,7 @@ def asked_everywhere(rng: np.random.Generator, folder: Path) -> Counter[str]:
         body = service.client.post("/v1/recommend/batch", json={"requests": answered}).json()
         for query, one in zip(answered, body["answers"], strict=True):
             kinds += judged(Reference(recommender, query), {"batch": of_json(one)})
-    return kinds + Counter(queries=EACH)
+    return kinds + Counter(queries=many)
 
 
 def judged(reference: Reference, answers: dict[str, Answer | None]) -> Counter[str]:

@@ -220,6 +220,7 @@ def heavy_search(catalog: sw.Catalog, user: sw.User, k: int, starts: int, rng: n
     return best
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("part", range(5))
 def test_never_below_a_heavy_search_of_the_whole_catalogue(part: int, count) -> None:
     for seed in range(part, count(300, 60), 5):

@@ -123,6 +123,7 @@ def test_an_error_is_one_sentence(monkeypatch: pytest.MonkeyPatch, capsys: pytes
     assert capsys.readouterr().err == "setwise: x must be 1, got 2; change it.\n"
 
 
+@pytest.mark.nightly
 def test_as_a_module() -> None:
     out = processes.run([sys.executable, "-m", "setwise", "--version"], check=True)
     assert setwise.__version__ in out.stdout

@@ -64,6 +64,7 @@ def test_promised_against_had_by_week(log: Path) -> None:
         assert part in text, part
 
 
+@pytest.mark.nightly
 def test_a_model_is_recalibrated_or_replaced(log: Path, served: Path, tmp_path: Path) -> None:
     result = run("train", "--from-log", log, "--model", served, "--out", tmp_path / "new", *SMALL, "--json")
     assert result.exit_code == 0, result.output or result.exception

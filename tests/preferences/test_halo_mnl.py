@@ -99,6 +99,7 @@ def test_catalog_matches_the_model_on_all_small_sets(count) -> None:
         check_catalog(rng, random_halo(rng, 8, rng.choice([0.1, 1.0, 2.0])), all_sets(8, 4), k=4)
 
 
+@pytest.mark.nightly
 def test_catalog_matches_the_model_on_larger_sets(count) -> None:
     for seed in range(count(MODELS, 4)):
         rng = np.random.default_rng(MODELS + seed)

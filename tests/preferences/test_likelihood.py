@@ -165,6 +165,7 @@ def errors(model: HaloMNL, choices: int, seed: int) -> tuple[float, float]:
     )
 
 
+@pytest.mark.nightly
 def test_halo_fit_recovers_parameters_and_improves_with_data() -> None:
     """Sixteen times the data make the root mean square error about four times smaller, averaged over five logs."""
     model = true_model()

@@ -46,6 +46,7 @@ def test_finds_the_optimum_on_random_instances(count) -> None:
     assert np.mean(shares) >= 0.999
 
 
+@pytest.mark.nightly
 def test_finds_nearly_the_best_known_on_trained_playlists(shared_data, count) -> None:
     """40 cells × 5 candidates, k = 5: at the default budget 0.998 of what five times the budget finds from other seeds."""
     arrays = np.load(shared_data / "catalogs" / "playlists_one_head.npz")

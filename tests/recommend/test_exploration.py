@@ -37,6 +37,7 @@ def test_each_exchange_has_its_probability(recommender: sw.Recommender) -> None:
     assert all(abs(number - expected) < 6 * expected**0.5 for number in often.values())
 
 
+@pytest.mark.nightly
 def test_inverse_propensities_evaluate_another_policy(recommender: sw.Recommender) -> None:
     """The policy of one exchange: its mean hits are estimated from slates that another policy has shown."""
     slate, rng = recommender.recommend(np.ones(4), k=K), np.random.default_rng(2)

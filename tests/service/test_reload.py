@@ -329,6 +329,7 @@ def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     assert len(load.failures) == 16, "every client notices the end"
 
 
+@pytest.mark.nightly
 def test_the_last_response_says_that_the_connection_closes(folder: Path) -> None:
     """A request that was pipelined behind it is not answered: the client sees that, and sends it again elsewhere."""
     with running(folder, "--workers", "1", "--heartbeat-ms", "30000", "--drain-ms", "200") as service:

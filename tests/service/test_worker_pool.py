@@ -189,6 +189,7 @@ def test_a_worker_that_ends_is_replaced(tmp_path: Path) -> None:
         assert service.lost("ended", 3)
 
 
+@pytest.mark.nightly
 @pytest.mark.promise("worker-kills")
 def test_the_other_workers_finish_their_requests(folder: Path) -> None:
     """A request is computed once, by the process that began it, while another process is replaced."""

@@ -58,6 +58,7 @@ def test_formulas_of_lambda() -> None:
     assert made.programs == 0
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize(
     ("rank", "m", "k", "lam", "lam_prime", "epsilon"),
     [(1, 8, 4, 1, 1, 0.2), (1, 8, 4, 2, 1, 0.2), (1, 7, 4, 1, 2, 0.15), (2, 6, 3, 1, 1, 0.4), (2, 6, 4, 1, 1, 0.5)],
