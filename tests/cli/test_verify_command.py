@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-import subprocess
-import sys
+import shlex
 from pathlib import Path
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import processes
 import setwise as sw
+from mistakes import refused
 from setwise import cli
 from setwise.verification.slate_file import read_slate, write_slate
 from worlds import random_catalog
@@ -107,30 +106,20 @@ def test_an_index_folder(saved: Path) -> None:
     assert result.exit_code == 0, result.output
 
 
-def command(*arguments: object) -> subprocess.CompletedProcess[str]:
-    return processes.run([sys.executable, "-m", "setwise", *map(str, arguments)])
-
-
-def test_files_that_cannot_be_read(saved: Path) -> None:
+def test_files_that_cannot_be_read(saved: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
     slate, catalog = saved / "slate.json", saved / "catalog"
-    for arguments in ((saved / "none", "--catalog", catalog), (slate, "--catalog", saved / "none")):
-        result = command("verify", *arguments)
-        assert result.returncode == 2
-        assert result.stderr.startswith("setwise: ")
-        assert result.stderr.count("\n") == 1
+    for words in ((saved / "none", "--catalog", catalog), (slate, "--catalog", saved / "none")):
+        refused(monkeypatch, capsys, shlex.join(map(str, ("verify", *words))))
     slate.write_bytes(slate.read_bytes()[:-9])
-    result = command("verify", slate, "--catalog", catalog)
-    assert result.returncode == 2
-    assert "not JSON, or cut short" in result.stderr
+    assert "not JSON, or cut short" in refused(monkeypatch, capsys, f"verify {slate} --catalog {catalog}")
 
 
-def test_a_misspelt_slate_file(saved: Path) -> None:
-    result = command("verify", saved / "slat.json", "--catalog", saved / "catalog")
-    assert result.returncode == 2
-    assert "SLATE must be a file, got" in result.stderr
-    assert "did you mean 'slate.json'?" in result.stderr
-    result = command("verify", saved / "catalog", "--catalog", saved / "catalog")
-    assert "SLATE must be a file, got the folder" in result.stderr
+def test_a_misspelt_slate_file(saved: Path, monkeypatch: pytest.MonkeyPatch, capsys) -> None:
+    sentence = refused(monkeypatch, capsys, f"verify {saved / 'slat.json'} --catalog {saved / 'catalog'}")
+    assert "SLATE must be a file, got" in sentence
+    assert "did you mean 'slate.json'?" in sentence
+    sentence = refused(monkeypatch, capsys, f"verify {saved / 'catalog'} --catalog {saved / 'catalog'}")
+    assert "SLATE must be a file, got the folder" in sentence
 
 
 def test_help_has_an_example() -> None:
