@@ -243,7 +243,7 @@ def test_items(service: Here, recommender: sw.Recommender) -> None:
 
 
 def test_a_given_slate_is_explained(service: Here) -> None:
-    body = {"history": ["song-1", "song-2"], "k": 4}
+    body = {"history": ["song-1", "song-2"], "k": 4, "budget_ms": 10_000}
     items = ["song-9", "song-30", "song-5"]
     found = post(service, "/v1/explain", {**body, "items": items})
     own = {rival["ranker"]: rival for rival in found["rivals"]}

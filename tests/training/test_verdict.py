@@ -7,12 +7,12 @@ import pytest
 
 from setwise.training.comparison import Compared, verdict
 
-RNG = np.random.default_rng(0)
-HARD = RNG.poisson(2.0, 400).astype(float)  # sessions differ far more than methods do
+HARD = np.random.default_rng(0).poisson(2.0, 400).astype(float)  # sessions differ far more than methods do
 
 
 def method(name: str, more: float, spread: float = 0.1) -> Compared:
-    hits = HARD + more + spread * RNG.normal(size=400)
+    rng = np.random.default_rng([*name.encode()])  # the same whichever tests ran before
+    hits = HARD + more + spread * rng.normal(size=400)
     return Compared(name, float(hits.mean()), float(hits.std() / 20), 1.0, 0.5, None, hits)
 
 
