@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from processes import until
 from services import Here, error_message, here, post
 from test_mistakes_in_bodies import MISTAKES
 
+from processes import until
 from setwise.service.decoding import DECODERS, LARGE, PART, decode_outcomes, split_outcomes
 from setwise.service.http_errors import HttpError
 from setwise.service.settings import Settings
