@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import processes
 
 ROOT = Path(__file__).parents[1]
 PAGE = ROOT / "docs" / "reference" / "promises.md"
@@ -148,9 +149,7 @@ def with_rows(page: str, rows: dict[str, str]) -> str:
 
 
 def _commit() -> str:
-    git = subprocess.run(
-        ["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    git = processes.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT)
     return git.stdout.strip() or "unknown commit"
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ast
 import re
-import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 
@@ -383,12 +383,21 @@ def test_no_two_test_files_have_one_name() -> None:
     assert [name for name, other in pairwise(names) if name == other] == []
 
 
+def test_processes_of_tests_end() -> None:
+    """A wait inside of `with Popen` that failed let the suite hang for ever: processes.py ends what it starts."""
+    starts = re.compile(r"\bsubprocess\.(run|call|check_\w+|Popen)\(|\bPopen\(|\bos\.system\(")
+    tests = ROOT / "tests"
+    outside = {tests / "processes.py", tests / "service" / "page_browser.py"}  # the latter runs before pytest
+    files = sorted(set(tests.rglob("*.py")) - outside - {Path(__file__)})
+    assert [path.name for path in files if starts.search(path.read_text())] == []
+
+
 # --- history ---
 
 
-def git(*arguments: str) -> subprocess.CompletedProcess[str]:
+def git(*arguments: str) -> CompletedProcess[str]:
     try:
-        return subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True)
+        return processes.run(["git", *arguments], cwd=ROOT)
     except FileNotFoundError:
         pytest.skip("git is not installed")
 

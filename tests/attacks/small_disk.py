@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+import processes
 
 
 class SmallDisk:
@@ -36,7 +37,7 @@ class SmallDisk:
 
     def remount(self, options: str) -> None:
         """Change the options of the file system: ``ro``, ``rw``."""
-        subprocess.run(["mount", "-o", f"remount,{options}", self.folder], check=True, capture_output=True)
+        processes.run(["mount", "-o", f"remount,{options}", self.folder], check=True)
 
 
 @contextmanager
@@ -45,9 +46,9 @@ def small_disk(folder: Path, size: str, inodes: int = 0) -> Iterator[SmallDisk]:
     folder.mkdir()
     options = f"size={size}" + (f",nr_inodes={inodes}" if inodes else "")
     mount = ["mount", "-t", "tmpfs", "-o", options, "none", folder]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
+    if processes.run(mount).returncode:
         pytest.skip("this machine does not permit mounting a file system")
     try:
         yield SmallDisk(folder)
     finally:
-        subprocess.run(["umount", "-l", folder], check=True)
+        processes.run(["umount", "-l", folder], check=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
+
+import processes
 
 
 def test_compile_states_its_time() -> None:
-    out = subprocess.run([sys.executable, "-m", "setwise", "compile"], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-m", "setwise", "compile"], check=True)
     assert "The inner loops are compiled" in out.stdout
 
 
@@ -34,12 +35,12 @@ print(len({name for name, _ in before}), [str(one) for one in compiled() - befor
 
 
 def test_a_long_request_compiles_nothing_more() -> None:
-    out = subprocess.run([sys.executable, "-c", REQUEST], capture_output=True, text=True, check=True)
+    out = processes.run([sys.executable, "-c", REQUEST], check=True)
     functions, new = out.stdout.split(maxsplit=1)
     assert int(functions) > 15
     assert new.strip() == "[]"
 
 
 def test_help_says_when_to_use_it() -> None:
-    out = subprocess.run([sys.executable, "-m", "setwise", "compile", "--help"], capture_output=True, text=True)
+    out = processes.run([sys.executable, "-m", "setwise", "compile", "--help"], check=True)
     assert "after installation" in " ".join(out.stdout.split())

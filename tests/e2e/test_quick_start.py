@@ -92,14 +92,14 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
     install, learn, start = readme_commands()
     port = free_port()
     environment = create_environment(tmp_path / "venv")
-    subprocess.run(install, shell=True, cwd=ROOT, env=environment, check=True, timeout=TIMEOUT)
+    processes.run(["/bin/sh", "-c", install], cwd=ROOT, env=environment, check=True, limit=TIMEOUT)
     installed = installed_package(environment, tmp_path / "venv")
     assert tmp_path in installed.parents, "the installed package runs, not the checkout"
     assert (installed / "py.typed").is_file(), "the wheel is typed"
     assert package_files(installed) == package_files(SOURCE), "the wheel contains every file of the package"
     if not large:
         learn += SMALL
-    subprocess.run(learn, shell=True, cwd=tmp_path, env=environment, check=True, timeout=TIMEOUT)
+    processes.run(["/bin/sh", "-c", learn], cwd=tmp_path, env=environment, check=True, limit=TIMEOUT)
     serve = ["/bin/sh", "-c", f"exec {start} --port {port}"]
     with processes.started(serve, cwd=tmp_path, env=environment) as process:
         client = httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import processes
 from setwise.kernels.cache import DIGITS, PACKAGE, VERSIONS, link_code, remove_old, source_digest
 
 CALL = (
@@ -22,8 +22,7 @@ def call(package: Path = PACKAGE, **environment: str) -> str:
     """What a new process chose that calls a compiled function; numba's own setting is as it was."""
     plain = {name: text for name, text in os.environ.items() if name not in {"NUMBA_CACHE_DIR", "XDG_CACHE_HOME"}}
     environment = plain | {"PYTHONPATH": str(package.parent), "HOME": "/dev/null"} | environment
-    done = subprocess.run([sys.executable, "-c", CALL], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = processes.run([sys.executable, "-c", CALL], env=environment, check=True)
     folder, _, setting = done.stdout.rstrip("\n").partition(" ")
     assert setting == environment.get("NUMBA_CACHE_DIR", "")
     assert folder == "None" or list(Path(folder).rglob("copy.copy_entries*.nbi"))
@@ -34,6 +33,7 @@ def name_of(package: Path = PACKAGE) -> str:
     return f"setwise-{source_digest(package)[:DIGITS]}"
 
 
+@pytest.mark.nightly
 def test_where_no_cache_can_be_written_a_private_folder_has_the_code(tmp_path: Path) -> None:
     temporary = tmp_path / "tmp"
     temporary.mkdir()
@@ -43,6 +43,7 @@ def test_where_no_cache_can_be_written_a_private_folder_has_the_code(tmp_path: P
     assert list(chosen.rglob("*.nbi"))
 
 
+@pytest.mark.nightly
 def test_a_private_folder_that_others_may_write_is_not_used(tmp_path: Path) -> None:
     """Cached code is executed: here each process compiles for itself."""
     temporary = tmp_path / "tmp"
@@ -69,6 +70,7 @@ def planted(home: Path) -> Path:
     return home / ".cache"
 
 
+@pytest.mark.nightly
 def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path) -> None:
     """As with HOME=/tmp: what is in it may be of somebody else, and cached code is executed."""
     private = tmp_path / "tmp" / f"setwise-code-{os.getuid()}"
@@ -87,6 +89,7 @@ def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path) -> None:
         assert not list(private.rglob("f.nbi")), "nothing is linked either"
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.name != "posix" or os.getuid() != 0, reason="only root can give a folder to another user")
 @pytest.mark.parametrize("taken", [".cache", ".cache/setwise"])
 def test_a_users_cache_of_another_user_is_not_used(tmp_path: Path, taken: str) -> None:
@@ -98,12 +101,14 @@ def test_a_users_cache_of_another_user_is_not_used(tmp_path: Path, taken: str) -
     assert not list(private.rglob("f.nbi"))
 
 
+@pytest.mark.nightly
 def test_a_users_cache_is_made_for_this_user_alone(tmp_path: Path) -> None:
     call(HOME=str(tmp_path), TMPDIR=str(tmp_path))
     assert (tmp_path / ".cache" / "setwise").stat().st_mode & 0o777 == 0o700
     assert not (tmp_path / f"setwise-code-{os.getuid()}").exists(), "it is not needed"
 
 
+@pytest.mark.nightly
 def test_a_given_folder_holds_one_folder_for_each_version(tmp_path: Path) -> None:
     """Cached code of a caller holds its callees, so that an upgrade may not read what was cached before it."""
     package, given = tmp_path / "a" / "setwise", tmp_path / "given"
@@ -145,6 +150,7 @@ def test_code_in_a_folder_that_cannot_be_written_is_used(tmp_path: Path) -> None
     assert (image / "copy" / "f.nbi").read_text() == "of the image"
 
 
+@pytest.mark.nightly
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may mount")
 def test_a_read_only_folder_of_code_needs_no_compilation(tmp_path: Path) -> None:
     """The same, with a folder that is mounted read-only in a namespace of its own."""
@@ -154,10 +160,10 @@ def test_a_read_only_folder_of_code_needs_no_compilation(tmp_path: Path) -> None
     mount = f"mount --bind {given} {given} && mount -o remount,bind,ro {given} && exec {sys.executable} -c '{CALL}'"
     environment = os.environ | {"PYTHONPATH": str(PACKAGE.parent), "HOME": "/dev/null", "TMPDIR": str(temporary)}
     environment |= {"NUMBA_CACHE_DIR": str(given), "XDG_CACHE_HOME": ""}
-    if subprocess.run(["unshare", "--mount", "true"], capture_output=True).returncode:
+    if processes.run(["unshare", "--mount", "true"]).returncode:
         pytest.skip("no namespace of mounts can be made here")
     command = ["unshare", "--mount", "sh", "-c", mount]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True)
+    done = processes.run(command, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[0].startswith(str(temporary))
     files = list(temporary.rglob("*.nb?"))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import processes
 from setwise.kernels import compile_notice
 
 CALL = (
@@ -22,8 +22,7 @@ CALL = (
 def call(folder: Path, command: str = CALL) -> list[str]:
     """The lines that a new process prints that calls a compiled function, whose code is kept in ``folder``."""
     environment = os.environ | {"NUMBA_CACHE_DIR": str(folder)}
-    done = subprocess.run([sys.executable, "-c", command], env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    done = processes.run([sys.executable, "-c", command], env=environment, check=True)
     return done.stdout.splitlines()
 
 
@@ -50,6 +49,7 @@ def be_a_folder(path: Path) -> None:
     path.mkdir()
 
 
+pytestmark = pytest.mark.nightly
 COMPILED, LOADED = "3.0 0", "3.0 1"
 
 
@@ -84,7 +84,7 @@ def test_functions_of_other_packages_are_left_as_they_are(tmp_path: Path) -> Non
     environment = {name: text for name, text in os.environ.items() if name != "NUMBA_CACHE_DIR"}
     code = f"import sys; sys.path.insert(0, {str(tmp_path)!r}); from setwise.kernels import options; import other; "
     command = [sys.executable, "-c", code + "print(other.f(1))"]
-    assert subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout == "2\n"
+    assert processes.run(command, env=environment, check=True).stdout == "2\n"
     (index,) = tmp_path.rglob("other.f*.nbi")
     empty(index)
-    assert "EOFError" in subprocess.run(command, env=environment, capture_output=True, text=True).stderr
+    assert "EOFError" in processes.run(command, env=environment).stderr

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import subprocess
 import sys
 
 import pytest
 from numba.core import event
 
+import processes
 from setwise.kernels import compile_notice
 
 COMPILE = "numba:compile"
@@ -39,5 +39,5 @@ def test_the_library_says_it_on_standard_error_by_itself() -> None:
     text = compile_notice.TEXT
     for before, expected in (("", ("", f"setwise: {text}\n")), (other, (f"{text}\n", ""))):
         command = [sys.executable, "-c", f"{code}{before}numba.njit(lambda x: x + 1)(1)"]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        done = processes.run(command, check=True)
         assert (done.stdout, done.stderr) == expected

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from processes import alive, until
+from processes import LIMIT, alive, started, until
+from processes import run as run_process
 
 PART = """
 import os, time
@@ -33,7 +33,6 @@ from setwise.kernels import preparation
 from setwise.kernels.parts import Part
 part = Part("small", "copies", "small_part:use", 1)
 """
-WAIT_S = 60
 
 
 @pytest.fixture
@@ -48,10 +47,7 @@ def uses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(code: str) -> str:
-    command = [sys.executable, "-c", IMPORTS + code]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=WAIT_S)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return run_process([sys.executable, "-c", IMPORTS + code], check=True).stdout.strip()
 
 
 def used(folder: Path) -> list[int]:
@@ -70,6 +66,7 @@ def test_a_part_is_compiled_elsewhere_and_loaded_here(uses: Path) -> None:
     assert len(os.listdir(uses)) == 3, "the next process only loads it"
 
 
+@pytest.mark.nightly
 def test_begin_does_not_wait(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAUSE", "0.5")
     code = "preparation.begin([part]); early = preparation.is_ready([part]); preparation.require([part]); "
@@ -78,6 +75,7 @@ def test_begin_does_not_wait(uses: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert run("preparation.begin([part]); print(preparation.is_ready([part]))") == "True", "it is compiled"
 
 
+@pytest.mark.nightly
 def test_a_program_that_ends_lets_go_on_what_it_began(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that are shorter than the compilation would never have it."""
     monkeypatch.setenv("PAUSE", "3")
@@ -90,24 +88,19 @@ def test_a_program_that_ends_lets_go_on_what_it_began(uses: Path, monkeypatch: p
 def test_two_programs_compile_once(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAUSE", "0.5")
     command = [sys.executable, "-c", IMPORTS + "preparation.require([part], False)"]
-    programs = [subprocess.Popen(command) for _ in range(2)]
-    try:
-        assert [program.wait(WAIT_S) for program in programs] == [0, 0]
-    finally:
-        for program in programs:
-            program.kill()
+    with started(command) as one, started(command) as other:
+        assert [one.wait(LIMIT), other.wait(LIMIT)] == [0, 0]
     assert len(os.listdir(uses)) == 3, "one has compiled, and both have loaded"
 
 
+@pytest.mark.nightly
 def test_a_killed_program_leaves_nothing_and_another_goes_on(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAUSE", "3600")
-    program = subprocess.Popen([sys.executable, "-c", IMPORTS + "preparation.require([part], False)"])
-    try:
+    with started([sys.executable, "-c", IMPORTS + "preparation.require([part], False)"]) as program:
         (compiling,) = used(uses)
-    finally:
         program.kill()
-        program.wait(WAIT_S)
-    until(lambda: not alive(compiling))
+        program.wait(LIMIT)
+        until(lambda: not alive(compiling))
     monkeypatch.setenv("PAUSE", "0")
     assert run("preparation.require([part], False); print(preparation.is_compiled(part))") == "True"
 
@@ -118,12 +111,14 @@ def test_where_the_other_process_fails_this_one_compiles(uses: Path) -> None:
     assert len(os.listdir(uses)) == 2
 
 
+@pytest.mark.nightly
 def test_where_no_code_can_be_kept_this_process_compiles(uses: Path, tmp_path: Path) -> None:
     code = "preparation.code_folder = lambda: None; preparation.begin([part]); print(preparation.is_ready([part]))"
     assert run(code) == "True"
     assert len(os.listdir(uses)) == 1
 
 
+@pytest.mark.nightly
 def test_another_version_of_a_source_is_another_mark(uses: Path) -> None:
     """numba compiles again when the time of a source file has changed, so that the mark must not say it is compiled."""
     run("preparation.require([part], False)")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import os
 import shutil
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,7 @@ import numpy as np
 import pytest
 from numba import njit
 
+import processes
 import setwise as sw
 from reward_families import random_reward
 from setwise._validation import read_only
@@ -199,5 +199,5 @@ def test_a_new_reward_touches_two_files(tmp_path: Path) -> None:
             text = text.replace(old, new)
         (package / name).write_text(text)
     environment = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_DISABLE_JIT": "1"}
-    done = subprocess.run([sys.executable, "-c", TOY_SCRIPT], env=environment, capture_output=True, text=True)
+    done = processes.run([sys.executable, "-c", TOY_SCRIPT], env=environment)
     assert done.stdout.strip() == "certified", done.stderr

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import subprocess
 import sys
 import warnings
 
@@ -12,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import processes
 import setwise as sw
 from counts import examples
 from setwise.errors import Infeasible, InvalidInput, ScoresGivenUp
@@ -292,8 +292,5 @@ assert not any(name.startswith(("numba", "llvmlite", "torch", "scipy")) for name
 
 def test_mmr_and_dpp_need_numpy_alone() -> None:
     """The smallest use of the library compiles nothing and opens no compiler."""
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", WITHOUT_NUMBA], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    done = processes.run([sys.executable, "-W", "ignore", "-c", WITHOUT_NUMBA], check=True)
     assert done.stdout.split() == ["10", "10"]

@@ -6,7 +6,6 @@ The restaurant is that of `setwise demo`; the songs are simulated, and their cov
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from page_browser import browser
 from page_service import SLACK, served, with_covers
 from page_use import asking
 from services import here
+
+import processes
 
 DOCS = Path(__file__).parents[2] / "docs" / "images"
 DESKTOP, PHONE = {"width": 1180, "height": 860}, {"width": 360, "height": 780}
@@ -36,7 +37,7 @@ PICTURES = {  # catalogue and query, window, colour scheme, and what is pictured
 @contextmanager
 def restaurant(folder: Path) -> Iterator[str]:
     """The address of the page of the demo."""
-    subprocess.run([sys.executable, "-m", "setwise", "demo", "--out", str(folder / "demo")], check=True)
+    processes.run([sys.executable, "-m", "setwise", "demo", "--out", folder / "demo"], check=True)
     with here(folder / "demo", budget_ms=BUDGET_MS, **SLACK) as service:
         yield service.url + "/"
 

@@ -107,7 +107,7 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"history": [], "ranker": "beam", "k": 21}', 422, "k must be a whole number from 1 to 20 with the ranker beam, got 21; choose one of those."),
         (b'{"history": ["nobody"], "unknown": "error"}', 422, "an id of history must be one of the known ids, got 'nobody'; check its spelling and its type."),
         (b'{"history": [1]}', 422, "an id of history must be one of the known ids, got 1; check its spelling and its type."),
-        (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 30000, got 0.0; pass milliseconds, or leave it out."),
+        (b'{"history": [], "budget_ms": 0}', 422, "budget_ms must be above 0 and at most the deadline of 60000, got 0.0; pass milliseconds, or leave it out."),
         (b'{"history": [], "ranker": "exhaustive"}', 422, "ranker must be one of swap, top-k, knn, mmr, dpp, greedy, beam, got 'exhaustive'; choose one of those."),
         (b'{"history": [], "k": 1, "include": ["song-1", "song-2"]}', 422, "include must be a list of at most 1 ids, got 2; shorten it."),
         (b'{"history": ' + b"[" * 10_000, 400, None),

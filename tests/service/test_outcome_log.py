@@ -9,7 +9,6 @@ import math
 import os
 import signal
 import sqlite3
-import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ import pytest
 from raw_http import Client, head
 from services import Here, error_message, here, post, running
 
+import processes
 from processes import until
 from setwise.service import outcome_log
 from setwise.service.decoding import PART
@@ -178,7 +178,7 @@ def fill(path: Path) -> None:
 def test_a_full_disk_refuses_outcomes_and_serves_slates(folder: Path, tmp_path: Path) -> None:
     disk = tmp_path / "disk"
     disk.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk], capture_output=True).returncode:
+    if processes.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk]).returncode:
         pytest.skip("mounting is not permitted")
     try:
         with here(folder, log=disk / "log") as service:
@@ -195,7 +195,7 @@ def test_a_full_disk_refuses_outcomes_and_serves_slates(folder: Path, tmp_path: 
             (disk / "more filler").unlink()
             assert post(service, "/v1/outcomes", outcomes)["new"] == 1
     finally:
-        subprocess.run(["umount", disk], check=True)
+        processes.run(["umount", disk], check=True)
 
 
 @pytest.mark.nightly

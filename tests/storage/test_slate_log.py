@@ -10,12 +10,12 @@ import resource
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from subprocess import PIPE
 
 import pytest
 from hypothesis import given
@@ -221,7 +221,7 @@ def test_killed_processes_lose_nothing(tmp_path: Path, count) -> None:
     for number in range(count(200) // 2):
         with ExitStack() as block:
             commands = [[sys.executable, CHILD, tmp_path, 2 * number + at] for at in range(2)]
-            options = {"stdout": subprocess.PIPE, "text": True}
+            options = {"stdout": PIPE, "text": True}
             children = [block.enter_context(processes.started(command, **options)) for command in commands]
             texts = ["".join(child.stdout.readline() for _ in range(2)) for child in children]  # both are writing
             time.sleep(rng.uniform(0, 0.05))
@@ -247,10 +247,10 @@ def tiny_disk(tmp_path: Path) -> Iterator[Path]:
     """A file system of 600 KB."""
     folder = tmp_path / "disk"
     folder.mkdir()
-    if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", folder], capture_output=True).returncode:
+    if processes.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", folder]).returncode:
         pytest.skip("mounting is not permitted")
     yield folder
-    subprocess.run(["umount", folder], check=True)
+    processes.run(["umount", folder], check=True)
 
 
 def fill(log: SlateLog, limit: int) -> tuple[set[tuple[str, object]], bool]:
