@@ -19,8 +19,8 @@ from counts import LARGE, SMALL
 from processes import RUN, alive, carriers, command_of, kill
 from promises import PROMISES, Results
 
-FRACTION = 20  # of the full counts run without --large
-LINES = 4000  # of a public sample are read without --large
+FRACTION = 40  # of the full counts run without --large
+LINES = 2000  # of a public sample are read without --large
 PATIENCE = 60  # seconds for processes that end with the tests
 LONGEST = ("test_reproduce_quick", "test_quick_start")
 

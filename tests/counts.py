@@ -5,10 +5,10 @@ from __future__ import annotations
 from hypothesis import settings
 
 LARGE = 200  # examples of a property without a number of its own, with --large
-SMALL = 20  # the same without --large
+SMALL = 10  # the same without --large
 
 
 def examples(full: int) -> settings:
-    """Settings with ``full`` examples with --large, and a sixth of them, but at least five, without."""
+    """Settings with ``full`` examples with --large, and a tenth of them, but at least four, without."""
     large = settings.default is not None and settings.default.max_examples >= LARGE
-    return settings(max_examples=full if large else min(full, max(5, full // 6)), deadline=None)
+    return settings(max_examples=full if large else min(full, max(4, full // 10)), deadline=None)

@@ -41,6 +41,7 @@ def test_all_are_there_with_what_is_known(published):
     assert all(hard.upper < 1.05 * hard.lower for hard in close)
 
 
+@pytest.mark.nightly
 def test_no_set_of_any_instance_is_worth_more_than_upper(published):
     rng = np.random.default_rng(0)
     for hard in [*published[:18], *published[18::9]]:
@@ -54,6 +55,7 @@ def test_no_set_of_any_instance_is_worth_more_than_upper(published):
                 assert value == len(hard.decode(rows))
 
 
+@pytest.mark.nightly
 def test_small_optima_are_reached(published):
     names = {"johnson8-2-4": 4, "mknap1-0": 3800, "mknap1-1": 8706.1, "pet2": 87061}
     for hard in published:
@@ -63,6 +65,7 @@ def test_small_optima_are_reached(published):
             assert best.value == pytest.approx(hard.optimum)
 
 
+@pytest.mark.nightly
 def test_greedy_gives_solutions_of_the_original_problems(published):
     by_name = {hard.name: hard for hard in published}
     weish, jeu = by_name["weish01"], by_name["jeu_100_25_1"]
@@ -179,6 +182,7 @@ def test_a_missing_file_is_called_by_its_plain_name(tmp_path):
     assert caught.value.filename == str(tmp_path / "mkp" / "mknap1.txt")
 
 
+@pytest.mark.nightly
 def test_every_quadratic_knapsack_is_within_reach(published):
     for hard in published:
         if hard.family == "quadratic knapsack":

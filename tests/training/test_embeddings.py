@@ -12,7 +12,7 @@ from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
 from setwise.training import embeddings
-from setwise.training.embeddings import unit, word2vec
+from setwise.training.embeddings import spectral, unit, word2vec
 
 
 def two_groups(sessions: int = 200) -> Sessions:
@@ -30,6 +30,28 @@ def test_items_that_co_occur_have_similar_vectors() -> None:
     cosine = unit(vectors[:40]) @ unit(vectors[:40]).T
     same = np.equal.outer(np.arange(40) // 20, np.arange(40) // 20)
     assert cosine[same].mean() > cosine[~same].mean() + 0.3
+
+
+def test_spectral_vectors_have_the_information_of_pairs() -> None:
+    """With all dimensions their inner products are the centred matrix of magnitudes; groups are apart with a few."""
+    vectors = spectral(two_groups(), dim=4)
+    cosine = unit(vectors[:40]) @ unit(vectors[:40]).T
+    same = np.equal.outer(np.arange(40) // 20, np.arange(40) // 20)
+    assert cosine[same].mean() > cosine[~same].mean() + 0.5
+    matrix = np.random.default_rng(1).normal(size=(60, 60)) @ np.diag(0.7 ** np.arange(60.0))
+    matrix = matrix + matrix.T
+    values, basis = embeddings._leading_eigenvectors(matrix, 8)
+    exact = np.linalg.eigvalsh(matrix)
+    np.testing.assert_allclose(np.abs(values), np.sort(np.abs(exact))[::-1][:8], rtol=1e-3)
+    np.testing.assert_allclose(matrix @ basis, basis * values, atol=0.05 * np.abs(values[-1]))
+
+
+def test_spectral_vectors_of_items_that_share_nothing() -> None:
+    """Most eigenvalues are equal: an iteration until convergence did not end on a log of 400 slates."""
+    slates = np.random.default_rng(0).permutation(1600).reshape(400, 4)
+    vectors = spectral(Sessions(Ragged.of(list(slates)), list(range(1600))), dim=8)
+    assert np.isfinite(vectors).all()
+    assert vectors.any()
 
 
 def test_the_seed_determines_the_vectors() -> None:

@@ -16,12 +16,13 @@ from types import ModuleType
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Floats32
+from setwise._types import Floats, Floats32
 from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 
 MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
+STEPS, SPARE = 4, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
 LEAST_INFORMATION = -2.0  # lower limit of pointwise mutual information, for pairs that never co-occur
 
 
@@ -60,7 +61,7 @@ def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
         raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
     if n > MOST_SPECTRAL:
         raise InvalidInput("sessions", f"over at most {MOST_SPECTRAL:,} items", f"{n:,}", "use word2vec")
-    linalg, sparse = _scipy()
+    sparse = _scipy_sparse()
     holds = sparse.csr_matrix((np.ones(len(items.values)), (items.owner, items.values)), (len(items), n))
     together = (holds.T @ holds).toarray()
     np.fill_diagonal(together, 0)
@@ -69,14 +70,27 @@ def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
     np.maximum(information, LEAST_INFORMATION, out=information)
     np.fill_diagonal(information, 0)
     # One more than dim: the leading eigenvector represents popularity, and centring removes it.
-    rank = min(whole_number("dim", dim) + 1, n - 1)
-    values, vectors = linalg.eigsh(information, rank, which="LM", v0=np.ones(n))
+    values, vectors = _leading_eigenvectors(information, min(whole_number("dim", dim) + 1, n))
     vectors = vectors * np.sqrt(np.abs(values))
     vectors -= vectors.mean(axis=0)
     widest = np.sort(np.argsort(-vectors.std(axis=0), kind="stable")[:dim])
     result = np.zeros((n, dim), np.float32)
     result[:, : len(widest)] = vectors[:, widest]
     return frozen(result)
+
+
+def _leading_eigenvectors(matrix: Floats, count: int) -> tuple[Floats, Floats]:
+    """Eigenvalues of largest magnitude of a symmetric matrix and their vectors, by a fixed number of subspace steps.
+
+    Lanczos iterations until convergence do not end where many eigenvalues are equal, as with items that no two sessions
+    have in common; there any basis of their space will do.
+    """
+    basis = np.random.default_rng(0).normal(size=(len(matrix), min(count + SPARE, len(matrix))))
+    for _ in range(STEPS):
+        basis, _ = np.linalg.qr(matrix @ (matrix @ (matrix @ basis)))
+    values, rotation = np.linalg.eigh(basis.T @ matrix @ basis)
+    largest = np.argsort(-np.abs(values), kind="stable")[:count]
+    return values[largest], basis @ rotation[:, largest]
 
 
 def unit(vectors: NDArray[np.floating]) -> Floats32:
@@ -95,8 +109,8 @@ def _gensim() -> ModuleType:
     return models
 
 
-def _scipy() -> tuple[ModuleType, ModuleType]:
+def _scipy_sparse() -> ModuleType:
     try:
-        return importlib.import_module("scipy.sparse.linalg"), importlib.import_module("scipy.sparse")
+        return importlib.import_module("scipy.sparse")
     except ImportError:
         raise MissingDependency("scipy", "spectral embeddings", "train") from None
