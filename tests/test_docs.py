@@ -129,10 +129,13 @@ def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
 
 
 WITH_COMMANDS = ("whole-sets.md",)  # its snippets need its commands: tests/service/test_tutorial_of_sets.py runs both
+TRAINING, SLOW = ("learning.md",), pytest.mark.nightly  # pages whose snippets train for half a minute
 SNIPPETS = [page for page in PAGES if "```python" in page.read_text() and page.name not in WITH_COMMANDS]
 
 
-@pytest.mark.parametrize("page", SNIPPETS, ids=page_name)
+@pytest.mark.parametrize(
+    "page", [pytest.param(page, marks=SLOW if page.name in TRAINING else (), id=page_name(page)) for page in SNIPPETS]
+)
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}

@@ -177,7 +177,7 @@ def test_limits_of_which_no_candidate_serves_all(ranker: str) -> None:
 def test_only_limits_that_no_set_keeps_are_refused(ranker: str, count) -> None:
     """However tight limits on three attributes are together."""
     seen = Counter[bool]()
-    for seed in range(count(2000, 20)):
+    for seed in range(count(2000, 80)):
         instance, k, limits = tight_limits(np.random.default_rng(seed))
         feasible = is_feasible(instance, k, limits)
         seen[feasible] += 1
@@ -188,4 +188,4 @@ def test_only_limits_that_no_set_keeps_are_refused(ranker: str, count) -> None:
         else:
             with pytest.raises(Infeasible):
                 sw.rank(instance, k, ranker, **limits)
-    assert min(seen.values()) > 10
+    assert min(seen.values()) > 2

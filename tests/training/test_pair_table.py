@@ -71,6 +71,7 @@ def test_slates_of_different_lengths() -> None:
     assert max(np.abs(learned[3]).max(), np.abs(learned[:, 3]).max()) < 1e-5
 
 
+@pytest.mark.nightly
 def test_training_keeps_the_table_where_it_is_best() -> None:
     restaurant = Restaurant.make(16, n_users=5, seed=3)
     model = SimpleTransformer.fit(restaurant.log(6000, 5, greed=3.0), dim=6, heads=2, epochs=4, batch=64)
