@@ -48,8 +48,18 @@ LEARNED = {
     "playlists": ("playlists/mpd_followed_playlists.jsonl.gz",),
     "polimi": ("playlists/polimi2018_playlists.jsonl.gz",),
     "trivago": ("sets/trivago_100k/sessions.csv.gz",),
+    "polimi_rest": ("playlists/polimi2018_playlists.jsonl.gz",),
+    "polimi_rest_four_heads": ("playlists/polimi2018_playlists.jsonl.gz",),
+    "ta_feng": ("sequences/ta_feng.csv.gz",),
 }
-FIRST = {"polimi": 8000}  # sessions that are read; more take minutes to learn from
+REST = slice(8000, 16_000)
+PARTS = {  # sessions that are read; more take minutes to learn from
+    "polimi": slice(8000),
+    "polimi_rest": REST,
+    "polimi_rest_four_heads": REST,
+    "ta_feng": slice(8000),
+}
+HEADS = {"polimi_rest_four_heads": 4}
 NAMES = (*READY_MADE, *LEARNED)
 HISTORY, SIZE = 15, 5  # the paper's cut
 OTHERS = 2 * SIZE  # on a slate to learn from
@@ -161,8 +171,17 @@ def sessions(name: str, data: Path) -> Sessions:
         return Sessions.of(_lists(paths[0]))
     from representation import read_playlists
 
-    whole = read_playlists(paths[0])
-    return whole.taken(np.arange(len(whole))[: FIRST.get(name)])
+    whole = Sessions.of(_customers(paths[0])) if name == "ta_feng" else read_playlists(paths[0])
+    return whole.taken(np.arange(len(whole))[PARTS.get(name, slice(None))])
+
+
+def _customers(path: Path) -> list[list[str]]:
+    """What each customer bought, in the order of the file: by day."""
+    bought: dict[str, list[str]] = {}
+    with gzip.open(path, "rt", encoding="utf-8-sig", newline="") as file:
+        for row in csv.DictReader(file):
+            bought.setdefault(row["CUSTOMER_ID"], []).append(row["PRODUCT_ID"])
+    return list(bought.values())
 
 
 def _lists(path: Path) -> list[list[str]]:
@@ -174,14 +193,15 @@ def _lists(path: Path) -> list[list[str]]:
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
-    """The paper's model of one head, trained on slates with hard negatives; users are held-out sessions."""
+    """The paper's model of one head (HEADS: of more), trained on slates with hard negatives; users are held-out sessions."""
     long = everything.taken(np.arange(len(everything))[: recipe.most]).distinct().trimmed(recipe.least, HISTORY + SIZE)
     held = np.random.default_rng([recipe.seed, 1]).permutation(len(long))[: recipe.users]
     training = long.taken(np.setdiff1d(np.arange(len(long)), held))
     words = word2vec(training, recipe.dim, recipe.word_epochs, window=HISTORY + SIZE, seed=recipe.seed)
     vectors = words / np.linalg.norm(words, axis=1).mean()
     # Without base and sink, and the user a plain mean: the paper's architecture, F(S) = Σ f(SA(X_S)_i · u).
-    shape = Shape(recipe.dim, heads=1, d_kq=recipe.d_kq, d_v=recipe.dim, base=False, sink=False, pooling="mean")
+    heads = HEADS.get(name, 1)
+    shape = Shape(recipe.dim, heads=heads, d_kq=recipe.d_kq, d_v=recipe.dim, base=False, sink=False, pooling="mean")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = SimpleNetwork(len(long.ids), shape, vectors)
@@ -215,9 +235,10 @@ def _from_the_top(network: SimpleNetwork, true: Slates, training: Sessions, top:
     """(B, OTHERS) of each user's best items by score, none that the session holds."""
     network.eval()
     model = export_model(network, true.ids, {})
-    value, distinct = model.catalog().value[:, 0], training.distinct()
+    catalog, distinct = model.catalog(), training.distinct()
+    value = catalog.value.reshape(len(catalog), -1)
     held = distinct.items.taken(np.flatnonzero(distinct.items.lengths >= HISTORY + SIZE))
-    heads = np.stack([user.heads[0] for user in model.users(true.history)]).astype(np.float32)
+    heads = np.stack([user.heads.ravel() for user in model.users(true.history)]).astype(np.float32)
     wanted, result = min(top, len(value)), np.empty((len(true), OTHERS), np.int64)
     for start in range(0, len(true), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(true)))
