@@ -193,7 +193,7 @@ def _lists(path: Path) -> list[list[str]]:
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
-    """The paper's model of one head (HEADS: of more), trained on slates with hard negatives; users are held-out sessions."""
+    """The paper's model of one head, or more, trained on slates with hard negatives; users are held-out sessions."""
     long = everything.taken(np.arange(len(everything))[: recipe.most]).distinct().trimmed(recipe.least, HISTORY + SIZE)
     held = np.random.default_rng([recipe.seed, 1]).permutation(len(long))[: recipe.users]
     training = long.taken(np.setdiff1d(np.arange(len(long)), held))

@@ -70,6 +70,7 @@ def test_a_row_is_what_the_ranker_finds(grid: ModuleType, miniature: Path) -> No
     assert rows["k-nn", "beam, first"] == sw.rank(near, 5, "beam", solutions=4, order="first").value
     assert rows["k-nn", "beam, last"] == pytest.approx(rows["k-nn", "greedy"]), "it never improves on greedy"
     assert rows["both", "best known"] == max(rows.values())
+    assert rows["phase one", "best known"] == max(value for (where, _), value in rows.items() if where == "phase one")
     assert len(rows) == 2 * 7 + 2
 
 
@@ -90,6 +91,19 @@ def test_margins_by_hand(page: ModuleType) -> None:
     assert gained == pytest.approx(50)
     left = np.array([4.0, 2.0]) - 1.5 * np.array([3.0, 1.0])
     assert error == pytest.approx(100 * left.std(ddof=1) / np.sqrt(2) / 2)
+
+
+def test_margins_that_reach_the_papers(page: ModuleType) -> None:
+    every = {method: [1.0, 3.0] for methods in page.MARGINS.values() for method in methods}
+    every |= {("phase one", "paper"): [1.25, 3.75], ("both", "best known"): [1.5, 4.5], ("k-nn", "paper"): [1.2, 3.6]}
+    every |= {("phase one", "best known"): [1.3, 3.9]}
+    (one,) = page.measured(handmade(every))
+    text = page.reached([one]).removeprefix(page.REACHED)
+    assert [line.split(" | ")[2:] for line in text.splitlines()] == [
+        [f"{what}", "1 of 1", "0.60", "20", "+25.0", "+30.0", "+20.56 |"]
+        for what in ("Phase Two over beam by total", "over (j,1,…,1)", "over (1,…,1,j)")
+    ]
+    assert page.line(one)[7] == "+4.2 ± 0.0 of +25.0"
 
 
 def test_cells_that_were_not_measured_are_listed(page: ModuleType) -> None:
