@@ -82,6 +82,7 @@ class Recipe:
     learning_rate: float = 0.03
     correction_decay: float = 0.01  # items may move far from their word2vec vectors
     top: int = 100  # of the model's items, from which negatives are drawn
+    hard: float = 0.5  # the share of half of the others that share an item with the history; the rest is of the top
 
     @classmethod
     def quick(cls, seed: int = 0) -> Recipe:
@@ -222,7 +223,7 @@ def _mixed(network: SimpleNetwork, training: Sessions, recipe: Recipe, epoch: in
     true = continuations(training, HISTORY, SIZE, offset_seed=seed)
     hard = negative_slates(training, "hard", HISTORY, SIZE, seed, offset_seed=seed).shown.values.reshape(-1, SIZE)
     others = _from_the_top(network, true, training, recipe.top, rng)
-    others[:, :SIZE] = np.where(rng.random(hard.shape) < 0.5, others[:, :SIZE], hard)
+    others[:, :SIZE] = np.where(rng.random(hard.shape) < 1 - recipe.hard, others[:, :SIZE], hard)
     shown = np.hstack([true.shown.values.reshape(-1, SIZE), others])
     outcome = np.tile(np.repeat(np.array([1, 0], np.float32), [SIZE, OTHERS]), (len(true), 1))
     new = np.ones(shown.shape, bool)  # an item drawn twice is shown once

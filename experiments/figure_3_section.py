@@ -88,7 +88,8 @@ def _room(best: dict[tuple[str, int, str], Floats], where: tuple[str, int, str],
 
 
 def _margins_of_retrieval(section: Section, known: dict[Key, Floats], best: dict[tuple[str, int, str], Floats]) -> Grid:
-    margins, rankers = retrieval_margins(known), list(dict.fromkeys(key[3] for key in known))
+    margins = retrieval_margins(known)
+    rankers = list(dict.fromkeys(key[3] for key in known if key[2] == "k-nn"))
     lines = []
     for catalogue, k in settings_of(known):
         rooms = {
@@ -114,16 +115,17 @@ def _margins_of_ranking(
     for catalogue, k in settings_of(known):
         for rival in rivals:
             margins = ranking_margins(known, rival)
-            beams = {one: known[catalogue, k, one, rival] for one in RETRIEVALS}
-            rooms = [_room(best, (catalogue, k, one), beam) for one, beam in beams.items()]
+            beams = {one: known[catalogue, k, one, rival] for one in RETRIEVALS if (catalogue, k, one, rival) in known}
+            rooms = {one: _room(best, (catalogue, k, one), beam) for one, beam in beams.items()}
             cells = [
-                f"{_cell(margins, catalogue, k, one, ranker)} of {percent(room)}"
+                f"{_cell(margins, catalogue, k, one, ranker)} of {percent(rooms[one])}" if one in rooms else ""
                 for ranker in ("paper", "swap")
-                for one, room in zip(RETRIEVALS, rooms, strict=True)
+                for one in RETRIEVALS
             ]
             paper, swap = (_mean(margins, (ranker,), catalogue, k) for ranker in ("paper", "swap"))
-            room = float(np.mean(rooms))
-            lines.append([catalogue, str(k), rival, *cells, f"{percent(paper)} of {percent(room)}"])
+            room = float(np.mean(list(rooms.values())))
+            both = f"{percent(paper)} of {percent(room)}" if len(rooms) == len(RETRIEVALS) else ""
+            lines.append([catalogue, str(k), rival, *cells, both])
             if rival == "beam":
                 about = f"Figure 3, {catalogue}, k = {k}"
                 here = f"{percent(paper)} of {percent(room)} possible"

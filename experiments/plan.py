@@ -32,7 +32,8 @@ SOLVERS = tuple(
 SHOP = ("sets/rl4rs_bigdatacup/slates.csv.gz", "sets/rl4rs_bigdatacup/items.csv.gz")
 NEWS = ("sets/ebnerd_demo/impressions.csv.gz", "sets/ebnerd_demo/history_train.npz")
 MATCHES = "sets/dota2_uci/dota2_matches.npz"
-FASTER = "--rankers paper swap beam --users 32"
+SPOTIFY = "playlists/polimi2018_playlists.jsonl.gz"
+FASTER = "--rankers paper swap beam 'beam, first' 'beam, last' --evaluations-a-pair 40 --certificate-ms 50"
 LESS = "--epochs 6 --draws 2"
 
 
@@ -80,8 +81,8 @@ def _scaling(name: str, source: str, sizes: str, minutes: float, *needs: str) ->
     return Step(name, script, f"{arguments} --sizes {sizes}", f"{arguments} --quick", minutes, needs)
 
 
-def _figure_3(name: str, catalogue: str, others: str, minutes: float, *needs: str) -> Step:
-    arguments = f"--catalogues {catalogue} {others}"
+def _figure_3(name: str, catalogue: str, k: int, minutes: float, *needs: str, users: int = 100) -> Step:
+    arguments = f"--catalogues {catalogue} --ks {k} --users {users} {FASTER}"
     script = "experiments/figure_3_budget.py"
     return Step(name, script, arguments, f"{arguments} --quick", minutes, needs, caches=True)
 
@@ -94,23 +95,18 @@ PLAN = (
     _table("table_1_hotels", "table_1_accuracy", "--tasks hotels", "--epochs 4 --folds 2", 2.4, HOTELS),
     _table("table_2_playlists", "table_2_depth", "--tasks playlists", "--epochs 2 --draws 2", 1.9, PLAYLISTS),
     _table("table_2_hotels", "table_2_depth", "--tasks hotels", "--epochs 2 --folds 2", 2.7, HOTELS),
-    _figure_3(
-        "figure_3_one_head",
-        "playlists_one_head",
-        f"--ks 5 {FASTER}",
-        1.7,
-        ONE_HEAD,
-    ),
-    _figure_3("figure_3_few", "playlists_one_head", f"--ks 10 --candidates 160 {FASTER}", 2.1, ONE_HEAD),
-    _figure_3("figure_3_four_heads", "playlists_four_heads", f"--ks 5 --candidates 160 {FASTER}", 0.9, FOUR_HEADS),
-    _figure_3("figure_3_trivago", "trivago", f"--ks 5 {FASTER}", 1.3, HOTELS),
+    _figure_3("figure_3_one_head", "playlists_one_head", 5, 2.4, ONE_HEAD),
+    _figure_3("figure_3_ten", "playlists_one_head", 10, 2.6, ONE_HEAD, users=50),
+    _figure_3("figure_3_four_heads", "playlists_four_heads", 5, 2.9, FOUR_HEADS),
+    _figure_3("figure_3_polimi", "polimi", 5, 3.4, SPOTIFY),
+    _figure_3("figure_3_trivago", "trivago", 5, 3.2, HOTELS),
     Step(
         "figure_4",
         "experiments/figure_4_scatter.py",
-        "--catalogues playlists_one_head playlists_four_heads trivago --rankers paper lp_search swap --users 32",
+        "--rankers paper swap",
         "--catalogues playlists_one_head playlists_four_heads trivago --quick",
-        2.2,
-        (ONE_HEAD, FOUR_HEADS, HOTELS),
+        2.0,
+        (ONE_HEAD, FOUR_HEADS, SPOTIFY, HOTELS),
         caches=True,
         after="figure_3_trivago",
     ),
@@ -150,11 +146,11 @@ PLAN = (
         2.7,
     ),
     Step("proteins", "experiments/proteins.py", "", "--sizes 500 --draws 1", 8.5, (PROTEINS,)),
-    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 100", "--runs 1 --rounds 2", 9.2, (PROTEINS,)),
+    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 40", "--runs 1 --rounds 2", 3.0, (PROTEINS,)),
     Step(
         "portfolios",
         "experiments/portfolios.py",
-        "--trees 32",
+        "--trees 24",
         "--trees 8 --scenarios SAT11-HAND --splits random",
         4.7,
         SOLVERS,
