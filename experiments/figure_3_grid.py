@@ -8,8 +8,8 @@ offset is added to the logistic's bias and sets the base rate: the mean reward o
 about 0.1 to 0.97. The factor sets the sharpness of attention. For 60 held-out users of every cell:
 
 * retrieval: ``phase one``, the k best of every cell of the index, or ``k-nn``, as many items by score alone;
-* ranking: ``paper``, ``swap``, and beam search with the tuples by total, (j, 1, …, 1) and (1, …, 1, j), each with the
-  same number of candidate solutions (``--solutions``); top-k and greedy;
+* ranking: ``paper``, ``swap``, and beam search with the tuples by total, and on Phase One's candidates alone
+  (j, 1, …, 1) and (1, …, 1, j), each with the same number of candidate solutions (``--solutions``); top-k and greedy;
 * what was possible: the best of these and of a longer swap search, over the candidates of Phase One, and over those of
   both retrievals (``best known``).
 
@@ -36,7 +36,7 @@ from typing import Any
 
 import numpy as np
 from catalogues import READY_MADE, Recipe, Trained, opened
-from figure_3_budget import BEAMS, LONGER, budget
+from figure_3_budget import BEAMS, LONGER, ONLY_NEAR, budget
 from grid_page import written
 from kept_rows import KeptRows, Row
 from numpy.typing import NDArray
@@ -120,11 +120,10 @@ class Grid:
         catalog, user = self.catalog(name, offset, sharpness), self.trained(name).users[number]
         about = dict(zip(FIELDS, (*cell, number), strict=False))
         found = self.retrieved(cell, number)
-        values = {
-            (retrieval, ranker): value
-            for retrieval, rows in found.items()
-            for ranker, value in ranked(sw.Instance.from_catalog(catalog, user, rows), k, self.solutions).items()
-        }
+        values: dict[tuple[str, str], float] = {}
+        for retrieval, rows in found.items():
+            instance, near = sw.Instance.from_catalog(catalog, user, rows), retrieval == "phase one"
+            values |= {(retrieval, one): v for one, v in ranked(instance, k, self.solutions, near).items()}
         for where, rows in (("phase one", found["phase one"]), ("both", np.union1d(*found.values()))):
             here = sw.Instance.from_catalog(catalog, user, rows)
             longer = sw.rank(here, k, "swap", **budget("swap", LONGER * self.solutions, k, here.m)).value
@@ -133,12 +132,12 @@ class Grid:
         return [about | {"retrieval": one, "ranker": ranker, "value": v} for (one, ranker), v in values.items()]
 
 
-def ranked(instance: sw.Instance, k: int, solutions: int) -> dict[str, float]:
-    """The value that every ranker finds with so many candidate solutions."""
+def ranked(instance: sw.Instance, k: int, solutions: int, near: bool) -> dict[str, float]:
+    """The value that every ranker finds with so many candidate solutions; ``near``: of Phase One's candidates."""
     result = {name: sw.rank(instance, k, name).value for name in ("top-k", "greedy")}
     result["paper"] = sw.rank(instance, k, "paper", solutions=solutions).value
-    for name, order in BEAMS.items():
-        result[name] = sw.rank(instance, k, "beam", solutions=solutions, order=order).value
+    for name in (name for name in BEAMS if near or name not in ONLY_NEAR):
+        result[name] = sw.rank(instance, k, "beam", **budget(name, solutions, k, instance.m)).value
     result["swap"] = sw.rank(instance, k, "swap", **budget("swap", solutions, k, instance.m)).value
     return result
 
