@@ -105,6 +105,11 @@ def test_ready_made_catalogues_and_learned_ones(
         assert all(map(np.array_equal, other.histories, learned.histories))
     cut = learned.cut(200, 2)
     assert (len(cut.catalog), len(cut.users)) == (200, 2)
+    half = four.half(3, seed=1)
+    assert (len(half.catalog), half.users) == (150, four.users[3:])
+    kept = np.sort(np.random.default_rng(1).permutation(300)[:150])
+    assert np.array_equal(half.catalog.value, four.catalog.value[kept])
+    assert set(kept[half.histories[0]]) == set(kept) & set(four.histories[3])
     assert all((seen < 200).all() for seen in cut.histories)
 
 
