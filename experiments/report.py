@@ -85,7 +85,7 @@ SECTIONS = (
          ("figure_3_one_head", "figure_3_ten", "figure_3_four_heads", "figure_3_polimi", "figure_3_trivago"),
          budget_curves),
     Outline("figure-4", "Figure 4: matched candidate solutions", "the same catalogues and users",
-         ("figure_4",), _joined(paper.matched_pairs)),
+         ("figure_4", "figure_4_learned"), _joined(paper.matched_pairs)),
     Outline("reach", "Reach: shares of the best known over whole catalogues", "catalogues trained on playlists",
          ("reach",), _joined(own.reached)),
     Outline("closed-loop", "Closed loop: trained slates in a simulated world", "the simulated world, logged slates",
