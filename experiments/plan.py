@@ -9,9 +9,10 @@ and 10 epochs, 3 and 2 seeds, 5 folds; Figures 3 and 4 100 users everywhere (her
 catalogues with k = 5; 50 with k = 10, 32 of the catalogues that are learned here, where little can be gained), Figure 3
 seven rankers instead of five and a longer search for the best known, Figure 4 four rankers instead of one; Reach 100
 users instead of 8; the closed loop five seeds of 200,000 slates instead of one of 64,000 and 32,000; scaling 20 users
-instead of 8, and simulated worlds up to 3,000,000 items instead of 300,000; proteins 20 draws of 2,000 and of 500 sets
-instead of 10, and 200 runs of sequential design instead of 40; portfolios 100 trees a forest instead of 20. All users,
-lists and folds of the data on slates with outcomes are kept, and so are all scenarios and slate sizes.
+instead of 8, and simulated worlds up to 3,000,000 items instead of 300,000; proteins 60, 20 and 20 draws of 10,000,
+2,000 and 500 sets instead of 40, 10 and 10, and 200 runs of sequential design instead of 30; portfolios 100 trees a
+forest instead of 20. All users, lists and folds of the data on slates with outcomes are kept, and so are all scenarios
+and slate sizes.
 """
 
 from __future__ import annotations
@@ -145,8 +146,8 @@ PLAN = (
         "--sizes 500 1000 --cells 8 --repeats 2",
         2.7,
     ),
-    Step("proteins", "experiments/proteins.py", "--draws 60 10 10", "--sizes 500 --draws 1", 7.4, (PROTEINS,)),
-    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 40", "--runs 1 --rounds 2", 3.0, (PROTEINS,)),
+    Step("proteins", "experiments/proteins.py", "--draws 40 10 10", "--sizes 500 --draws 1", 5.5, (PROTEINS,)),
+    Step("protein_rounds", "experiments/protein_rounds.py", "--runs 30", "--runs 1 --rounds 2", 2.3, (PROTEINS,)),
     Step(
         "portfolios",
         "experiments/portfolios.py",
