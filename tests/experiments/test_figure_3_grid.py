@@ -105,7 +105,7 @@ def test_margins_that_reach_the_papers(page: ModuleType) -> None:
     text = page.reached([one]).removeprefix(page.REACHED)
     assert [line.split(" | ")[2:] for line in text.splitlines()] == [
         [f"{what}", "1 of 1", "0.60", "20", "+25.0", "+30.0", "+20.56 |"]
-        for what in ("Phase Two over beam by total", "over (j,1,…,1)", "over (1,…,1,j)")
+        for what in ("Phase Two over beam by total", "Phase Two over (j,1,…,1)", "Phase Two over (1,…,1,j)")
     ]
     assert page.line(one)[7] == "+4.2 ± 0.0 of +25.0"
 
