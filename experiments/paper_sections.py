@@ -13,6 +13,7 @@ from kept_rows import Row
 from page import Chart, Grid, Section, number
 from representation import ATTENTION, means
 
+HEADLINES = ("best so far", "best so far against single", "best so far against single, (1,…,1,j)")  # of Figure 4
 SQUARES = 24  # of the grid that pairs are counted in, a side
 
 
@@ -185,7 +186,7 @@ def matched_pairs(section: Section, rows: list[Row]) -> None:
             lines.append(
                 [catalogue, reading, ranker, str(len(mine)), *(number(one) + " %" for one in numbers.values())]
             )
-            if ranker == "paper":
+            if ranker == "paper" and reading in HEADLINES:
                 for what in ("wins", "improvement"):
                     label = (
                         f"Figure 4, {catalogue}, Phase Two against beam search, {reading}: {what}",
