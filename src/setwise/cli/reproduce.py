@@ -32,7 +32,7 @@ def reproduce(
 ) -> None:
     """Run every experiment of the paper and of this project, and write the report: page, text, figures and rows.
 
-    Takes about 50 minutes on two cores. An interrupted run resumes where it stopped; steps whose data
+    Takes about 40 minutes on two cores. An interrupted run resumes where it stopped; steps whose data
     has changed since begin again.
     The samples are not part of the repository; docs/how-to/data.md lists the files and their sources.
     Exit status: 0 if every step is done, 1 if one failed, 2 if data or a library is missing.
