@@ -54,6 +54,8 @@ def cut_playlists(data: Path, folder: Path) -> None:
     """Keep the first playlists, and the titles of their tracks."""
     name, titles = "mpd_followed_playlists.jsonl.gz", "mpd_followed_tracks.csv.gz"
     cut_lines(data / name, folder / name, PLAYLISTS)
+    popular = "polimi2018_playlists.jsonl.gz"
+    cut_lines(data / popular, folder / popular, PLAYLISTS)
     with gzip.open(folder / name, "rt", encoding="utf-8") as file:
         last = max(max(json.loads(line)["tracks"], default=0) for line in file)
     cut_lines(data / titles, folder / titles, last + 2)
