@@ -19,7 +19,7 @@ effects describes neither.
 
 Cells: candidates by offsets at the catalogue's own sharpness, and all factors at 160 candidates for one or two offsets.
 The catalogue of four heads has mild set effects and costs twice as much, so it has fewer cells. A unit of work is ten
-users of a cell; units run in ``--jobs`` processes, and an interrupted run resumes. All of it takes about six hours of
+users of a cell; units run in ``--jobs`` processes, and an interrupted run resumes. All of it takes some hours of
 one core; ``--candidates 160 --users 20`` is a part of it.
 """
 

@@ -57,7 +57,7 @@ cell reaches it. The paper's figures are means over budgets 1 to 100; these marg
 """
 LEFT = """## Not measured
 
-The run ended before these cells: the whole grid takes about six hours of one core. The same command resumes with them.
+The run ended before these cells: the whole grid takes some hours of one core. The same command resumes with them.
 
 | catalogue | k | cells |
 | --- | --- | --- |
