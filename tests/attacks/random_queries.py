@@ -79,6 +79,7 @@ def random_query(rng: np.random.Generator, catalog: sw.Catalog) -> dict[str, Any
         query["scores"] = {str(one): float(rng.normal()) for one in some(len(ids)) or ids[:2]}
         query |= {"scores_floor": float(rng.normal())} if chance(0.5) else {}
     query |= {"exclude": some(4)} if chance(0.3) else {}
+    query |= {"filter_seen": False} if chance(0.2) else {}
     query |= {"include": some(2)} if chance(0.3) else {}
     if chance(0.5):
         query["where"] = limits(0.3, lambda name: CONDITIONS[name][rng.integers(len(CONDITIONS[name]))])
@@ -119,7 +120,9 @@ class Reference:
         self.history = [one for one in query.get("history", []) if one in self.row]
         self.ignored = [one for one in query.get("history", []) if one not in self.row]
         self.pinned = query.get("include", [])
-        self.excluded = query.get("exclude", [one for one in self.history if one not in self.pinned])
+        self.excluded = {*query.get("exclude", [])}
+        if query.get("filter_seen", True):
+            self.excluded |= {*self.history} - {*self.pinned}
         self.eligible = [one for one in self.ids if self._is_eligible(one)]
 
     def best(self) -> float | None:

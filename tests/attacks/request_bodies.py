@@ -24,6 +24,7 @@ USER = {"history": 0.9, "user": 0.02, "vector": 0.02, "features": 0.02}  # how o
 GOOD: dict[str, tuple[Any, ...]] = {  # values that are often right, by field
     "history": ([], ["song-1"], ["song-1", "song-40"]),
     "exclude": (["song-3"], []),
+    "filter_seen": (True, False),
     "include": (["song-9"], []),
     "k": (1, 2, 3, 5, 8),
     "where": ({"year": {"from": 1980}}, {"artist": "artist 1"}, {}),

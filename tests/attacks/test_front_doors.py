@@ -106,6 +106,7 @@ def by_command(query: Query, shop: Path, folder: Path) -> Answer | None:
     options += ["--scores", folder / "scores.json"] if "scores" in query else []
     options += [f"--scores-floor={query['scores_floor']}"] if "scores_floor" in query else []
     options += ["--unknown", query["unknown"]] if "unknown" in query else []
+    options += [] if query.get("filter_seen", True) else ["--no-filter-seen"]
     options += [f"--where={one}" for name, what in query.get("where", {}).items() for one in texts(name, what)]
     options += [f"--at-most={name}={n}" for name, n in query.get("at_most", {}).items()]
     options += [f"--exactly={name}={n}" for name, n in query.get("exactly", {}).items()]
@@ -134,7 +135,7 @@ def by_table(query: Query, shop: Path, folder: Path, number: int) -> Answer | No
     table, out = folder / f"{number}.jsonl", folder / f"{number}.parquet"
     table.write_text(json.dumps(row) + "\n")
     columns = Columns(where=where, **{name: name for name in ("history", "vector", "exclude") if name in row})
-    limits = {name: query[name] for name in ("k", "at_most", "at_least", "exactly") if name in query}
+    limits = {name: query[name] for name in ("k", "filter_seen", "at_most", "at_least", "exactly") if name in query}
     recommend_table(table, shop, out, columns, processes=1, progress=False, certify=True, **limits)
     (found,) = pyarrow.parquet.read_table(out).to_pylist()
     return None if found["error"] else Answer(*(found[name] for name in Answer._fields))

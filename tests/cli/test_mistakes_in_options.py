@@ -77,7 +77,7 @@ MISTAKES = [
     (f"{ASK} --include zz", "--include", "'zz'", "check its spelling"),
     (f"{ASK} --include s2 --exclude s2", "--include", "'s2'", "drop it"),
     (f"{ASK} --include s2,s3,s4 --k 2", "--include", "k = 2", "got 3", "raise k"),
-    (f"{ASK} --exclude zz", "--exclude", "'zz'", "check its spelling"),
+    (f"{ASK} --exclude zz --unknown error", "--exclude", "'zz'", "check its spelling"),
     (f"{ASK} --ranker swop", "--ranker", "'swop'", "did you mean 'swap'?"),
     (f"{ASK} --ranker exhaustive --k 30", "exhaustive", "k = 30", "lower k"),
     (f"{ASK} --scores missing.csv", "--scores", "missing.csv", "check the path"),

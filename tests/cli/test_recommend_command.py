@@ -196,7 +196,7 @@ def test_unknown_ids_of_a_history(songs: Path) -> None:
         (("--history", "s1", "--include", "unknown"), UnknownId, "'unknown'"),
         (("--history", "s1,gone", "--unknown", "error"), UnknownId, "got 'gone'; check its spelling"),
         (("--history", "s1", "--unknown", "perhaps"), InvalidInput, "unknown must be 'ignore' or 'error', got 'perhaps'; choose one of the two"),
-        (("--features", "a=1", "--unknown", "error"), InvalidInput, "--unknown must be given with a history only, got error; leave it out, or add --history"),
+        (("--history", "s1", "--exclude", "gone", "--unknown", "error"), UnknownId, "got 'gone'; check its spelling"),
         (("--history", "", "--where", "price"), InvalidInput, "--where must be like city=Rome or price=..200, got 'price'"),
         (("--history", "", "--where", "price=cheap"), InvalidInput, "--where price must be a number, or a range such as 50..200, got 'cheap'"),
         (("--history", "", "--where", "price=1..3", "--where", "price=4..5"), InvalidInput, "--where price must be one range, or numbers, got '1..3' and '4..5'"),

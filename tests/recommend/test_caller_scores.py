@@ -253,7 +253,7 @@ def test_a_slate_file_with_an_item_without_a_score_is_refused(tmp_path: Path) ->
         ({"scores": {"i1": -np.inf}}, InvalidInput, r"scores\['i1'\] must be a finite number"),
         ({"scores": {"i1": "high"}}, InvalidInput, r"scores\['i1'\] must be a finite number"),
         ({"scores": {"i1": 1e200}}, InvalidInput, "scores must be at most 1e.100 in size"),
-        ({"scores": {"i99": 1.0}}, UnknownId, "i99"),
+        ({"scores": {"i99": 1.0}, "unknown": "error"}, UnknownId, "i99"),
         ({"scores": {1: 1.0}}, UnknownId, "1"),
         ({"scores": {}}, InvalidInput, "scores must be a mapping with at least one item"),
         ({"scores": np.zeros(12), "scores_floor": 0.0}, InvalidInput, "scores_floor must be left out where scores has"),

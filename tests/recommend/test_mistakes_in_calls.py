@@ -87,7 +87,7 @@ MISTAKES: dict[str, tuple[Callable[[Objects], object], tuple[str, ...]]] = {
     "numbers": (lambda made: made.songs.recommend(history=[1]), ("an id of history", "got 1", "check")),
     "unknown": (lambda made: made.songs.recommend(history=[], unknown="drop"), ("unknown", "'drop'", "'ignore' or")),
     "no encoder": (lambda made: made.plain.recommend(history=[1]), ("history", "no encoder", "pass a user")),
-    "exclude": (lambda made: made.plain.recommend(USER, exclude=[99]), ("an id of exclude", "99", "check")),
+    "exclude": (lambda made: made.plain.recommend(USER, exclude=[99], unknown="error"), ("an id of exclude", "99", "check")),
     "include": (lambda made: made.plain.recommend(USER, k=2, include=[1, 2, 3]), ("include", "k = 2", "got 3", "raise k")),
     "attribute": (where(artst="x"), ("attribute", "'artst'", "did you mean 'artist'?")),
     "no such value": (where(artist="nobody"), ("where['artist']", "'nobody'", "name one of its texts, such as")),

@@ -31,12 +31,27 @@ def test_a_query_knows_which_items_may_be_shown() -> None:
     assert query.exclude.tolist() == [1, 5], "removed items are excluded from every query"
 
 
-def test_seen_items_are_excluded_unless_pinned_or_overruled() -> None:
+def test_seen_items_are_excluded_unless_pinned_or_wanted_again() -> None:
     built, user = index()
     seen = np.array([3, 2, 3])
     assert Query.parse(built, user, seen).exclude.tolist() == [2, 3]
     assert Query.parse(built, user, seen, include=["song 3"]).exclude.tolist() == [2]
-    assert Query.parse(built, user, seen, exclude=[]).exclude.tolist() == []
+    assert Query.parse(built, user, seen, exclude=["song 7"]).exclude.tolist() == [2, 3, 7], "they add up"
+    assert Query.parse(built, user, seen, filter_seen=False).exclude.tolist() == []
+    assert Query.parse(built, user, seen, filter_seen=False, exclude=["song 7"]).exclude.tolist() == [7]
+
+
+def test_unknown_ids_that_are_not_required_are_reported() -> None:
+    """A ranker is always ahead of the index."""
+    built, user = index()
+    query = Query.parse(built, user, exclude=["gone", "song 1"], scores={"lost": 2.0, "song 2": 1.0}, ignored=("old",))
+    assert query.ignored == ("old", "gone", "lost")
+    assert query.exclude.tolist() == [1]
+    assert query.eligible.rows.tolist() == [2]
+    assert query.user.scores.values.tolist() == [1.0]
+    for options in ({"exclude": ["gone"]}, {"scores": {"lost": 1.0}}):
+        with pytest.raises(UnknownId, match=r"gone|lost"):
+            Query.parse(built, user, unknown="error", **options)
 
 
 @pytest.mark.parametrize(

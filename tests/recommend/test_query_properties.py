@@ -63,6 +63,8 @@ def random_options(rng: np.random.Generator, ids: list[str]) -> dict[str, Any]:
     options: dict[str, Any] = {"k": int(rng.integers(1, 7))}
     if rng.random() < 0.5:
         options["exclude"] = some(rng, ids, 6)
+    if rng.random() < 0.3:
+        options["filter_seen"] = False
     if rng.random() < 0.4:
         options["include"] = some(rng, ids, 2)
     if rng.random() < 0.5:
@@ -85,7 +87,9 @@ def fits(cell: Any, condition: Any) -> bool:
 
 def shown(world: Small, options: dict[str, Any], history: list[str]) -> set[str]:
     """The ids that may be shown at all."""
-    excluded = set(options["exclude"]) if "exclude" in options else set(history) - set(options.get("include", []))
+    excluded = set(options.get("exclude", []))
+    if options.get("filter_seen", True):
+        excluded |= set(history) - set(options.get("include", []))
     where = options.get("where", {})
     return {
         one

@@ -208,8 +208,8 @@ def test_a_history_is_its_user_and_is_not_shown_again() -> None:
 
 def test_what_was_heard_may_be_wished_for() -> None:
     rec = Recommender.from_model(trained(), cells=8, certify=False, candidates=60)
-    free = rec.recommend(history=["song 4"], k=5, exclude=[])
-    again = rec.recommend(history=[*free.items, "song 4"], k=5, exclude=["song 4"])
+    free = rec.recommend(history=["song 4"], k=5, filter_seen=False)
+    again = rec.recommend(history=[*free.items, "song 4"], k=5, filter_seen=False, exclude=["song 4"])
     assert "song 4" not in again.items
     pinned = rec.recommend(history=["song 4", "song 9"], k=5, include=["song 9"])
     assert "song 9" in pinned.items
@@ -373,7 +373,7 @@ def test_a_budget_for_everything() -> None:
     ("option", "error", "sentence"),
     [
         ({"k": 0}, InvalidInput, "k must be a whole number of at least 1, got 0; pass 1 or more."),
-        ({"exclude": ["no such song"]}, UnknownId, None),
+        ({"exclude": ["no such song"], "unknown": "error"}, UnknownId, None),
         ({"include": ["song 1"], "exclude": ["song 1"]}, Infeasible, "include must be items that may be shown, got 'song 1', excluded or filtered out; drop it from include, or loosen exclude and where."),
         ({"include": ["song 1"], "where": {"year": 1990}}, Infeasible, None),
         ({"where": {"year": 1800}}, Infeasible, None),

@@ -127,7 +127,7 @@ def test_phase_one_keeps_its_promise() -> None:
 def test_every_item_keeps_its_share(count) -> None:
     """The lemma inside: exchange a random set, cell by cell, for approximate neighbours; no a_i falls by more than ε."""
     nearest_miss, eta = 0.0, 0.05
-    for seed in range(count(4000)):
+    for seed in range(count(4000, 20)):  # the nearest miss of fewer is too far away
         rng = np.random.default_rng(seed)
         catalog, user = clustered(
             seed, n=30, delta=0.2, heads=1 + seed % 2, base=seed % 4 > 1, sink=seed % 3 == 0, rewards=[sw.Linear()], free=0.02,

@@ -147,7 +147,7 @@ def test_a_group_in_one_pass(folder, recommender: sw.Recommender) -> None:
 def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
     """A new field needs no line in the handlers."""
     request = RecommendRequest(
-        history=["a"], k=3, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
+        history=["a"], k=3, filter_seen=False, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
         at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn",
         certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error",
     )  # fmt: skip

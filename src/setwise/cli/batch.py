@@ -50,7 +50,8 @@ def batch(
     history: History = None,
     vector: Vector = None,
     features: Features = None,
-    exclude: Annotated[str | None, typer.Option(help="The column of ids not to show; by default the history.")] = None,
+    filter_seen: query_options.FilterSeen = True,
+    exclude: Annotated[str | None, typer.Option(help="The column of further ids not to show.")] = None,
     where_column: WhereColumn = None,
     separator: Annotated[str, typer.Option(help="Between the ids of a text.")] = ",",
     delimiter: columns.Delimiter = None,
@@ -81,6 +82,7 @@ def batch(
     named = Columns(user, described, vector, of_features, exclude, filters, separator)
     options: dict[str, Any] = {
         "k": k,
+        "filter_seen": filter_seen,
         "where": _where(model, where),
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         "budget_ms": budget_ms,

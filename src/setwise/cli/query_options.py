@@ -30,8 +30,9 @@ BudgetMs = Annotated[
 ]
 Unknown = Annotated[
     str | None,
-    typer.Option(help="History: error, to refuse ids that the catalogue lacks; by default ignore, which reports them."),
+    typer.Option(help="error, to refuse ids that the catalogue lacks; by default ignore, which reports them."),
 ]
+FilterSeen = Annotated[bool, typer.Option(help="Do not show items of the history again.")]
 RankerName = Annotated[
     str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
 ]

@@ -21,6 +21,7 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic
 from setwise.recommend.explanation import Explanation
+from setwise.recommend.histories import IGNORE
 from setwise.recommend.query_texts import ids, split
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -53,7 +54,8 @@ def recommend(
         float | None, typer.Option(help="The score of items without one; by default they are not eligible.")
     ] = None,
     k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
-    exclude: Annotated[list[str] | None, typer.Option(help="Ids not to show, in place of the history.")] = None,
+    filter_seen: query_options.FilterSeen = True,
+    exclude: Annotated[list[str] | None, typer.Option(help="Further ids not to show.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
     where: Where = None,
     at_most: AtMost = None,
@@ -73,13 +75,15 @@ def recommend(
     """
     recommender = Recommender.load(folder).prepare()
     catalog = recommender.index.catalog
-    user = _user(catalog, history, history_file, user_json, features, scores, unknown)
+    user = _user(catalog, history, history_file, user_json, features, scores)
     slate = recommender.recommend(
         **user,
+        unknown=unknown or IGNORE,
         scores=None if scores is None else read_scores(catalog, scores),
         scores_floor=scores_floor,
         k=k,
-        exclude=None if exclude is None else ids(catalog, split(exclude), "--exclude"),
+        filter_seen=filter_seen,
+        exclude=ids(catalog, split(exclude or ()), "--exclude"),
         include=ids(catalog, split(include or ()), "--include"),
         where=query_options.where(catalog, where or ()),
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
@@ -115,12 +119,9 @@ def _user(
     user_json: Path | None,
     features: list[str] | None,
     scores: Path | None,
-    unknown: str | None,
 ) -> dict[str, Any]:
     """The user as keyword arguments of ``recommend``, from the one option that was given; none with scores alone."""
     given = 4 - [history, history_file, user_json, features].count(None)
-    if unknown is not None and history is None and history_file is None:
-        raise InvalidInput("--unknown", "given with a history only", unknown, "leave it out, or add --history")
     if not given and scores is not None:
         return {}
     if given != 1:
@@ -134,8 +135,7 @@ def _user(
         return {"user": query_options.user(user_json)}
     option = "--history" if history is not None else "--history-file"
     known = split(history) if history is not None else query_options.lines(Path(history_file or ""))
-    stated = {} if unknown is None else {"unknown": unknown}
-    return {"history": ids(catalog, known, option), **stated}
+    return {"history": ids(catalog, known, option)}
 
 
 # --- tables ---
@@ -196,10 +196,11 @@ def _certificate(slate: Slate) -> str:
 
 
 def _ignored(slate: Slate, history: Iterable[Any]) -> str:
-    """The ids of the history that the catalogue does not have, and what is left if these are all."""
+    """The ids that the catalogue does not have, and what is left of the history if these are all of it."""
     shown = ", ".join(map(_shown, slate.ignored))
     text = f"Ignored, as the catalogue does not have them: {shown}. An id must match exactly, and a title is none."
-    if set(history) - set(slate.ignored):
+    seen = set(history)
+    if not seen or seen - set(slate.ignored):
         return text
     return (
         f"{text} Nothing is left of the history, so this is the slate of a user without one. Ids of a history are "

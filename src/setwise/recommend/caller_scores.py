@@ -21,16 +21,21 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
-from setwise.recommend.histories import rows_named
+from setwise.recommend.histories import IGNORE, known_items
 
 Given = ArrayLike | Mapping[Any, float]
 
 
 class CallerScores(NamedTuple):
-    """Checked scores; ``named`` are the only eligible rows, ascending, or None where all items are."""
+    """Checked scores.
+
+    named    the only eligible rows, ascending, or None where all items are
+    ignored  ids that the catalogue does not have
+    """
 
     scores: AddedScores
     named: Rows | None
+    ignored: tuple[Any, ...] = ()
 
     def combined(self, others: AddedScores | None) -> AddedScores:
         """These scores plus ``others``, which a user may have already."""
@@ -38,14 +43,16 @@ class CallerScores(NamedTuple):
         return total if self.named is None else total.only(self.named)
 
 
-def caller_scores(catalog: Catalog, scores: Given | None, floor: float | None) -> CallerScores | None:
+def caller_scores(
+    catalog: Catalog, scores: Given | None, floor: float | None, unknown: str = IGNORE
+) -> CallerScores | None:
     """What was passed as ``scores`` and ``scores_floor``, checked against the catalogue; None without scores."""
     if scores is None:
         if floor is not None:
             raise InvalidInput("scores_floor", "left out without scores", floor, "pass scores={id: score} too")
         return None
     if isinstance(scores, Mapping):
-        return _of_mapping(catalog, scores, None if floor is None else _checked_floor(floor))
+        return _of_mapping(catalog, scores, None if floor is None else _checked_floor(floor), unknown)
     if floor is not None:
         must = "left out where scores has a number for every item"
         raise InvalidInput("scores_floor", must, floor, "pass scores={id: score} to leave items out")
@@ -63,15 +70,19 @@ def _checked_floor(floor: object) -> float:
     return value
 
 
-def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> CallerScores:
+def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None, unknown: str) -> CallerScores:
     if not scores and floor is None:
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
-    rows = rows_named(catalog, "scores", ids_of(catalog, scores))
+    ids = ids_of(catalog, scores)
+    rows, ignored = known_items(catalog, "scores", ids, unknown)
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
+    if ignored:
+        strange = set(ignored)
+        values = values[[one not in strange for one in ids]]
     sparse = AddedScores.sparse(len(catalog), rows, values, 0.0 if floor is None else floor)
-    return CallerScores(sparse, sparse.rows if floor is None else None)
+    return CallerScores(sparse, sparse.rows if floor is None else None, ignored)
 
 
 def ids_of(catalog: Catalog, scores: Mapping[Any, float]) -> list[Any]:

@@ -1,8 +1,9 @@
-"""Histories as they come in production: with items that were delisted, or that this catalogue never had.
+"""Lists of ids as they come in production: with items that were delisted, or that this catalogue never had.
 
-By default such ids are left out and reported in ``Slate.ignored``; with ``unknown="error"`` they are refused. An item
-that was removed from the index is unknown from then on, not only once the index is compacted. Ids of another type than
-the catalogue's are refused in any case.
+In histories, exclusions and scores such ids are left out by default and reported in ``Slate.ignored``, because a ranker
+is always ahead of the index; with ``unknown="error"`` they are refused. In a history, an item that was removed from the
+index is unknown from then on, not only once the index is compacted. Ids of another type than the catalogue's are
+refused in any case, and so are unknown ids that a slate must contain.
 """
 
 from __future__ import annotations
@@ -30,15 +31,24 @@ class Seen(NamedTuple):
     ignored: tuple[Any, ...] = ()
 
 
-def known_items(
-    catalog: Catalog, history: IdChoice, unknown: str, removed: Rows = _NONE
-) -> tuple[Rows, tuple[Any, ...]]:
-    """The rows of a history, and its ids that the catalogue does not have; it has no ``removed`` rows any more."""
+def refuses_unknown(unknown: str) -> bool:
+    """Whether unknown ids are refused, rather than left out and reported."""
     if unknown not in (IGNORE, ERROR):
         raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
-    with _about("history"):
-        rows, others = catalog.ids.known_rows(history, removed)
-        if others and unknown == ERROR:
+    return unknown == ERROR
+
+
+def known_items(
+    catalog: Catalog, parameter: str, ids: IdChoice, unknown: str, removed: Rows = _NONE
+) -> tuple[Rows, tuple[Any, ...]]:
+    """The rows of these ids, and those that the catalogue does not have; it has no ``removed`` rows any more.
+
+    Errors name the parameter that has the ids.
+    """
+    refused = refuses_unknown(unknown)
+    with _about(parameter):
+        rows, others = catalog.ids.known_rows(ids, removed)
+        if others and refused:
             catalog.rows_of(others)  # raises, unless all of them were removed
             raise UnknownId("id", "one of the known ids", repr(others[0]), "it was removed from the index")
     return rows, tuple(others)

@@ -10,8 +10,10 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
-    unknown      "ignore" (left out) or "error": what happens to ids of the history that are not in the catalogue
-    exclude      ids not to show; left out: the items of the history
+    unknown      "ignore" (left out) or "error": what happens to ids of history, exclude and scores that the catalogue
+                 does not have
+    filter_seen  whether items of the history are not shown again, unless ``include`` names them; left out: true
+    exclude      further ids not to show
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
     at_most …    every limit of ``setwise.model.limits``; a value that is a number is written as a text
@@ -40,7 +42,7 @@ from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_t
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
-from setwise.recommend.histories import rows_named
+from setwise.recommend.histories import IGNORE, known_items, rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
@@ -48,7 +50,7 @@ NO_ROWS: Rows = np.zeros(0, np.intp)
 _MOST = 2**31  # more items than a catalogue can have; times and work are computed from k
 USER_KEYS = ("history", "user", "vector", "features")
 SCORE_KEYS = ("scores", "scores_floor")
-OTHER_KEYS = ("k", "unknown", "exclude", "include", "where", "budget_ms", "ranker", "certify")
+OTHER_KEYS = ("k", "unknown", "filter_seen", "exclude", "include", "where", "budget_ms", "ranker", "certify")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +79,7 @@ class Query:
     eligible: Eligibility = field(repr=False)
     required: tuple[Required, ...] = field(default=(), repr=False)
     only_scored: bool = False  # whether an item without an added score is not eligible
-    ignored: tuple[Any, ...] = ()  # ids of the history that the catalogue does not have
+    ignored: tuple[Any, ...] = ()  # ids of history, exclude and scores that the catalogue does not have
 
     @classmethod
     def parse(
@@ -89,7 +91,9 @@ class Query:
         k: int = 10,
         scores: Given | None = None,
         scores_floor: float | None = None,
-        exclude: IdChoice | None = None,
+        unknown: str = IGNORE,
+        filter_seen: bool = True,
+        exclude: IdChoice = (),
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         budget_ms: float | None = None,
@@ -101,22 +105,26 @@ class Query:
     ) -> Query:
         """Check everything that can be checked before retrieval; ``seen`` are the rows of the user's history.
 
-        Seen items are excluded unless ``exclude`` names others or ``include`` pins them. ``filtered`` is
-        ``index.eligible(where=where)`` if it is known already: queries that share it share their passes. ``stated``
-        are the limits.
+        Seen items are excluded with ``filter_seen`` unless ``include`` pins them; ``ignored`` are their unknown ids.
+        ``filtered`` is ``index.eligible(where=where)`` if it is known already: queries that share it share their
+        passes. ``stated`` are the limits.
         """
         catalog = index.catalog
-        pinned = np.unique(_rows(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
-        unwanted = np.setdiff1d(seen, pinned) if exclude is None and len(seen) else _rows(catalog, "exclude", exclude)
+        pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
+        unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
+        if _is_some(exclude):
+            named, strange = known_items(catalog, "exclude", exclude, unknown)
+            unwanted, ignored = np.union1d(unwanted, named), (*ignored, *strange)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp) if len(unwanted) else index.removed
         if where is not None and not isinstance(where, Mapping):
             must = "a mapping of attributes, or left out"
             raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
-        fitting, own = catalog.user(user), caller_scores(catalog, scores, scores_floor)
+        fitting, own = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
         shared = index.eligible(where=where) if filtered is None else filtered
         if own is not None:
             fitting = fitting.with_scores(own.combined(fitting.scores))
             shared = shared if own.named is None else shared.within(own.named)
+            ignored = (*ignored, *own.ignored)
         size, eligible = min(whole_number("k", k), _MOST), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
@@ -192,11 +200,6 @@ class Query:
 def _is_some(ids: IdChoice | None) -> bool:
     """Whether ids are given: most requests name none, and looking up none takes as long as looking up some."""
     return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
-
-
-def _rows(catalog: Catalog, parameter: str, ids: IdChoice | None) -> Rows:
-    """The rows of these ids."""
-    return NO_ROWS if ids is None or not _is_some(ids) else rows_named(catalog, parameter, ids)
 
 
 def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: Rows) -> Eligibility:

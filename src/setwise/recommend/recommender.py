@@ -165,7 +165,8 @@ class Recommender:
         features: Mapping[str, Any] | Sequence[Any] | None = None,
         scores: Given | None = None,
         scores_floor: float | None = None,
-        exclude: IdChoice | None = None,
+        filter_seen: bool = True,
+        exclude: IdChoice = (),
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
@@ -177,14 +178,14 @@ class Recommender:
     ) -> Slate:
         """The best set of at most k items for this user, or for a user with this ``history``, with an upper bound.
 
-        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. Ids that the
-        catalogue does not have are reported in ``slate.ignored``, or refused with ``unknown="error"``. ``features``
-        ({"size": 3.0}) become a user where the model was trained with user columns. ``exclude`` and
-        ``include`` are ids; the items of the history are excluded unless ``exclude`` names others or ``include`` pins
-        them. ``where`` filters by attributes ({"city": "Rome", "price": (None, 200)}); ``at_most={"artist": 2}``
-        allows two items of one artist, ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, and
-        ``exactly={"site": 1}`` one of every site; ``budget_ms`` is for the whole request (some 100 ms otherwise).
-        ``ranker`` and ``certify`` are for this request alone.
+        A history is a list of ids, which the encoder turns into a user; an empty one is a new user's. ``features``
+        ({"size": 3.0}) become a user where the model was trained with user columns. Items of the history are not shown
+        again unless ``filter_seen=False`` or ``include`` pins them; ``exclude`` names further ids that are not shown,
+        ``include`` those that must be. Ids of history, exclude and scores that the catalogue does not have are reported
+        in ``slate.ignored``, or refused with ``unknown="error"``. ``where`` filters by attributes ({"city": "Rome",
+        "price": (None, 200)}); ``at_most={"artist": 2}`` allows two items of one artist, ``at_least={"genre": {"jazz":
+        2}}`` requires two of jazz, and ``exactly={"site": 1}`` one of every site; ``budget_ms`` is for the whole
+        request (some 100 ms otherwise). ``ranker`` and ``certify`` are for this request alone.
 
         ``scores`` are those of your own recommender for this request, on the scale of the argument: one number per
         item in the order of the catalogue, or {id: score}. They are added to each item's argument. An item that a
@@ -204,6 +205,8 @@ class Recommender:
             k=k,
             scores=scores,
             scores_floor=scores_floor,
+            unknown=unknown,
+            filter_seen=filter_seen,
             exclude=exclude,
             include=include,
             where=where,
@@ -249,7 +252,7 @@ class Recommender:
             if histories is not None:
                 seen = self._encoded(snapshot.index, some, unknown)
             queries = [
-                self._query(snapshot, one, k=k, scores=scored, filtered=filtered, **options)
+                self._query(snapshot, one, k=k, scores=scored, unknown=unknown, filtered=filtered, **options)
                 for one, scored in zip(seen, own, strict=True)
             ]
             answers = pipeline.run_many(queries, snapshot, workers)
@@ -276,7 +279,7 @@ class Recommender:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
         catalog = index.catalog
-        seen = [known_items(catalog, history, unknown, index.removed) for history in histories]
+        seen = [known_items(catalog, "history", history, unknown, index.removed) for history in histories]
         users = self.encoder.users(Ragged.of([self._encoder_items.rows(catalog, rows) for rows, _ in seen]))
         moved = self._encoder_items.moved(catalog, users)
         return [Seen(user, *known) for user, known in zip(moved, seen, strict=True)]

@@ -6,15 +6,16 @@ from collections.abc import Mapping
 from typing import Any
 
 _ASK: Mapping[str, str] = {
-    "history": "Ids of the user's history; [] for a new user. They are not shown again unless exclude says otherwise.",
-    "unknown": "ignore (the default) leaves ids out that the catalogue lacks, and reports them; error refuses them.",
+    "history": "Ids of the user's history; [] for a new user.",
+    "unknown": "ignore (the default) reports unknown ids of history, exclude and scores; error refuses them.",
     "user": "The user as vectors, instead of a history.",
     "vector": "The user as one vector, for a catalogue of one head without base term.",
     "features": "Features of the user, of a model that was trained with them.",
     "scores": "Scores of your own recommender: {id: score}, or one number for each item.",
     "scores_floor": "The score of items that scores does not name; by default they are not shown.",
     "k": "The number of items of the slate.",
-    "exclude": "Ids that must not be shown, in place of those of the history: to keep both out, name both.",
+    "filter_seen": "false: items of the history may be shown again; by default only those that include names.",
+    "exclude": "Further ids that must not be shown.",
     "include": "Ids that the slate must contain.",
     "where": "Conditions: a value, a list of values, or a range {from, to} of numbers.",
     "at_most": "The largest number of items of one value, by attribute: {artist: 1}.",

@@ -55,6 +55,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     scores: list[float] | dict[str, float] | None = None
     scores_floor: float | None = None
     k: int = 10
+    filter_seen: bool = True
     exclude: list[Id] | None = None
     include: list[Id] = []
     where: dict[str, Scalar | list[Scalar] | Range] = {}

@@ -52,7 +52,7 @@ def test_slates_equal_those_of_one_index_while_actors_are_killed(tmp_path: Path)
         assert (slate.items.tolist(), slate.value) == (expected.items.tolist(), expected.value)
         assert ray.get(hosts[shard][0].actor.pid.remote()) != killed
     with pytest.raises(sw.errors.UnknownId, match="an id of exclude"):
-        front.recommend(user, exclude=["nothing"])
+        front.recommend(user, exclude=["nothing"], unknown="error")
 
 
 def test_a_shard_that_is_gone_is_refused(tmp_path: Path) -> None:

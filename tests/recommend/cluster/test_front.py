@@ -249,7 +249,7 @@ def test_a_change_waits_for_another_front_and_then_says_so(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("request_", "error", "match"),
     [
-        ({"exclude": ["nothing"]}, UnknownId, "an id of exclude must be one of the catalogue, got 'nothing'"),
+        ({"exclude": ["nothing"], "unknown": "error"}, UnknownId, "an id of exclude must be one of the catalogue, got 'nothing'"),
         ({"include": ["nothing"]}, UnknownId, "an id of include"),
         ({"exclude": [3]}, InvalidInput, "."),
         ({"where": {"size": 3}}, InvalidInput, "size"),
@@ -454,7 +454,7 @@ def test_portfolios_are_valued_by_the_items_that_are_left(tmp_path: Path) -> Non
         cluster.remove(gone)
         whole.index.remove(gone)
         for k in (4, 6, 7, 10):
-            mine, reference = (one.recommend(features={}, k=k, exclude=()) for one in (cluster, whole))
+            mine, reference = (one.recommend(features={}, k=k) for one in (cluster, whole))
             assert list(mine.items) == list(reference.items)
             assert mine.value == pytest.approx(reference.value, rel=1e-12)
 

@@ -4,7 +4,7 @@
     history   ids: a list (Parquet, JSON Lines) or a text of ids with a separator between them
     vector    the user's numbers in place of a history: those of each head, then those of the base
     features  columns of numbers, in place of a history, for a model that was trained with user columns
-    exclude   ids not to show, in place of the history; written as a history is
+    exclude   further ids not to show; written as a history is
     where     for an attribute the column of its condition: a value, a list of values, or a text such as 50..200
 
 An empty cell is an empty history, no condition, or a missing feature.
@@ -66,7 +66,7 @@ class Request(NamedTuple):
 
     kind: str
     content: Any
-    exclude: list[Any] | None
+    exclude: list[Any]
     where: Mapping[str, Any]
 
     @property
@@ -78,14 +78,13 @@ class Request(NamedTuple):
 def request(catalog: Catalog, columns: Columns, cells: Sequence[Any]) -> Request:
     """The request of one row; ``cells`` are in the order of ``columns.names``."""
     row = dict(zip(columns.names, cells, strict=True))
-    exclude = None if columns.exclude is None or is_missing(row[columns.exclude]) else row[columns.exclude]
+    exclude = [] if columns.exclude is None else _ids(catalog, row[columns.exclude], columns.separator, "exclude")
     where = {
         attribute: _condition(catalog, attribute, row[column], columns)
         for attribute, column in columns.where.items()
         if not is_missing(row[column])
     }
-    left_out = None if exclude is None else _ids(catalog, exclude, columns.separator, "exclude")
-    return Request(*_described(catalog, columns, row), left_out, where)
+    return Request(*_described(catalog, columns, row), exclude, where)
 
 
 def _described(catalog: Catalog, columns: Columns, row: Mapping[str, Any]) -> tuple[str, Any]:

@@ -142,7 +142,8 @@ class ClusterRecommender:
         features: Mapping[str, Any] | Sequence[Any] | None = None,
         scores: Mapping[Any, float] | None = None,
         scores_floor: float | None = None,
-        exclude: IdChoice | None = None,
+        filter_seen: bool = True,
+        exclude: IdChoice = (),
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
         at_most: Mapping[str, int] | None = None,
@@ -168,7 +169,8 @@ class ClusterRecommender:
             user,
             None if history is None else _ids(history),
             unknown,
-            None if exclude is None else _ids(exclude),
+            filter_seen,
+            [] if exclude is None else _ids(exclude),
             _ids(include),
             where,
             {
@@ -272,7 +274,8 @@ class Request:
     user: Any
     history: list[Any] | None
     unknown: str
-    exclude: list[Any] | None
+    filter_seen: bool
+    exclude: list[Any]
     include: list[Any]
     where: Mapping[str, Any] | None
     options: Mapping[str, Any]
@@ -299,10 +302,11 @@ def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequen
     if request.history is not None:
         person = encoded(files, shards, alive, request.history, request.unknown)
     hidden = request.exclude
-    if hidden is None:
-        hidden = [one for one in person.seen if one not in request.include]
+    if request.filter_seen:
+        hidden = [*hidden, *(one for one in person.seen if one not in request.include)]
     asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor, person.scores)
-    return Rounds(files, shards, alive, asked, request.options, person.ignored, began).slate(person.user)
+    rounds = Rounds(files, shards, alive, asked, request.options, request.unknown, person.ignored, began)
+    return rounds.slate(person.user)
 
 
 def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, float] | None:

@@ -43,6 +43,7 @@ from setwise.recommend.cluster.shard_history import HistoryScores
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
+from setwise.recommend.histories import refuses_unknown
 from setwise.recommend.independent import is_independent
 from setwise.recommend.lower_limits import Variety
 from setwise.recommend.query import Query
@@ -69,11 +70,14 @@ class Rounds:
         alive: Sequence[int],
         asked: Filter,
         options: Mapping[str, Any],
+        unknown: str,
         ignored: tuple[Any, ...],
         began: float,
     ) -> None:
         self._files, self._shards, self._alive, self._asked = files, shards, list(alive), asked
-        self._options, self._ignored, self._began = dict(options), ignored, began
+        self._options, self._began = dict(options), began
+        self._refuses_unknown = refuses_unknown(unknown)
+        self._ignored_history, self._ignored = ignored, ignored
 
     def slate(self, user: ArrayLike | User) -> Slate:
         """The slate for this user."""
@@ -199,11 +203,13 @@ class Rounds:
         whole = len(self._alive) == len(self._shards)
         asked = self._asked
         stated = {"exclude": asked.exclude, "include": asked.include, "scores": list(asked.scores or ())}
+        self._ignored = self._ignored_history
         for at, (name, ids) in enumerate(stated.items()):
             unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
-            if unknown and (whole or name == "include"):
-                one = next(one for one in ids if one in unknown)
-                raise UnknownId(f"an id of {name}", "one of the catalogue", repr(one), "check it")
+            strange = [one for one in ids if one in unknown] if whole or name == "include" else []
+            if strange and (self._refuses_unknown or name == "include"):
+                raise UnknownId(f"an id of {name}", "one of the catalogue", repr(strange[0]), "check it")
+            self._ignored += tuple(strange)
         if not any(one.admitted for one in found.values()):
             must, got = "conditions that leave an item", "ones that leave none"
             raise Infeasible("where and exclude", must, got, "loosen them")

@@ -17,7 +17,7 @@ from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.history_columns import history_columns, with_columns
 from setwise.recommend.cluster.shard_history import HistoryScores, SeenItems, joined_neighbours
-from setwise.recommend.histories import ERROR, IGNORE
+from setwise.recommend.histories import refuses_unknown
 
 
 class Encoded(NamedTuple):
@@ -34,12 +34,11 @@ def encoded(files: FrontFiles, shards: Shards, alive: Sequence[int], history: Se
     if files.encoder is None:
         todo = "pass a user, or split a recommender that has an encoder"
         raise InvalidInput("history", "left out, as this cluster has no encoder for it", "one", todo)
-    if unknown not in (IGNORE, ERROR):
-        raise InvalidInput("unknown", f"'{IGNORE}' or '{ERROR}'", repr(unknown), "choose one of the two")
+    refused = refuses_unknown(unknown)
     answers: dict[int, SeenItems] = shards.ask("seen", dict.fromkeys(alive, (list(history),)))
     places = _places(answers.values())
     ignored = tuple(one for place, one in enumerate(history) if place not in places)
-    if ignored and unknown == ERROR:
+    if ignored and refused:
         raise UnknownId("an id of history", "one of the catalogue", repr(ignored[0]), "check it")
     usable = [places[place] for place in sorted(places) if places[place].known]
     user, scores = _user(files.encoder, usable[-HISTORY:])

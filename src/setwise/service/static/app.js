@@ -148,12 +148,11 @@ function setSlider(slider, value, words) {
   byId(`${slider}-text`).textContent = words;
 }
 
-/** A list of exclusions takes the place of the history, which is excluded by default: name both. */
 function request() {
   const [history, include, exclude] = LISTS.map((list) => state[list].map((item) => item.id));
   const body = { ...(isOfFeatures() ? { features: {} } : { history }), k: state.k };
   if (include.length) body.include = include;
-  if (exclude.length) body.exclude = [...new Set([...history, ...exclude])].filter((id) => !include.includes(id));
+  if (exclude.length) body.exclude = exclude;
   if (Object.keys(state.where).length) body.where = state.where;
   if (info.group !== null && state.atMost !== NO_LIMIT) body.at_most = { [info.group]: state.atMost };
   return body;
