@@ -14,6 +14,7 @@ from rich.console import Console
 from setwise.cli import columns, query_options
 from setwise.cli.recommend import AtLeast, AtMost, Exactly
 from setwise.model.catalog import Catalog
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE
 from setwise.recommend.batch.run import PART_ROWS, Report, recommend_table
 from setwise.recommend.batch.users import Columns
 from setwise.recommend.query_texts import split
@@ -48,6 +49,7 @@ def batch(
     out: Annotated[Path, typer.Option(help="The Parquet file to write: one row a user.")],
     user: Annotated[str, typer.Option(help="The column of the user's id, each once.")] = "user",
     history: History = None,
+    unknown: query_options.Unknown = None,
     vector: Vector = None,
     features: Features = None,
     filter_seen: query_options.FilterSeen = True,
@@ -55,7 +57,7 @@ def batch(
     where_column: WhereColumn = None,
     separator: Annotated[str, typer.Option(help="Between the ids of a text.")] = ",",
     delimiter: columns.Delimiter = None,
-    k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
+    k: query_options.SlateSize = SLATE_SIZE,
     where: Where = None,
     at_most: AtMost = None,
     at_least: AtLeast = None,
@@ -82,6 +84,7 @@ def batch(
     named = Columns(user, described, vector, of_features, exclude, filters, separator)
     options: dict[str, Any] = {
         "k": k,
+        "unknown": unknown or IGNORE,
         "filter_seen": filter_seen,
         "where": _where(model, where),
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),

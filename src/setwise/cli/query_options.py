@@ -18,6 +18,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.recommend.arguments import ARGUMENTS
 from setwise.recommend.query_texts import condition, number, split
 
 SOME_IDS = 1000  # among which two are looked for as an example
@@ -30,9 +31,11 @@ BudgetMs = Annotated[
 ]
 Unknown = Annotated[
     str | None,
-    typer.Option(help="error, to refuse ids that the catalogue lacks; by default ignore, which reports them."),
+    typer.Option(help=ARGUMENTS["unknown"].meaning),
 ]
-FilterSeen = Annotated[bool, typer.Option(help="Do not show items of the history again.")]
+Certify = Annotated[bool | None, typer.Option("--certify/--no-certify", help=ARGUMENTS["certify"].meaning)]
+SlateSize = Annotated[int, typer.Option("--k", min=1, help=ARGUMENTS["k"].meaning)]
+FilterSeen = Annotated[bool, typer.Option(help=ARGUMENTS["filter_seen"].meaning)]
 RankerName = Annotated[
     str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
 ]

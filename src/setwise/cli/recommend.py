@@ -20,8 +20,8 @@ from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE
 from setwise.recommend.explanation import Explanation
-from setwise.recommend.histories import IGNORE
 from setwise.recommend.query_texts import ids, split
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
@@ -53,7 +53,7 @@ def recommend(
     scores_floor: Annotated[
         float | None, typer.Option(help="The score of items without one; by default they are not eligible.")
     ] = None,
-    k: Annotated[int, typer.Option(min=1, help="Maximum number of items.")] = 10,
+    k: query_options.SlateSize = SLATE_SIZE,
     filter_seen: query_options.FilterSeen = True,
     exclude: Annotated[list[str] | None, typer.Option(help="Further ids not to show.")] = None,
     include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
@@ -63,6 +63,7 @@ def recommend(
     exactly: Exactly = None,
     budget_ms: query_options.BudgetMs = None,
     ranker: query_options.RankerName = None,
+    certify: query_options.Certify = None,
     explain: Annotated[
         bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")
     ] = False,
@@ -89,6 +90,7 @@ def recommend(
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         budget_ms=budget_ms,
         ranker=ranker,
+        certify=certify,
     )
     if save is not None:
         _save(slate, save)

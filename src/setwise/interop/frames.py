@@ -22,6 +22,7 @@ import numpy as np
 
 from setwise._validation import listed, real_number
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.recommend.arguments import SLATE_SIZE
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
@@ -64,7 +65,9 @@ def histories_by_user(table: Any) -> dict[Any, list[Any]]:
     return result
 
 
-def recommend_frame(recommender: Recommender, table: Any, k: int = 10, names: str = "setwise", **options: Any) -> Any:
+def recommend_frame(
+    recommender: Recommender, table: Any, k: int = SLATE_SIZE, names: str = "setwise", **options: Any
+) -> Any:
     """Slates from a table of candidates with scores, as a table of the same library.
 
     A user's candidates are the items of their rows; the options are those of ``recommend_many``, for instance

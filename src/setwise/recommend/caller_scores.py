@@ -21,7 +21,8 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
-from setwise.recommend.histories import IGNORE, known_items
+from setwise.recommend.arguments import IGNORE
+from setwise.recommend.histories import known_items
 
 Given = ArrayLike | Mapping[Any, float]
 

@@ -18,8 +18,8 @@ from setwise._types import Rows
 from setwise.errors import InvalidInput, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
+from setwise.recommend.arguments import ERROR, IGNORE
 
-IGNORE, ERROR = "ignore", "error"
 _NONE: Rows = np.zeros(0, np.intp)
 
 

@@ -41,16 +41,15 @@ from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
-from setwise.recommend.histories import IGNORE, known_items, rows_named
+from setwise.recommend.histories import known_items, rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
 _MOST = 2**31  # more items than a catalogue can have; times and work are computed from k
-USER_KEYS = ("history", "user", "vector", "features")
-SCORE_KEYS = ("scores", "scores_floor")
-OTHER_KEYS = ("k", "unknown", "filter_seen", "exclude", "include", "where", "budget_ms", "ranker", "certify")
+USER_KEYS = (*DESCRIPTIONS, "vector")
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,7 +87,7 @@ class Query:
         user: ArrayLike | User,
         seen: Rows = NO_ROWS,
         *,
-        k: int = 10,
+        k: int = SLATE_SIZE,
         scores: Given | None = None,
         scores_floor: float | None = None,
         unknown: str = IGNORE,
@@ -220,7 +219,7 @@ def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: R
 
 def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of ``Recommender.recommend`` from the JSON form; a value of null counts as left out."""
-    known = (*USER_KEYS, *SCORE_KEYS, *OTHER_KEYS, *LIMITS)
+    known = (*USER_KEYS, *OPTIONS)
     unknown = [key for key in content if key not in known]
     if unknown:
         raise InvalidInput("the query", f"an object with keys among {', '.join(known)}", unknown[0], "drop it")

@@ -35,11 +35,12 @@ from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, ranker_named
 from setwise.recommend import pipeline
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE
 from setwise.recommend.caller_scores import Given
 from setwise.recommend.encoder_items import EncoderItems
 from setwise.recommend.explanation import Explanation, answers_of_rivals, explained
 from setwise.recommend.given import featured, one_of, requests_of
-from setwise.recommend.histories import IGNORE, Seen, known_items
+from setwise.recommend.histories import Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.proofs import Proofs, positive_seconds
 from setwise.recommend.query import Query
@@ -158,7 +159,7 @@ class Recommender:
     def recommend(
         self,
         user: ArrayLike | User | None = None,
-        k: int = 10,
+        k: int = SLATE_SIZE,
         *,
         history: IdChoice | None = None,
         unknown: str = IGNORE,
@@ -222,7 +223,7 @@ class Recommender:
     def recommend_many(
         self,
         users: Iterable[ArrayLike | User] | None = None,
-        k: int = 10,
+        k: int = SLATE_SIZE,
         *,
         histories: Iterable[IdChoice] | None = None,
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,

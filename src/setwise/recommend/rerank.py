@@ -44,6 +44,7 @@ from setwise.ranking import rank, warm_up
 from setwise.ranking.dpp import DPP
 from setwise.ranking.mmr import DIVERSITY, MMR, share_of_diversity
 from setwise.ranking.top_k import TOP_K
+from setwise.recommend.arguments import SLATE_SIZE
 from setwise.recommend.score_scaling import given_up, scaled
 
 SETWISE = "setwise"
@@ -57,7 +58,7 @@ EFFORT = 10  # times k · m sets are evaluated without a budget; greedy search a
 
 def rerank(
     scores: ArrayLike,
-    k: int = 10,
+    k: int = SLATE_SIZE,
     *,
     embeddings: ArrayLike | None = None,
     strategy: str = SETWISE,

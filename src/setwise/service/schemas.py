@@ -14,6 +14,7 @@ import msgspec
 
 from setwise.ranking import RANKERS
 from setwise.ranking.registry import DEFAULT
+from setwise.recommend.arguments import SLATE_SIZE
 from setwise.recommend.query import arguments_from_json
 
 Id = int | str
@@ -54,7 +55,7 @@ class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults
     features: dict[str, float | None] | None = None
     scores: list[float] | dict[str, float] | None = None
     scores_floor: float | None = None
-    k: int = 10
+    k: int = SLATE_SIZE
     filter_seen: bool = True
     exclude: list[Id] | None = None
     include: list[Id] = []

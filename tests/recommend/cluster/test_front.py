@@ -249,7 +249,11 @@ def test_a_change_waits_for_another_front_and_then_says_so(tmp_path: Path, monke
 @pytest.mark.parametrize(
     ("request_", "error", "match"),
     [
-        ({"exclude": ["nothing"], "unknown": "error"}, UnknownId, "an id of exclude must be one of the catalogue, got 'nothing'"),
+        (
+            {"exclude": ["nothing"], "unknown": "error"},
+            UnknownId,
+            "an id of exclude must be one of the catalogue, got 'nothing'",
+        ),
         ({"include": ["nothing"]}, UnknownId, "an id of include"),
         ({"exclude": [3]}, InvalidInput, "."),
         ({"where": {"size": 3}}, InvalidInput, "size"),

@@ -47,6 +47,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import Ranker, ranker_named
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE
 from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes, changing
@@ -57,7 +58,6 @@ from setwise.recommend.cluster.seen_items import Encoded, encoded
 from setwise.recommend.cluster.shard_reader import Filter
 from setwise.recommend.explanation import Explanation, explained, rivals_of
 from setwise.recommend.given import featured, one_of
-from setwise.recommend.histories import IGNORE
 from setwise.recommend.proofs import positive_seconds
 from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
@@ -135,7 +135,7 @@ class ClusterRecommender:
     def recommend(
         self,
         user: ArrayLike | User | None = None,
-        k: int = 10,
+        k: int = SLATE_SIZE,
         *,
         history: IdChoice | None = None,
         unknown: str = IGNORE,
@@ -151,7 +151,7 @@ class ClusterRecommender:
         exactly: Mapping[str, int] | None = None,
         budget_ms: float | None = None,
         ranker: str | None = None,
-        certify: bool = True,
+        certify: bool | None = None,
     ) -> Slate:
         """``Recommender.recommend`` from all shards; the module's docstring says what differs."""
         began = time.perf_counter()
@@ -177,7 +177,7 @@ class ClusterRecommender:
                 "k": k,
                 "budget_ms": budget_ms,
                 "ranker": self.ranker if ranker is None else ranker,
-                "certify": certify,
+                "certify": True if certify is None else certify,
                 **{name: one for name, one in limits.items() if one is not None},
             },
             self._files.layout,
@@ -189,7 +189,7 @@ class ClusterRecommender:
     def recommend_many(
         self,
         users: Iterable[ArrayLike | User] | None = None,
-        k: int = 10,
+        k: int = SLATE_SIZE,
         *,
         histories: Iterable[IdChoice] | None = None,
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,

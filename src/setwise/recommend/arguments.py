@@ -1,0 +1,47 @@
+"""What a request can say: every argument by its name, with its default and its meaning, for all doors alike.
+
+``Recommender.recommend`` and ``recommend_many``, a cluster's front, ``setwise recommend`` and ``setwise batch``, HTTP
+and the JSON form of a query take these arguments. ``tests/recommend/test_arguments.py`` compares the doors with this
+list, so that a new argument is an entry here, a parameter of ``recommend`` and its use in ``Query.parse``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+SLATE_SIZE = 10  # items, where a request does not say how many
+IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
+
+
+@dataclass(frozen=True)
+class Argument:
+    """One thing that a request can say; without it, it means ``default``."""
+
+    meaning: str
+    default: Any = None
+
+
+DESCRIPTIONS: Mapping[str, Argument] = {  # of the user: exactly one of them, or scores alone
+    "history": Argument("Ids of the user's history; [] for a new user."),
+    "user": Argument("The user as vectors, instead of a history."),
+    "features": Argument("Features of the user, of a model that was trained with them."),
+}
+OPTIONS: Mapping[str, Argument] = {
+    "k": Argument("The largest number of items of the slate.", SLATE_SIZE),
+    "scores": Argument("Scores of your own recommender: {id: score}, or one number for each item."),
+    "scores_floor": Argument("The score of items that scores does not name; by default they are not shown."),
+    "unknown": Argument("ignore reports unknown ids of history, exclude and scores; error refuses them.", IGNORE),
+    "filter_seen": Argument("Whether items of the history are not shown again, but for those of include.", True),
+    "exclude": Argument("Further ids that must not be shown.", ()),
+    "include": Argument("Ids that the slate must contain.", ()),
+    "where": Argument("Conditions on attributes: a value, a list of values, or a range of numbers."),
+    "at_most": Argument("The largest number of items of one value, by attribute: {artist: 1}."),
+    "at_least": Argument("The smallest number of items of a value: {genre: {jazz: 2}}."),
+    "exactly": Argument("The number of items of every value of an attribute: {site: 1}."),
+    "budget_ms": Argument("Milliseconds for search and proof together."),
+    "ranker": Argument("The search; by default that of the recommender."),
+    "certify": Argument("Whether to compute an upper bound; by default as the recommender does."),
+}
+ARGUMENTS: Mapping[str, Argument] = {**DESCRIPTIONS, **OPTIONS}
