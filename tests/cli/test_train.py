@@ -87,6 +87,7 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     assert f"│ the optimised slate │ {hits}" in said(result)  # both commands count the same hits
 
 
+@pytest.mark.nightly
 def test_held_out_sessions_keep_their_times(tmp_path: Path) -> None:
     """They had none in the file, so that --split time could not evaluate them."""
     rng, held, model, index = (
@@ -190,6 +191,7 @@ def test_json(baskets: Path, impressions: Path, tmp_path: Path, kind: str) -> No
     assert observed == pytest.approx(quality["slates"][0]["observed"] * report["read"]["held_out"], abs=1e-4)
 
 
+@pytest.mark.nightly
 def test_the_printed_commands_run(baskets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     result = run(baskets, *COLUMNS, "--out", tmp_path / "m", *SMALL)
     index, recommend, serve = (shlex.split(line) for line in result.output.splitlines() if "    setwise " in line)
@@ -200,6 +202,7 @@ def test_the_printed_commands_run(baskets: Path, tmp_path: Path, monkeypatch: py
     assert serve == ["setwise", "serve", "service/"]
 
 
+@pytest.mark.nightly
 def test_small_data_keeps_every_item(tmp_path: Path) -> None:
     file = tmp_path / "few.csv"
     file.write_text("session,item\n" + "\n".join(f"{s},i{s + step}" for s in range(24) for step in range(2)) + "\n")
@@ -213,6 +216,7 @@ def test_small_data_keeps_every_item(tmp_path: Path) -> None:
     assert "too little data to hold some out" in said(text)
 
 
+@pytest.mark.nightly
 def test_rare_items_as_asked(baskets: Path, tmp_path: Path) -> None:
     options = ("--out", tmp_path / "model", *SMALL, "--json")
     report = json.loads(run(baskets, *COLUMNS, "--least-sessions", "1", *options).stdout)
@@ -245,6 +249,7 @@ def test_an_interrupted_run_resumes(baskets: Path, tmp_path: Path, monkeypatch: 
     assert not (tmp_path / "model.checkpoint").exists()
 
 
+@pytest.mark.nightly
 def test_other_files_of_a_checkpoint_folder_stay(baskets: Path, tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
@@ -269,6 +274,7 @@ def test_a_checkpoint_that_is_a_file(baskets: Path, tmp_path: Path) -> None:
     assert "--checkpoint must be a folder, got the file" in str(result.exception)
 
 
+@pytest.mark.nightly
 def test_an_older_model_is_replaced(baskets: Path, tmp_path: Path) -> None:
     digests = []
     for seed in (0, 1):
@@ -368,6 +374,7 @@ def test_files_as_they_are(tmp_path: Path) -> None:
     assert model.catalog().attributes["title"][0].startswith("Thé")
 
 
+@pytest.mark.nightly
 def test_one_basket_a_line(tmp_path: Path) -> None:
     file = tmp_path / "groceries.txt"
     file.write_text("\n".join(",".join(f"g{(line * step) % 13}" for step in (1, 2, 3)) for line in range(60)))
@@ -376,6 +383,7 @@ def test_one_basket_a_line(tmp_path: Path) -> None:
     assert json.loads(result.stdout)["read"]["items"] == 13
 
 
+@pytest.mark.nightly
 def test_formats_that_skip_nothing(tmp_path: Path) -> None:
     file = tmp_path / "sequences.txt"
     file.write_text("\n".join(f"{user} {user % 4 + 1} {user % 5 + 5} {user % 3 + 11}" for user in range(60)) + "\n")

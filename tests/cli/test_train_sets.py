@@ -52,7 +52,7 @@ LONG = ("--outcome", "fitness", "--group", "site", "--item", "residue")
 WIDE = ("--outcome", "fitness", "--group", "p1", "--group", "p2", "--group", "p3")
 
 
-@pytest.mark.parametrize(("form", "columns"), [("long", LONG), ("wide", WIDE)])
+@pytest.mark.parametrize(("form", "columns"), [("long", LONG), pytest.param("wide", WIDE, marks=pytest.mark.nightly)])
 def test_the_printed_commands_find_the_best_set(
     tables: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str, columns: tuple[str, ...]
 ) -> None:
@@ -156,6 +156,7 @@ def test_options_that_are_refused(tables: Path, tmp_path: Path, options: tuple[o
     assert sentence in str(result.exception)
 
 
+@pytest.mark.nightly
 def test_the_folder_of_an_index_is_not_replaced(tables: Path, tmp_path: Path) -> None:
     command, shop = ("train", tables / "wide.csv", *WIDE, "--epochs", 2), tmp_path / "shop"
     assert run(*command, "--out", tmp_path / "model").exit_code == 0

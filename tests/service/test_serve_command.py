@@ -81,7 +81,7 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
             for _ in range(2):  # the second one is ignored
                 os.kill(os.getpid(), signal.SIGHUP)
             while b'outcome="done"' not in running._service.metrics.text():
-                time.sleep(0.01)
+                time.sleep(0.2)
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 

@@ -93,7 +93,7 @@ def test_the_catalogue_has_the_values_of_the_model(members: int, pairs: bool) ->
     np.testing.assert_allclose(values, model.values(sets[::10]), rtol=1e-9, atol=1e-9)
 
 
-@pytest.mark.parametrize("constant", [-50.0, 0.0, 50.0])
+@pytest.mark.parametrize("constant", [-50.0, 0.0, pytest.param(50.0, marks=pytest.mark.nightly)])
 @pytest.mark.parametrize("alike", [True, False])
 def test_the_best_set_of_any_size_is_found(constant: float, alike: bool) -> None:
     """The constant counts once for a set of any size, also where all sets of the training have one size."""
@@ -117,7 +117,7 @@ def test_the_best_set_of_any_size_is_found(constant: float, alike: bool) -> None
 
 
 @pytest.mark.parametrize("link", ["identity", "softplus"])
-@pytest.mark.parametrize("unit", [1e-9, 1e-3, 1e6])
+@pytest.mark.parametrize("unit", [1e-9, *(pytest.param(unit, marks=pytest.mark.nightly) for unit in (1e-3, 1e6))])
 def test_the_unit_of_the_outcomes_does_not_matter(link: str, unit: float) -> None:
     sets, outcome = landscape(2)
     one = OutcomeModel.fit(sets, outcome - outcome.min(), N, link=link, heads=2, dim=2, epochs=20, batch=16)

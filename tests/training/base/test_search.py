@@ -146,6 +146,7 @@ def test_the_two_tower_network_learns_what_follows() -> None:
     assert (ahead < 10).mean() > 0.9
 
 
+@pytest.mark.nightly
 def test_the_two_tower_network_joins_where_order_matters() -> None:
     joined = {row["model"] for row in fit_base(ordered(200), k=4, progress=False).chosen}
     assert joined == {"item-kNN", "EASE", "ALS", "two-tower"}
