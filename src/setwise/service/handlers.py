@@ -15,8 +15,8 @@ from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
 from setwise.model import objective
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
+from setwise.recommend.arguments import ERROR
 from setwise.recommend.exploration import explore
-from setwise.recommend.histories import ERROR
 from setwise.recommend.query import Query
 from setwise.recommend.slate import CERTIFICATE, Slate
 from setwise.service.decoding import DECODERS
