@@ -61,7 +61,7 @@ def test_unknown_ids_that_are_not_required_are_reported() -> None:
         ({"k": True}, InvalidInput),
         ({"where": {"year": (10**400, None)}}, Infeasible),
         ({"where": {"year": (None, -(10**400))}}, Infeasible),
-        ({"exclude": ["\ud800"]}, UnknownId),
+        ({"exclude": ["\ud800"], "unknown": "error"}, UnknownId),
         ({"include": ["nothing"]}, UnknownId),
         ({"include": ["song 1"], "exclude": ["song 1"]}, Infeasible),
         ({"include": ["song 1"], "where": {"year": 1990}}, Infeasible),

@@ -21,7 +21,7 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
-from setwise.recommend.arguments import IGNORE
+from setwise.recommend.arguments import ERROR, IGNORE
 from setwise.recommend.histories import known_items
 
 Given = ArrayLike | Mapping[Any, float]
@@ -76,6 +76,8 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
     ids = ids_of(catalog, scores)
     rows, ignored = known_items(catalog, "scores", ids, unknown)
+    if floor is None and not len(rows):
+        known_items(catalog, "scores", ids, ERROR)  # nothing would be left: the first of them is refused
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])

@@ -219,7 +219,7 @@ def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: R
 
 def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     """The keyword arguments of ``Recommender.recommend`` from the JSON form; a value of null counts as left out."""
-    known = (*USER_KEYS, *OPTIONS)
+    known = tuple(dict.fromkeys((*USER_KEYS, *OPTIONS, *LIMITS)))
     unknown = [key for key in content if key not in known]
     if unknown:
         raise InvalidInput("the query", f"an object with keys among {', '.join(known)}", unknown[0], "drop it")

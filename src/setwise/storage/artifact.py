@@ -112,11 +112,12 @@ def read(folder: str | os.PathLike[str], *kinds: str, otherwise: str = "pass the
         try:
             mapped = _mapped(folder / manifest["data"]["file"])
         except FileNotFoundError:
-            if manifest_bytes(folder) != before:
-                continue  # a save replaced the object between the two reads
-            raise DamagedArtifact(folder, "the data file is missing") from None
+            continue  # a save may have replaced the object between the two reads, and another one brought it back
         return Artifact(manifest["kind"], _checked_arrays(folder, mapped, manifest), manifest["meta"])
-    raise DamagedArtifact(folder, "the manifest kept changing while it was read")
+    changing = manifest_bytes(folder) != before
+    raise DamagedArtifact(
+        folder, "the manifest kept changing while it was read" if changing else "the data file is missing"
+    )
 
 
 def digest(folder: str | os.PathLike[str]) -> str:

@@ -22,7 +22,7 @@ from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 
 MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
-STEPS, SPARE = 4, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
+STEPS, SPARE = 20, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
 LEAST_INFORMATION = -2.0  # lower limit of pointwise mutual information, for pairs that never co-occur
 
 

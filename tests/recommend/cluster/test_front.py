@@ -485,7 +485,9 @@ def test_wrong_scores_are_refused(tmp_path: Path) -> None:
     catalog, user = world(16, 40)
     cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=3), certify=False), tmp_path, 2, bounds=False)
     with pytest.raises(UnknownId, match="an id of scores must be one of the catalogue, got 'nothing'"):
-        cluster.recommend(user, scores={"nothing": 1.0, "item 3": 1.0})
+        cluster.recommend(user, scores={"nothing": 1.0, "item 3": 1.0}, unknown="error")
+    with pytest.raises(UnknownId, match="an id of scores"):
+        cluster.recommend(user, scores={"nothing": 1.0})
     for wrong in ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0}):
         with pytest.raises(InvalidInput, match="scores"):
             cluster.recommend(user, **wrong)

@@ -207,7 +207,8 @@ class Rounds:
         for at, (name, ids) in enumerate(stated.items()):
             unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
             strange = [one for one in ids if one in unknown] if whole or name == "include" else []
-            if strange and (self._refuses_unknown or name == "include"):
+            all_scores = name == "scores" and asked.floor is None and len(strange) == len(ids)
+            if strange and (self._refuses_unknown or name == "include" or all_scores):
                 raise UnknownId(f"an id of {name}", "one of the catalogue", repr(strange[0]), "check it")
             self._ignored += tuple(strange)
         if not any(one.admitted for one in found.values()):
