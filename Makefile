@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 DEV := .venv/.ready-dev
 DEMO := .venv/.ready-demo
-INSTALL := $(BIN)/python -m pip install -qq --disable-pip-version-check --constraint constraints.txt --editable
+INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-check --constraint constraints.txt --editable
 # One thread for each library in each test process: more threads than cores only wait for each other. Bytecode is kept:
 # tests start hundreds of processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=

@@ -89,7 +89,8 @@ def demo(
         "like a dish more or less beside others. This is the paper's model of complements; no constant was chosen for "
         "a demo."
     )
-    preparation.begin([*parts.FIRST, parts.CANDIDATES, parts.FEW_SETS])  # compiled beside the training
+    # Compiled beside the training, the longest first.
+    preparation.begin([parts.LIFTS, *parts.FIRST, parts.CANDIDATES, parts.FEW_SETS])
     model, seconds = _train(world, slates, k, seed, not as_json)
     console.print(f"Learned from {slates:,} logged menus of {k} dishes and the dishes liked, in {seconds:.0f} s.\n")
     recommender = Recommender.from_model(model).prepare()

@@ -21,7 +21,9 @@ class BruteForce(SortedVectors):
             kept = np.flatnonzero(eligible[order])
             order, start = order[kept], np.searchsorted(kept, start)
         for b, user in enumerate(users):
-            score = self.vectors @ user if kept is None else (self.vectors @ user)[kept]
+            with np.errstate(invalid="ignore"):  # all are finite: kernels of BLAS flag what is beyond the end of a row
+                score = self.vectors @ user
+            score = score if kept is None else score[kept]
             for c, (first, last) in enumerate(itertools.pairwise(start)):
                 best = first + _best(score[first:last], per_cell)
                 hits.rows[b, c, : len(best)], hits.scores[b, c, : len(best)] = order[best], score[best]
