@@ -69,6 +69,7 @@ def test_unknown_ids_that_are_not_required_are_reported() -> None:
         ({"where": ["year"]}, InvalidInput),
         ({"at_most": 2}, InvalidInput),
         ({"budget_ms": 0}, InvalidInput),
+        ({"unknown": "drop"}, InvalidInput),
         ({"ranker": "none such"}, InvalidInput),
     ],
 )

@@ -43,7 +43,7 @@ from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
-from setwise.recommend.histories import known_items, rows_named
+from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
@@ -108,6 +108,7 @@ class Query:
         ``filtered`` is ``index.eligible(where=where)`` if it is known already: queries that share it share their
         passes. ``stated`` are the limits.
         """
+        refuses_unknown(unknown)  # checked where no list of ids would tell, as well
         catalog = index.catalog
         pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
