@@ -205,10 +205,13 @@ def matched_pairs(section: Section, rows: list[Row]) -> None:
     points = [
         point
         for reading in dict.fromkeys(row["reading"] for row in rows)
+        if reading in HEADLINES
         for point in _squares(chosen(rows, reading=reading, ranker="paper"))
     ]
     chart = charts.bubbles(points, "beam search", "Phase Two", "pairs", "panel")
-    section.blocks.append(Chart("figure_4", "Pairs above the line are won by Phase Two.", chart))
+    section.blocks.append(
+        Chart("figure_4", "Pairs above the line are won by Phase Two; the table has further readings.", chart)
+    )
 
 
 def _why_figure_4(rows: list[Row]) -> str:
