@@ -108,7 +108,7 @@ class Query:
         ``filtered`` is ``index.eligible(where=where)`` if it is known already: queries that share it share their
         passes. ``stated`` are the limits.
         """
-        refuses_unknown(unknown)  # checked where no list of ids would tell, as well
+        refuses_unknown(unknown)  # where no list of ids is named, too
         catalog = index.catalog
         pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
