@@ -130,7 +130,10 @@ def test_an_interrupted_run_resumes_while_the_log_grows(tmp_path: Path, monkeypa
     [
         (("train", "--out", "{tmp}/m"), "FILE or --from-log must be given, and not both, got neither"),
         (("train", "a.csv", "--from-log", "{log}", "--out", "{tmp}/m"), "got both a.csv and"),
-        (("train", "a.csv", "--model", "{log}", "--out", "{tmp}/m"), "--model must be given with --from-log only"),
+        (
+            ("train", "a.csv", "--model", "{log}", "--out", "{tmp}/m"),
+            "--model must be left out for a file of sessions or slates, got",
+        ),
         (("train", "--from-log", "{tmp}", "--out", "{tmp}/m"), "pass the folder of setwise serve --log"),
         (("train", "--from-log", "{log}", "--wait", "9999", "--out", "{tmp}/m"), "lower --wait"),
         (("evaluate", "--log", "{tmp}"), "pass the folder of setwise serve --log"),
@@ -141,9 +144,18 @@ def test_an_interrupted_run_resumes_while_the_log_grows(tmp_path: Path, monkeypa
         (("evaluate",), "FOLDER must be given, or --log DIR"),
         (("evaluate", "--log", "{log}", "--split", "time"), "--split must be left out beside --log, got time"),
         (("evaluate", "songs", "a.csv", "--wait", "2"), "--wait must be given with --log only, got 2"),
-        (("train", "a.csv", "--wait", "2", "--out", "{tmp}/m"), "--wait must be given with --from-log only"),
-        (("train", "--from-log", "{log}", "--item", "song", "--out", "{tmp}/m"), "--item must be left out beside"),
-        (("train", "--from-log", "{log}", "--held-out", "a.csv", "--out", "{tmp}/m"), "--held-out must be left out"),
+        (
+            ("train", "a.csv", "--wait", "2", "--out", "{tmp}/m"),
+            "--wait must be left out for a file of sessions or slates, got 2; leave it out, or use setwise train log",
+        ),
+        (
+            ("train", "--from-log", "{log}", "--item", "song", "--out", "{tmp}/m"),
+            "--item must be left out for log (--from-log is given)",
+        ),
+        (
+            ("train", "--from-log", "{log}", "--held-out", "a.csv", "--out", "{tmp}/m"),
+            "--held-out must be left out for log",
+        ),
     ],
 )
 def test_mistakes(log: Path, tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:

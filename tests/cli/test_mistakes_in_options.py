@@ -22,9 +22,12 @@ ASK = "recommend songs --history s1"
 MISTAKES = [
     # commands and options as such
     ("trian good.csv --out m", "'trian'", "'train'", "setwise --help"),
-    ("train good.csv", "--out", "nothing", "setwise train --help"),
+    ("train good.csv", "--out", "nothing", "setwise train sessions --help"),
+    ("train sets", "FILE", "nothing", "setwise train sets --help"),
+    ("train slates good.csv --out m", "--slate", "good.csv with playlist, track", "name the column with --slate"),
+    ("train sets good.csv --minutes 3 --out m", "--minutes", "unknown", "setwise train sets --help"),
     ("train --out m", "FILE or --from-log", "neither", "name one of them"),
-    ("train good.csv more.csv --out m", "more.csv", "setwise train --help"),
+    ("train good.csv more.csv --out m", "more.csv", "setwise train sessions --help"),
     ("train good.csv --seesion playlist --out m", "--seesion", "unknown", "did you mean '--session'?"),
     ("train good.csv --colour red --out m", "--colour", "unknown", "setwise train --help"),
     ("train good.csv --k 0 --out m", "--k", "'0'", "greater than or equal to 1"),

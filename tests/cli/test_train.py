@@ -13,8 +13,7 @@ from typer.testing import CliRunner
 
 import processes
 from setwise import cli
-from setwise.cli import train_data
-from setwise.cli.train_data import prepared
+from setwise.cli.train.data import MOST_HELD, RANDOM, hold_out, prepared
 from setwise.datasets import Sessions, read
 from setwise.training import SimpleTransformer
 
@@ -81,7 +80,7 @@ def test_held_out_sessions_can_be_evaluated(baskets: Path, tmp_path: Path) -> No
     printed = [str(service), str(file), *command.split()[4:], "--json"]
     evaluated = CliRunner().invoke(cli.app, ["evaluate", *printed])
     assert evaluated.exit_code == 0, evaluated.output
-    report = json.loads(evaluated.output)
+    report = json.loads(evaluated.stdout)
     assert (report["sessions"], report["of"]) == (12, 12)
     hits = f"{report['rankers'][0]['predicted']:.3f} │ {report['rankers'][0]['observed']:.3f} │"
     assert f"│ the optimised slate │ {hits}" in said(result)  # both commands count the same hits
@@ -119,7 +118,7 @@ def test_held_out_sessions_keep_their_times(tmp_path: Path) -> None:
 def test_sets_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
     sets = ("--set", "slate", "--item", "item", "--outcome", "outcome", "--held-out", tmp_path / "held.csv")
     result = run(impressions, *sets, "--out", tmp_path / "model")
-    assert "--held-out must be left out beside --set" in str(result.exception)
+    assert "--held-out must be left out for sets (--set is given), got" in str(result.exception)
 
 
 def test_a_held_out_file_that_cannot_be_written(baskets: Path, tmp_path: Path) -> None:
@@ -131,7 +130,9 @@ def test_a_held_out_file_that_cannot_be_written(baskets: Path, tmp_path: Path) -
 
 def test_slates_have_no_held_out_sessions(impressions: Path, tmp_path: Path) -> None:
     result = run(impressions, "--out", tmp_path / "model", "--held-out", tmp_path / "held.csv", *SMALL)
-    assert "--held-out must be given with sessions of items" in str(result.exception)
+    assert "--held-out must be left out for slates (it has slates 'slate' with outcomes 'outcome')" in str(
+        result.exception
+    )
     assert not (tmp_path / "model").exists()
 
 
@@ -310,14 +311,14 @@ def test_errors(
     single.write_text("session,item\n1,a\n2,b\n3,a\n4,a\n")
     for arguments, sentence in (
         ((tmp_path / "none.csv", "--out", out), "FILE must be a file"),
-        ((baskets, "--out", out), "order, product, name"),
+        ((single, "--item", "other", "--out", out), "--item must be a column that single.csv has"),
         ((baskets, "--session", "cart", "--item", "product", "--out", out), "--session must be a column that baskets.csv has"),
         ((baskets, *COLUMNS, "--out", occupied), "--out must be a folder for the model alone"),
         ((baskets, *COLUMNS, "--out", plain), "--out must be a folder that can be written"),
         ((baskets, *COLUMNS, "--out", plain / "below"), "--out must be a folder that can be written"),
         ((baskets, *COLUMNS, "--out", "."), "--out must be a folder for the model alone"),
         ((baskets, *COLUMNS, "--out", "/proc/nobody"), "/proc/nobody.checkpoint"),
-        ((baskets, *COLUMNS, "--out", out, "--slate", "name"), "slate and outcome must be given together"),
+        ((baskets, *COLUMNS, "--out", out, "--slate", "name"), "--outcome must be given where no column has a usual name"),
         ((baskets, *COLUMNS, "--out", out, "--least-sessions", "500"), "--least-sessions must be a number of sessions"),
         ((baskets, *COLUMNS, "--out", out, "--device", "tpu"), "--device must be cpu, cuda"),
         ((baskets, "--session", "Order", "--item", "product", "--out", out), "did you mean 'order'?"),
@@ -332,7 +333,7 @@ def test_errors(
     assert (occupied / "diary.txt").read_text() == "private"
 
 
-@pytest.mark.parametrize("arguments", [(), ("f.csv",), ("f.csv", "--out", "x", "--epochs", "0")])
+@pytest.mark.parametrize("arguments", [("sessions",), ("sets", "f.csv"), ("log", "f", "--out", "x", "--epochs", "0")])
 def test_missing_or_invalid_arguments(arguments: tuple[str, ...]) -> None:
     assert run(*arguments).exit_code == 2
 
@@ -392,8 +393,12 @@ def test_formats_that_skip_nothing(tmp_path: Path) -> None:
     assert "Skipped" not in result.output
 
 
-def test_help_has_an_example() -> None:
-    assert "Example" in run("--help").output
+def test_help_has_an_example_of_each_kind() -> None:
+    text = said(run("--help"))
+    for kind in ("sessions", "slates", "sets", "cases", "log"):
+        assert f"setwise train {kind} " in text
+        assert f"Example: setwise train {kind} " in said(run(kind, "--help"))
+    assert said(run()) == text
     assert "train" in CliRunner().invoke(cli.app, ["--help"]).output
 
 
@@ -414,10 +419,11 @@ def test_without_torch_it_says_what_to_install(baskets: Path, tmp_path: Path) ->
     )
     out = processes.run([sys.executable, "-c", code])
     assert out.returncode == 2
-    assert (
-        out.stderr
-        == "setwise: training a model needs torch, which is not installed; run: pip install 'setwise[train]'.\n"
-    )
+    assert out.stderr.splitlines() == [
+        f"{baskets}: sessions, as it has no slates with outcomes (setwise train sessions).",
+        "Columns of baskets.csv: session 'order', item 'product'.",
+        "setwise: training a model needs torch, which is not installed; run: pip install 'setwise[train]'.",
+    ]
 
 
 def test_unordered_sessions_are_shuffled(tmp_path: Path) -> None:
@@ -428,8 +434,8 @@ def test_unordered_sessions_are_shuffled(tmp_path: Path) -> None:
 
 
 def test_how_much_is_held_out() -> None:
-    for count, held in ((49, None), (60, 6), (8000, train_data.MOST_HELD)):
+    for count, held in ((49, None), (60, 6), (8000, MOST_HELD)):
         sessions = Sessions.of([["a", "b"]] * count)
-        training, held_out = train_data.hold_out(sessions, 0, train_data.RANDOM)
+        training, held_out = hold_out(sessions, 0, RANDOM)
         assert (None if held_out is None else len(held_out)) == held
         assert len(training) + (held or 0) == count

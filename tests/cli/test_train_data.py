@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from setwise.cli.train_data import RANDOM, TIME, hold_out, prepared
+from setwise.cli.train.data import RANDOM, TIME, hold_out, prepared
 from setwise.datasets import Sessions, Slates
 
 

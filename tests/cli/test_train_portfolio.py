@@ -95,11 +95,14 @@ def test_missing_features_as_other_programs_write_them(tmp_path: Path) -> None:
     ("options", "sentence"),
     [
         (
-            ("--item", "solver", "--outcome", "solved", "--user-columns", "f_*"),
-            "--session must be the name of a column",
+            ("--session", "instance", "--outcome", "solved", "--user-columns", "f_*"),
+            "--item must be given where no column has a usual name (item, item_id",
         ),
         ((*COLUMNS, "--user-columns", "g_*"), "names or patterns of columns of the file"),
-        ((*COLUMNS, "--user-columns", "f_*", "--heads", 2), "--heads must be left out beside --user-columns"),
+        (
+            (*COLUMNS, "--user-columns", "f_*", "--heads", 2),
+            "--heads must be left out for cases (--user-columns is given)",
+        ),
         ((*COLUMNS, "--user-columns", "f_*", "--k", 4), "--k must be below the number of items, 4"),
     ],
 )

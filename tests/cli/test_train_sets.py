@@ -113,7 +113,7 @@ def test_sets_of_different_sizes_without_groups(tmp_path: Path) -> None:
         ("set,item,y\n1,a,2\n1,a,2\n", {"outcome": "y"}, MalformedFile, "must not have an item twice"),
         ("set,item,y\n1,a,high\n", {"outcome": "y"}, MalformedFile, "y must be a number, got 'high'"),
         ("set,item,y\n1,a,\n", {"outcome": "y"}, InvalidInput, "at least one with an outcome"),
-        ("lot,item,y\n1,a,1\n", {"outcome": "y"}, InvalidInput, "set must be given where no column is named set"),
+        ("lot,item,y\n1,a,1\n", {"outcome": "y"}, InvalidInput, "set must be given where no column has a usual name"),
         ("a,b,y\n1,2,1\n", {"outcome": "y", "groups": ["a", "b"], "item": "a"}, InvalidInput, "left out where several"),
         ("a,b,y\n1,2,1\n", {"outcome": "z", "groups": ["a", "b"]}, InvalidInput, "no 'z'"),
         ("a,b,y\n1,2,1\n", {"outcome": "y", "groups": ["a", "y"]}, InvalidInput, "outcome must be a column of its own"),
@@ -139,14 +139,20 @@ def test_an_item_of_two_groups_is_two_items(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
-        (("--group", "site"), "--outcome must be the column of the outcome of a set"),
+        (("--group", "site"), "outcome must be given where no column has a usual name"),
         (
             ("--group", "site", "--outcome", "fitness", "--item", "residue", "--minutes", 1),
-            "--minutes must be left out beside --group",
+            "--minutes must be left out for sets (--group is given), got 1",
         ),
-        (("--set", "row", "--outcome", "fitness", "--session", "row"), "--session must be left out beside --set"),
-        (("--outcome", "fitness", "--group", "site", "--k", 3), "--k must be left out beside --group"),
-        (("--session", "row", "--link", "softplus"), "--link must be given with --set or --group"),
+        (
+            ("--set", "row", "--outcome", "fitness", "--session", "row"),
+            "--session must be left out for sets (--set is given)",
+        ),
+        (("--outcome", "fitness", "--group", "site", "--k", 3), "--k must be left out for sets (--group is given)"),
+        (
+            ("--session", "row", "--link", "softplus"),
+            "--link must be left out for a file of sessions or slates, got softplus; leave it out, or use setwise train sets",
+        ),
         (("--group", "site", "--outcome", "fitness", "--item", "residue", "--link", "cubic"), "link must be one of"),
     ],
 )

@@ -292,7 +292,7 @@ def test_outcomes_must_be_from_0_to_1(tmp_path, cell):
 
 def test_slates_need_their_columns(tmp_path):
     path = table(tmp_path, "session,slate,item,y\nu,,a,1\n")
-    for options in ({"slate": "slate"}, {"outcome": "y"}, {"slate": "slate", "outcome": "y", "ordered": "y"}):
+    for options in ({"slate": "slate"}, {"outcome": "y"}):
         with pytest.raises(InvalidInput, match="slate and outcome must be given together"):
             read_table(path, **options)
     with pytest.raises(MalformedFile, match="a slate must have a name or number"):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 import setwise
 from setwise._standard_error import lasting_streams, say
@@ -20,11 +22,22 @@ from setwise.cli.mistakes import UsageError, sentence
 from setwise.cli.recommend import recommend
 from setwise.cli.reproduce import reproduce
 from setwise.cli.serve import serve
-from setwise.cli.train import train
+from setwise.cli.train.kinds import train
 from setwise.cli.verify import verify
 from setwise.errors import SetwiseError
 
+
+class Verbs(TyperGroup):
+    """The commands in the order of use; typer has groups of commands last."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """``demo``, then ``train``, which is a group."""
+        names = [name for name in self.commands if name != "train"]
+        return [*names[:1], "train", *names[1:]]
+
+
 app = typer.Typer(
+    cls=Verbs,
     help="Recommend the best set of items, not the best items.",
     no_args_is_help=True,
     add_completion=False,
@@ -47,7 +60,6 @@ def _options(
 
 for verb in (
     demo,
-    train,
     index,
     recommend,
     batch,
@@ -61,6 +73,7 @@ for verb in (
 ):  # in the order of use
     app.command()(verb)
 app.command("compile")(compile_loops)
+app.add_typer(train, name="train")
 
 
 def main() -> None:

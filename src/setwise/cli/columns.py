@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,40 +15,43 @@ from setwise.errors import InvalidInput
 
 Session = Annotated[
     list[str] | None,
-    typer.Option(
-        "--session", help="Table: the column of the session; give it twice for a session identified by two columns."
-    ),
+    typer.Option("--session", help="The column of the session; give it twice for a session identified by two columns."),
 ]
-Item = Annotated[str | None, typer.Option("--item", help="Table: the column of the item.")]
-Time = Annotated[str | None, typer.Option("--time", help="Table: the column to order a session by.")]
-TimeFormat = Annotated[str | None, typer.Option("--time-format", help="Table: the format of times, such as %d/%m/%Y.")]
-Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", help="Table: the delimiter; by default the header decides.")
-]
-NoTime = Annotated[bool, typer.Option("--no-time", help="Table: keep the order of the file, whatever the times.")]
+Item = Annotated[str | None, typer.Option("--item", help="The column of the item.")]
+Time = Annotated[str | None, typer.Option("--time", help="The column to order a session by.")]
+TimeFormat = Annotated[str | None, typer.Option("--time-format", help="The format of times, such as %d/%m/%Y.")]
+Delimiter = Annotated[str | None, typer.Option("--delimiter", help="The delimiter; by default the header decides.")]
+NoTime = Annotated[bool, typer.Option("--no-time", help="Keep the order of the file, whatever the times.")]
 Quantity = Annotated[
     str | None,
     typer.Option(
         "--quantity",
-        help="Table: the column of quantities, by default one named so; rows of negative ones (returns) are left out.",
+        help="The column of quantities, by default one named so; rows of negative ones (returns) are left out.",
     ),
 ]
 Split = Annotated[
     str | None,
     typer.Option("--split", help="What is held out: random sessions (the default), or with time the latest ones."),
 ]
-Baskets = Annotated[bool, typer.Option("--baskets", help="Text: no header, every line is a basket of items.")]
+Baskets = Annotated[bool, typer.Option("--baskets", help="No header, and every line is a basket of items.")]
 OnError = Annotated[
-    str | None, typer.Option("--on-error", help="Table: stop at a malformed row (the default), or skip such rows.")
+    str | None, typer.Option("--on-error", help="Stop at a malformed row (the default), or skip such rows.")
 ]
+
+
+@contextmanager
+def path_of(argument: str) -> Iterator[None]:
+    """Errors about a path name this argument of the command."""
+    try:
+        yield
+    except InvalidInput as error:
+        raise (error.about(argument) if error.parameter == "path" else error) from None
 
 
 def read_named(argument: str, path: Path, options: dict[str, Any]) -> Sessions | Slates:
     """The data of a file, whose path is this argument of the command."""
-    try:
+    with path_of(argument):
         return read(path, **options)
-    except InvalidInput as error:
-        raise (error.about(argument) if error.parameter == "path" else error) from None
 
 
 def reader_options(

@@ -17,11 +17,10 @@ from rich.table import Table
 from setwise._progress import Progress
 from setwise.cli import columns, log_options
 from setwise.cli.evaluate_log import evaluate_log
-from setwise.cli.fitting_options import require_fitting
 from setwise.cli.held_out import drawn_histories, read_sessions, require_other_file
 from setwise.cli.other_slates import named_files, read_slates, write_histories
 from setwise.cli.slate_metrics import HITS, VARIETY, by_time, quality
-from setwise.cli.train_data import TIME, require_split
+from setwise.cli.train.data import TIME, require_split
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
@@ -40,6 +39,7 @@ Most = Annotated[int, typer.Option(min=1, help="The number of sessions, drawn at
 OtherSlates = Annotated[
     list[Path] | None, typer.Option(help="Slates of another system: lines of JSON, made from the file of --histories.")
 ]
+BESIDE_LOG = ("log", "wait", "as_json")  # parameters
 BATCH = 16  # sessions per call, and per update of the progress bar
 
 
@@ -82,7 +82,7 @@ def evaluate(
 
     Example: [bold]setwise evaluate songs/ held_out.csv --session playlist --item track[/bold]
     """
-    require_fitting(context, "log", ("wait", "as_json"), ("wait",))
+    _refuse_ignored(context, log)
     if log is not None:
         return evaluate_log(log, wait, as_json)
     require_other_file("--histories", histories, sessions)
@@ -102,6 +102,20 @@ def evaluate(
         print(json.dumps(report))
     else:
         _print(Console(), report)
+
+
+def _refuse_ignored(context: typer.Context, log: Path | None) -> None:
+    """Refuse options that would be ignored: beside --log all but --wait, without it --wait."""
+    for param in context.command.params:
+        source = context.get_parameter_source(str(param.name))
+        if source is None or source.name != "COMMANDLINE":
+            continue
+        name = param.opts[0] if param.opts[0].startswith("-") else param.opts[0].upper()
+        got = context.params[str(param.name)]
+        if log is not None and param.name not in BESIDE_LOG:
+            raise InvalidInput(name, "left out beside --log", got, "leave out one of the two")
+        if log is None and param.name == "wait":
+            raise InvalidInput(name, "given with --log only", got, "leave it out, or add --log")
 
 
 def _print_histories(count: int, path: Path, as_json: bool) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from setwise.cli.columns import read_named
 from setwise.cli.other_slates import row_of
-from setwise.cli.train_data import RANDOM, TIME
+from setwise.cli.train.data import RANDOM, TIME
 from setwise.datasets import Sessions, Slates
 from setwise.datasets.splits import HistorySplit, time_split
 from setwise.errors import InvalidInput

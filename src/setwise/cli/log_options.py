@@ -1,4 +1,4 @@
-"""Options of the commands that read the log of a service: ``train --from-log`` and ``evaluate --log``."""
+"""Options of the commands that read the log of a service: ``train log`` and ``evaluate --log``."""
 
 from __future__ import annotations
 
@@ -11,20 +11,13 @@ import typer
 HOUR_S = 3600.0
 WAIT_H = 24.0  # by default a slate counts after so many hours
 
-FromLog = Annotated[
-    Path | None, typer.Option("--from-log", help="Train on the log of setwise serve --log, in place of FILE.")
-]
 Log = Annotated[Path | None, typer.Option("--log", help="Compare prediction and outcome in a log of setwise serve.")]
-Model = Annotated[
-    Path | None, typer.Option("--model", help="Log: the model that was served, to recalibrate or to replace.")
-]
+Model = Annotated[Path | None, typer.Option("--model", help="The model that was served, to recalibrate or to replace.")]
 LogHistories = Annotated[
     Path | None,
-    typer.Option("--log-histories", help=r'Log: histories by key, lines of {"key": text, "history": \[id, …]}.'),
+    typer.Option("--log-histories", help=r'Histories by key, lines of {"key": text, "history": \[id, …]}.'),
 ]
-Wait = Annotated[
-    float, typer.Option("--wait", min=0, help="Log: hours that a slate has for its outcomes before it counts.")
-]
+Wait = Annotated[float, typer.Option("--wait", min=0, help="Hours that a slate has for its outcomes before it counts.")]
 
 
 def settled_before(wait_h: float) -> float:

@@ -27,8 +27,8 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
     if isinstance(error, UsageError):
         return _usage(error, arguments)
     if isinstance(error, InvalidInput):
-        command = next((commands[one] for one in arguments if one in commands), None)
-        return str(error.about(_as_typed(error.parameter, command.params if command else ())))
+        command = next((commands[word] for word in arguments if word in commands), None)
+        return str(error.about(_as_typed(error.parameter, _parameters(command) if command else ())))
     if isinstance(error, DamagedArtifact) and "there is no folder" in error.reason:
         return _no_folder(error.path)
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder without write permission
@@ -40,6 +40,12 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
             f"There must be enough memory for this command, but it ran out ({wanted}); use fewer items or more memory."
         )
     return str(error)
+
+
+def _parameters(command: Any) -> list[Any]:
+    """The parameters of a command, and those of its commands."""
+    parts = getattr(command, "commands", {}).values()
+    return [*command.params, *(param for part in parts for param in part.params)]
 
 
 def _no_folder(path: Path) -> str:

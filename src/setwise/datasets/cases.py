@@ -22,6 +22,7 @@ from setwise._types import Floats, Ints
 from setwise.datasets.missing import is_missing
 from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import Skipped, Source, existing_file, parse_number, report_skipped
+from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput, MalformedFile
 
 LARGEST = float(np.finfo(np.float32).max)  # forests have features of this type
@@ -42,6 +43,21 @@ class Cases:
     def taken(self, rows: Ints) -> Cases:
         """These cases, over the same items."""
         return Cases(self.outcomes[rows], self.features[rows], self.names, self.ids)
+
+
+def case_columns(
+    path: Source, case: str | None, item: str | None, outcome: str | None, delimiter: str | None = None
+) -> dict[str, str]:
+    """The columns of case, item and outcome of a table; those not given have usual names."""
+    file = existing_file(path)
+    header, columns = table_columns(file, delimiter), dict[str, str]()
+    for role, given in (("case", case), ("item", item), ("outcome", outcome)):
+        name = given or usual_column(role, header)
+        if name is None:
+            option = "--session" if role == "case" else f"--{role}"
+            raise missing_column(option, file, header, f"name the column with {option}", role)
+        columns[role] = name
+    return columns
 
 
 def read_cases(

@@ -8,8 +8,8 @@ folder, ``.zip``, ``.json``                 playlists of the MPD
 ==========================================  ===============================================================
 
 ``read(path, baskets=True)`` reads a text file of any name as one basket a line. Text may be gzipped. Columns of a table
-that are not given are looked up among the names below, the first that is present, ignoring case and underscores; no
-other names are guessed.
+that are not given are those of usual names (usual_columns.py). A table is read as slates if it has a slate and an
+outcome, given or of a usual name; ``slate=None`` or ``outcome=None`` reads it as sessions.
 """
 
 from __future__ import annotations
@@ -22,26 +22,16 @@ from typing import Any
 from setwise._validation import did_you_mean
 from setwise.datasets.baskets import read_baskets
 from setwise.datasets.delimiters import DELIMITERS
-from setwise.datasets.outcome_sets import WHOLE_SETS
 from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.spotify_mpd import read_mpd
 from setwise.datasets.tables import JSON_LINES, read_table, table_columns
 from setwise.datasets.text_files import Source, existing_file, file_extension
 from setwise.datasets.trivago import COLUMNS, read_trivago, read_trivago_impressions
+from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput
 
-USUAL: Mapping[str, Sequence[str]] = {
-    "session": ("session", "session_id", "playlist", "playlist_id", "pid", "basket_id", "order_id", "invoice_no",
-                "user", "user_id", "customer_id"),
-    "item": ("item", "item_id", "items", "track", "track_id", "track_uri", "tracks", "product", "product_id",
-             "stock_code", "movie_id", "article_id"),
-    "time": ("time", "timestamp", "datetime", "date", "invoice_date", "event_time"),
-    "slate": ("slate", "slate_id", "impression_id"),
-    "outcome": ("outcome", "clicked", "click"),
-    "ordered": ("ordered",),
-    "quantity": ("quantity", "qty"),
-}  # fmt: skip
+TABLE_ROLES = ("session", "item", "time", "slate", "outcome", "ordered", "quantity")  # columns of ``read_table``
 
 _READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
     ".zip": read_mpd,
@@ -57,23 +47,29 @@ def read(path: Source, baskets: bool = False, **options: Any) -> Sessions | Slat
 
     With ``baskets`` every line of the file is a basket of items.
     """
+    reader = _reader(path, baskets, options)
+    if reader is read_table:
+        options = {**_guessed(path, table_columns(path, options.get("delimiter")), options), **options}
+    return _call(reader, path, options)
+
+
+def _reader(path: Source, baskets: bool, options: Mapping[str, Any]) -> Callable[..., Sessions | Slates]:
+    """The reader of this format."""
     if baskets:
-        return _call(read_baskets, path, options)
+        return read_baskets
     if Path(path).is_dir():
-        return _call(read_mpd, path, options)
+        return read_mpd
     kind = file_extension(existing_file(path))
     if kind in _READERS:
-        return _call(_READERS[kind], path, options)
+        return _READERS[kind]
     if kind not in _TABLES and "delimiter" not in options:
         known = ", ".join(sorted({*_READERS, *_TABLES}))
         todo = "save it as .csv, or rename it if it is one of these"
         raise InvalidInput("path", f"a folder or a file of {known}", repr(Path(path).name), todo)
-    columns = table_columns(path, options.get("delimiter"))
-    if set(columns) >= set(COLUMNS):
-        return _call(read_trivago, path, options)
-    if set(columns) == {"session_id", "impressions", "prices"}:
-        return _call(read_trivago_impressions, path, options)
-    return _call(read_table, path, {**_guessed(path, columns, options), **options})
+    columns = set(table_columns(path, options.get("delimiter")))
+    if columns >= set(COLUMNS):
+        return read_trivago
+    return read_trivago_impressions if columns == {"session_id", "impressions", "prices"} else read_table
 
 
 def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mapping[str, Any]) -> Sessions | Slates:
@@ -90,48 +86,33 @@ def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mappi
     return reader(path, **options)
 
 
-def columns_read(path: Source, **options: Any) -> dict[str, str]:
+def columns_read(path: Source, baskets: bool = False, **options: Any) -> dict[str, str]:
     """The columns that ``read`` takes from a table with these options, by role; empty for files of another format."""
-    kind = "" if Path(path).is_dir() else file_extension(existing_file(path))
-    if options.get("baskets") or kind in _READERS or not (kind in _TABLES or "delimiter" in options):
+    if _reader(path, baskets, options) is not read_table:
         return {}
-    columns = table_columns(path, options.get("delimiter"))
-    if set(columns) >= set(COLUMNS) or set(columns) == {"session_id", "impressions", "prices"}:
-        return {}
-    chosen = {**_guessed(path, columns, options), **options}
-    texts = {role: [one] if isinstance(one := chosen.get(role), str) else list(one or ()) for role in USUAL}
+    chosen = {**_guessed(path, table_columns(path, options.get("delimiter")), options), **options}
+    texts = {role: [name] if isinstance(name := chosen.get(role), str) else list(name or ()) for role in TABLE_ROLES}
     return {role: " and ".join(names) for role, names in texts.items() if names}
 
 
-def usual_column(role: str, columns: Sequence[str]) -> str | None:
-    """The first of the usual names of this role that is a column, ignoring case and underscores."""
-    plain = {name.lower().replace("_", ""): name for name in reversed(columns)}
-    return next((plain[name] for one in USUAL[role] if (name := one.replace("_", "")) in plain), None)
+def has_slates(path: Source, baskets: bool = False, **options: Any) -> bool:
+    """Whether ``read`` returns slates with these options."""
+    return (
+        _reader(path, baskets, options) is read_trivago
+        or {"slate", "outcome"} <= columns_read(path, baskets, **options).keys()
+    )
 
 
 def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
-    """The columns of a table, guessed from their names."""
-    found = {role: usual_column(role, columns) for role in USUAL}
-    if "item" not in given and found["item"] is None:
-        _refuse_missing("item", path, columns)
-    if "session" not in given and found["session"] is None and file_extension(Path(path)) in DELIMITERS:
-        _refuse_missing("session", path, columns)
-    slates = bool(found["slate"] or given.get("slate")) and bool(found["outcome"] or given.get("outcome"))
-    unused = ("ordered", "quantity") if slates else ("slate", "outcome")
-    return {role: name for role, name in found.items() if role not in unused}
-
-
-def _refuse_missing(role: str, path: Source, columns: Sequence[str]) -> None:
-    got = f"{Path(path).name} with {', '.join(columns)}"[:300]
-    todo = (
-        f"name the column: {role}=... in Python, --{role} on the command line; or baskets=True, --baskets, if there is "
-        "no header and every line is a basket"
-    )
-    whole = next((name for name in columns if name.lower() in WHOLE_SETS), None)
-    if role == "session" and whole is not None:
-        todo = (
-            f"name the column with --session; or, where each '{whole}' has one outcome as a whole, with --set {whole}"
-        )
-    if len(columns) == 1:
-        todo = "the header is one column: pass delimiter (--delimiter); or baskets=True (--baskets) if it is a basket"
-    raise InvalidInput(role, f"given where no column has a usual name ({', '.join(USUAL[role])})", got, todo)
+    """The columns of a table, guessed from their names; without one of sessions, each slate is a session of its own."""
+    usual = {role: usual_column(role, columns) for role in TABLE_ROLES}
+    chosen = {**usual, **given}
+    if chosen["item"] is None:
+        raise missing_column("item", Path(path), columns)
+    if chosen["slate"] and chosen["outcome"]:
+        others = [name for name in columns if name != chosen["slate"]]
+        own = {"session": usual_column("session", others) or chosen["slate"]}
+        return {**usual, **own, "ordered": None, "quantity": None}
+    if "session" not in given and usual["session"] is None and file_extension(Path(path)) in DELIMITERS:
+        raise missing_column("session", Path(path), columns)
+    return {**usual, "slate": None, "outcome": None}

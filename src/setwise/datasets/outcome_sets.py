@@ -31,13 +31,9 @@ import numpy as np
 from setwise._types import Floats, Ints
 from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import Skipped, Source, existing_file, parse_number, report_skipped
+from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput, MalformedFile
 
-WHOLE_SETS = ("set", "set_id", "variant", "variant_id", "bundle", "bundle_id")
-USUAL = {
-    "set": (*WHOLE_SETS, "slate", "slate_id"),
-    "item": ("item", "item_id", "product", "product_id"),
-}
 GROUP = "group"  # the attribute of the wide form
 Item = tuple[Any, Any]  # group, or None, and text
 Found = dict[Any, tuple[list[Item], float]]
@@ -79,9 +75,38 @@ class OutcomeSets:
         return OutcomeSets(self.sets[rows], self.outcome[rows], self.ids, self.group)
 
 
+def set_columns(
+    path: Source,
+    outcome: str | None = None,
+    *,
+    groups: Sequence[str] = (),
+    set_column: str | None = None,
+    item: str | None = None,
+    delimiter: str | None = None,
+) -> dict[str, str]:
+    """The columns of outcome, set and item that ``read_outcome_sets`` reads; those not given have usual names."""
+    file, wide = existing_file(path), len(groups) > 1
+    if wide and (set_column is not None or item is not None):
+        must = "left out where several groups name the columns of the items"
+        raise InvalidInput("set and item", must, "given", "leave them out, or name one group")
+    given = {"outcome": outcome} if wide else {"outcome": outcome, "set": set_column, "item": item}
+    header = table_columns(file, delimiter)
+    names = {role: name or usual_column(role, header) for role, name in given.items()}
+    for role, name in names.items():
+        if name is None:
+            several = "" if role == "outcome" else ", or name the columns of the items by several --group"
+            raise missing_column(role, file, header, f"name the column with --{role}{several}")
+    columns = {role: str(name) for role, name in names.items()}
+    if columns["outcome"] in [*groups, *(columns[role] for role in columns if role != "outcome")]:
+        must, todo = "a column of its own", "name another column, or leave it out of the others"
+        got = f"'{columns['outcome']}', which is that of the set or of its items too"
+        raise InvalidInput("outcome", must, got, todo)
+    return columns
+
+
 def read_outcome_sets(
     path: Source,
-    outcome: str,
+    outcome: str | None = None,
     *,
     groups: Sequence[str] = (),
     set_column: str | None = None,
@@ -92,48 +117,25 @@ def read_outcome_sets(
 ) -> OutcomeSets:
     """Read the long form (at most one of ``groups``) or the wide form (two or more: the columns of the items)."""
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
-    if outcome in (set_column, item, *groups):
-        must, todo = "a column of its own", "name another column, or leave it out of the others"
-        raise InvalidInput("outcome", must, f"'{outcome}', which is that of the set or of its items too", todo)
+    columns = set_columns(file, outcome, groups=groups, set_column=set_column, item=item, delimiter=delimiter)
     if len(groups) > 1:
-        if set_column is not None or item is not None:
-            must = "left out where several groups name the columns of the items"
-            raise InvalidInput("set and item", must, "given", "leave them out, or name one group")
-        found = _wide(file, outcome, list(groups), delimiter, progress, counts)
+        found = _wide(file, columns["outcome"], list(groups), delimiter, progress, counts)
         name: str | None = GROUP
     else:
-        group = groups[0] if groups else None
-        columns = [_column(file, role, given, delimiter) for role, given in (("set", set_column), ("item", item))]
-        found = _long(file, outcome, columns, group, delimiter, progress, counts)
-        name = group
+        name = groups[0] if groups else None
+        found = _long(file, columns, name, delimiter, progress, counts)
     report_skipped(counts, file, progress)
     if not found:
         raise InvalidInput("sets", "at least one with an outcome", "none", "check the file and its columns")
     return _collected(found, name, qualified=len(groups) > 1)
 
 
-def _column(file: Path, role: str, given: str | None, delimiter: str | None) -> str:
-    """The column of the set or of the item: named, or one of a usual name."""
-    columns = table_columns(file, delimiter)
-    found = given or next((name for name in USUAL[role] if name in columns), None)
-    if found is None:
-        must, got = f"given where no column is named {', '.join(USUAL[role])}", ", ".join(columns)[:300]
-        todo = f"name the column with --{role}, or name the columns of the items by several --group"
-        raise InvalidInput(role, must, got, todo)
-    return found
-
-
 def _long(
-    file: Path,
-    outcome: str,
-    columns: list[str],
-    group: str | None,
-    delimiter: str | None,
-    progress: bool,
-    skipped: Skipped,
+    file: Path, columns: dict[str, str], group: str | None, delimiter: str | None, progress: bool, skipped: Skipped
 ) -> Found:
     found: Found = {}
-    names = [*columns, outcome, *([group] if group else [])]
+    outcome = columns["outcome"]
+    names = [columns["set"], columns["item"], outcome, *([group] if group else [])]
     for line, (key, item, number, *label) in table_rows(file, names, 0, delimiter, progress):
         if _missing(key) or _missing(item) or any(map(_missing, label)):
             skipped["rows without a set, an item or a group"] += 1

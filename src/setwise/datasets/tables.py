@@ -82,17 +82,20 @@ def read_table(
     """Sessions, or slates if ``slate`` and ``outcome`` name columns.
 
     ``session`` names the column of the session, or several columns that identify it together; None if every row is one
-    session, with a list of items. ``attributes`` names columns of item attributes, or is {name: column}; the most
-    frequent value of an item counts. ``ordered`` names a column that is true if the order of a session is meaningful,
-    ``quantity`` one that is negative in rows that take an item back, which are skipped.
+    session, with a list of items, or every slate a session of its own, without a history. ``attributes`` names columns
+    of item attributes, or is {name: column}; the most frequent value of an item counts. ``ordered`` names a column that
+    is true if the order of a session is meaningful, ``quantity`` one that is negative in rows that take an item back,
+    which are skipped.
     A malformed row raises ``MalformedFile``; with ``on_error="skip"`` it is skipped, and ``skipped`` has the number of
     such rows and the first of them.
     """
-    if (slate is None) != (outcome is None) or (slate and (ordered or session is None)):
-        got = "them without session, or with ordered"
-        if (slate is None) != (outcome is None):
-            got = f"{'outcome' if slate is None else 'slate'} {outcome if slate is None else slate!r} alone"
-        raise InvalidInput("slate and outcome", "given together, beside session", got, "name both columns or neither")
+    if (slate is None) != (outcome is None):
+        got = f"{'outcome' if slate is None else 'slate'} {outcome if slate is None else slate!r} alone"
+        raise InvalidInput("slate and outcome", "given together", got, "name both columns or neither")
+    if slate is not None and ordered is not None:
+        todo = "leave it out: the items of a slate have no order"
+        raise InvalidInput("ordered", "None beside slate and outcome", repr(ordered), todo)
+    session = slate if session is None else session
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())

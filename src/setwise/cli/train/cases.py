@@ -1,12 +1,10 @@
-"""``setwise train FILE --outcome solved --user-columns 'f_*'``: sets of which at least one item must succeed."""
+"""``setwise train cases``: from trials of items on cases, of which at least one item of a set must succeed."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,10 +13,15 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise._types import Floats, Rows
-from setwise.datasets.cases import Cases, read_cases
+from setwise.cli import columns
+from setwise.cli.train import options
+from setwise.cli.train.data import say_columns
+from setwise.cli.train.output import Output
+from setwise.datasets.cases import Cases, case_columns, read_cases
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.preferences.at_least_one import AtLeastOne
+from setwise.recommend.arguments import SLATE_SIZE
 from setwise.recommend.query_texts import split as split_commas
 from setwise.training.portfolio import (
     PortfolioModel,
@@ -36,21 +39,42 @@ OURS, TOP, ONE, ALL = "this model", "top-k of this model", "one set for all", "a
 TREES, SEED = 100, 0
 
 
-def train_portfolio(
-    file: Path, columns: dict[str, str | None], features: Sequence[str], k: int, delimiter: str | None, seed: int
-) -> tuple[PortfolioModel, dict[str, Any]]:
-    """The model of the cases of a file, and the report; ``columns`` are those of case, item and outcome.
+def cases(
+    file: options.File,
+    *,
+    out: options.Out,
+    user_columns: options.UserColumns,
+    session: options.Case = None,
+    item: columns.Item = None,
+    outcome: options.Success = None,
+    delimiter: columns.Delimiter = None,
+    k: options.SlateSize = SLATE_SIZE,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Trials of items on cases, such as solvers on problems: at least one of a set must succeed.
 
-    ``features`` are names or patterns of columns, with or without commas between them.
+    The table has one row per trial of an item on a case. Columns of usual names are found.
+
+    Example: [bold]setwise train cases runs.csv --outcome solved --user-columns 'f_*' --k 3 --out model/[/bold]
     """
-    for name, given in columns.items():
-        if given is None:
-            raise InvalidInput(f"--{name}", "the name of a column, beside --user-columns", "nothing", "name it")
-    case, item, outcome = (str(given) for given in columns.values())
-    skipped: Counter[str] = Counter()
-    data = read_cases(file, case, item, outcome, split_commas(features), delimiter=delimiter, skipped=skipped)
+    output, skipped = Output(out, as_json), Counter[str]()
+    with columns.path_of("FILE"):
+        names = case_columns(file, session, item, outcome, delimiter)
+    say_columns(file, names, case=session, item=item, outcome=outcome)
+    features = split_commas(user_columns)
+    data = read_cases(
+        file, names["case"], names["item"], names["outcome"], features, delimiter=delimiter, skipped=skipped
+    )
     if k >= len(data.ids):
         raise InvalidInput("--k", f"below the number of items, {len(data.ids)}", k, "choose a smaller one")
+    model, report = _fit(data, k, seed)
+    report["read"]["skipped"] = dict(skipped)
+    output.write(model, report, print_cases)
+
+
+def _fit(data: Cases, k: int, seed: int) -> tuple[PortfolioModel, dict[str, Any]]:
+    """The model of the cases, and the report."""
     training, held_out = _hold_out(data, seed)
     began = time.perf_counter()
     model = PortfolioModel.fit(training.outcomes, k, training.features, training.names, ids=data.ids, seed=seed)
@@ -63,7 +87,6 @@ def train_portfolio(
             "cases": len(data),
             "items": len(data.ids),
             "features": list(data.names),
-            "skipped": dict(skipped),
             "held_out": 0 if held_out is None else len(held_out),
         },
         "training": {"seconds": seconds, "redundancy": model.redundancy, "heads": model.catalog.heads},
@@ -122,7 +145,7 @@ def _verdict(rows: list[dict[str, Any]]) -> str:
     return "Deploy this model: no other sets succeed more often, but the difference is within two standard errors."
 
 
-def print_portfolio(console: Console, report: dict[str, Any]) -> None:
+def print_cases(console: Console, report: dict[str, Any]) -> None:
     """The report as text and a table."""
     read, training, quality = report["read"], report["training"], report["quality"]
     lines = [f"\nRead {read['cases']:,} cases with {len(read['features'])} features, and {read['items']} items."]

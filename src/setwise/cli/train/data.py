@@ -8,14 +8,16 @@ from typing import Any
 
 import numpy as np
 
+from setwise._standard_error import say
 from setwise._validation import did_you_mean
-from setwise.cli.columns import read_named
+from setwise.cli.columns import path_of, read_named
 from setwise.datasets import Sessions, Slates, random_split, table_columns, with_attributes
-from setwise.datasets.dispatch import columns_read, usual_column
+from setwise.datasets.dispatch import columns_read
 from setwise.datasets.splits import time_split
-from setwise.datasets.text_files import existing_file
+from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput
 
+SESSIONS, SLATES = "sessions", "slates"  # the kinds of data, and their commands
 RANDOM, TIME = "random", "time"  # which data are held out
 HELD_OUT, MOST_HELD = 0.1, 500  # the share of the data that is held out for evaluation, and its maximum
 LEAST_HELD = 5  # with fewer there is no evaluation
@@ -25,25 +27,65 @@ SHORT = "sessions of fewer than two such items: after one item there is nothing 
 
 
 def prepared(
-    file: Path, named: dict[str, Any], least: int | None, seed: int, split: str | None = None
+    file: Path,
+    named: dict[str, Any],
+    least: int | None,
+    seed: int,
+    split: str | None = None,
+    kind: str | None = None,
 ) -> tuple[Sessions | Slates, dict[str, Any]]:
-    """The data of the file without rare items, and its counts for the report."""
+    """The data of the file without rare items, and its counts for the report; by default of the kind that it has."""
     skipped: Counter[str] = Counter()
     require_split_name(split)  # before a long file is read
+    if kind == SESSIONS and "slate" in _columns(file, named):
+        named = {**named, "slate": None, "outcome": None}
+    columns = _columns(file, named)
+    if kind == SLATES:
+        _require_slates(file, named, columns)
+    say_columns(file, columns, **named)
     data = _read(file, named, skipped)
     _refuse_nothing(file, data, skipped)
-    chosen, read = require_split(split, data), {"columns": _columns(file, named)}
+    _require_kind(file, data, kind)
+    chosen = require_split(split, data)
     if isinstance(data, Slates):
-        slates = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-        return data, {**slates, **read, "rare_items": 0, "skipped": dict(skipped), "split": chosen}
+        counts: dict[str, Any] = {"slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
+        read = {"kind": SLATES, **counts, "columns": columns, "rare_items": 0}
+        return data, {**read, "skipped": dict(skipped), "split": chosen}
     _refuse_single_items(data)
     kept = _trimmed(data, least).shuffled_where_unordered(seed)  # histories must not be the smallest ids
-    found: dict[str, Any] = {"kind": "sessions", "sessions": len(kept), "items": kept.n_items}
-    notes = _mostly_short(len(kept), len(data)) + _unread_outcome(file, named)
-    found |= {**read, "entries": len(kept.items.values), "notes": notes}
+    notes = _mostly_short(len(kept), len(data)) + _unread_outcome(file, named, columns)
+    counts = {"sessions": len(kept), "items": kept.n_items, "entries": len(kept.items.values)}
+    read = {"kind": SESSIONS, **counts, "columns": columns, "notes": notes, "rare_items": data.n_items - kept.n_items}
     if len(kept) < len(data):
         skipped[SHORT] += len(data) - len(kept)
-    return kept, {**found, "rare_items": data.n_items - kept.n_items, "skipped": dict(skipped), "split": chosen}
+    return kept, {**read, "skipped": dict(skipped), "split": chosen}
+
+
+def say_columns(file: Path, columns: dict[str, str], **given: object) -> None:
+    """Name the columns that will be read on standard error, and which of them were guessed from their names."""
+    names = {role: f"{role} {name!r}" for role, name in columns.items()}
+    named = [text for role, text in names.items() if given.get(role) is not None]
+    guessed = [text for role, text in names.items() if given.get(role) is None]
+    parts = [", ".join(named), "found by their names: " + ", ".join(guessed) if guessed else ""]
+    if columns:
+        say(f"Columns of {file.name}: {'; '.join(filter(None, parts))}.")
+
+
+def _require_slates(file: Path, named: dict[str, Any], columns: dict[str, str]) -> None:
+    """Refuse a table without a slate or an outcome."""
+    if not columns:
+        return  # of another format
+    header = table_columns(file, named.get("delimiter"))
+    for role in ("slate", "outcome"):
+        if role not in named and usual_column(role, header) is None:
+            raise missing_column(role, file, header, f"name the column with --{role}")
+
+
+def _require_kind(file: Path, data: Sessions | Slates, kind: str | None) -> None:
+    """Refuse a file of the other kind."""
+    read = SLATES if isinstance(data, Slates) else SESSIONS
+    if kind not in (None, read):
+        raise InvalidInput("FILE", f"a file of {kind}", f"{file.name} of {read}", f"use setwise train {read}")
 
 
 def require_split_name(split: str | None) -> None:
@@ -91,7 +133,9 @@ def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions 
     attributes = named.pop("attributes", None)
     if not attributes:
         raise InvalidInput("--items", "given with --attribute", f"{items} alone", "name its columns with --attribute")
-    columns, item = table_columns(_existing(items)), named.get("item")
+    item = named.get("item")
+    with path_of("--items"):
+        columns = table_columns(items)
     column = item if item in columns else usual_column("item", columns)
     if column is None:
         must, got = f"a table with a column of items ({item or 'item, track_id, …'})", f"{items} with {columns}"
@@ -104,15 +148,9 @@ def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions 
 
 
 def _columns(file: Path, named: dict[str, Any]) -> dict[str, str]:
-    """The columns that were read, those that were recognised by their names too."""
-    return columns_read(file, **{name: value for name, value in named.items() if name not in ("items", "attributes")})
-
-
-def _existing(items: Path) -> Path:
-    try:
-        return existing_file(items)
-    except InvalidInput as error:
-        raise error.about("--items") from None
+    """The columns that are read, those that are recognised by their names too."""
+    with path_of("FILE"):
+        return columns_read(file, **{role: name for role, name in named.items() if role not in ("items", "attributes")})
 
 
 def _read_file(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions | Slates:
@@ -169,13 +207,12 @@ def _mostly_short(kept: int, read: int) -> list[str]:
     return [f"{share:.0%} of the sessions have one item and were left out. {todo}"]
 
 
-def _unread_outcome(file: Path, named: dict[str, Any]) -> list[str]:
+def _unread_outcome(file: Path, named: dict[str, Any], columns: dict[str, str]) -> list[str]:
     """What to say if a table has outcomes, but nothing that says which rows were shown together."""
-    read = _columns(file, named)
-    if not read:
+    if not columns:
         return []
     column = usual_column("outcome", table_columns(file, named.get("delimiter")))
-    if column is None or column in {*read.values(), *(named.get("attributes") or {}).values()}:
+    if column is None or column in {*columns.values(), *(named.get("attributes") or {}).values()}:
         return []
     todo = "To learn from outcomes, name the column of the slate with --slate, which may be that of --session."
     return [f"Column '{column}' is not read: every row counts as an item that was chosen. {todo}"]

@@ -1,4 +1,4 @@
-"""``setwise train --from-log``: the slates of a service with their outcomes, and the model that was served.
+"""``setwise train log``: from the slates of a service with their outcomes, and the model that was served.
 
 Without --model a new model is trained on the slates, as on any file of slates. With --model the latest slates are held
 out, and three models predict them: the one that was served, the same with its reward fitted again (two numbers), and a
@@ -20,27 +20,56 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise._standard_error import say
-from setwise.cli.log_options import settled_before
+from setwise.cli import log_options
+from setwise.cli.train import options
+from setwise.cli.train.fitting import CUT, Fitting
+from setwise.cli.train.output import Output
 from setwise.datasets.logged_slates import read_histories, read_log
 from setwise.datasets.sessions import Slates
-from setwise.errors import InvalidInput
+from setwise.recommend.arguments import SLATE_SIZE
 from setwise.storage import artifact
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import item_log_losses
 
 HELD_OUT, MOST_HELD, LEAST_HELD = 0.1, 2000, 20  # slates: a share of them, at most, and at least for an evaluation
 BEYOND_DOUBT = 2.0  # standard errors
-CUT, CUT_KIND = "log", "time of a log"  # the folder in a checkpoint, and the kind of what is in it
+CUT_KIND = "time of a log"  # the kind of what is in the folder CUT of a checkpoint
 SERVED, RECALIBRATED, RETRAINED = "as it was served", "recalibrated", "trained on the log"
 
 
-def require_one_source(file: Path | None, from_log: Path | None) -> Path:
-    """The file or the log, whichever was given; refuse both and neither."""
-    source = file or from_log
-    if source is None or (file is not None and from_log is not None):
-        got = "neither" if source is None else f"both {file} and {from_log}"
-        raise InvalidInput("FILE or --from-log", "given, and not both", got, "name one of them")
-    return source
+def log(
+    folder: options.Folder,
+    *,
+    out: options.Out,
+    model: log_options.Model = None,
+    log_histories: log_options.LogHistories = None,
+    wait: log_options.Wait = log_options.WAIT_H,
+    k: options.SlateSize = SLATE_SIZE,
+    heads: options.Heads = None,
+    dim: options.Dim = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = 0,
+    checkpoint: options.Checkpoint = None,
+    device: options.Device = None,
+    as_json: options.Json = False,
+) -> None:
+    """The slates that a service has logged, with their outcomes.
+
+    With --model that model is recalibrated, or replaced where a new one predicts the latest slates better.
+
+    Example: [bold]setwise train log log/ --model model/ --out new-model/[/bold]
+    """
+    output = Output(out, as_json)
+    fitting = Fitting.of(k, seed, output.checkpoint(checkpoint), heads=heads, dim=dim, epochs=epochs, device=device)
+    if model is not None:
+        served = SimpleTransformer.load(model)
+        data, counts = log_data(folder, log_options.settled_before(wait), log_histories, served)
+        output.write(*retrained(served, data, counts, fitting), print_log)
+        return
+    before = counted_before(fitting.checkpoint, folder, wait)
+    data, counts = log_data(folder, before, log_histories, None)
+    artifact.write(fitting.checkpoint / CUT, CUT_KIND, {}, {"about": _about(folder, wait), "before": before})
+    fitting.run(data, counts, output)
 
 
 def counted_before(checkpoint: Path, log: Path, wait_h: float) -> float:
@@ -49,19 +78,14 @@ def counted_before(checkpoint: Path, log: Path, wait_h: float) -> float:
     A service adds slates to its log all the time; the checkpoint is of those that had settled by then.
     """
     kept = checkpoint / CUT / "manifest.json"
-    parts = [one for one in checkpoint.glob("*/manifest.json") if one != kept]
+    parts = [part for part in checkpoint.glob("*/manifest.json") if part != kept]
     if parts and kept.is_file():
         known = artifact.read(kept.parent, CUT_KIND).meta
         if known["about"] == _about(log, wait_h):
             made = datetime.fromtimestamp(known["before"], UTC).isoformat(" ", "seconds")
             say(f"setwise: resuming the run in {checkpoint}, which counts slates made before {made}")
             return float(known["before"])
-    return settled_before(wait_h)
-
-
-def keep_cut(checkpoint: Path, log: Path, wait_h: float, before: float) -> None:
-    """Keep the time for ``counted_before``."""
-    artifact.write(checkpoint / CUT, CUT_KIND, {}, {"about": _about(log, wait_h), "before": before})
+    return log_options.settled_before(wait_h)
 
 
 def _about(log: Path, wait_h: float) -> dict[str, Any]:
@@ -78,16 +102,16 @@ def log_data(
         catalog = model.catalog()
         known = {"ids": catalog.ids[np.arange(len(catalog))].tolist(), "attributes": dict(catalog.attributes.items())}
     data = read_log(folder, before, by_key, **known)
-    found = {"kind": "slates", "slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-    return data, {**found, "rare_items": 0, "skipped": {}}
+    counts = {"slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
+    return data, {"kind": "slates", **counts, "rare_items": 0, "skipped": {}}
 
 
-def retrain(
-    served: SimpleTransformer, data: Slates, found: dict[str, Any], seed: int, options: dict[str, Any]
+def retrained(
+    served: SimpleTransformer, data: Slates, counts: dict[str, Any], fitting: Fitting
 ) -> tuple[SimpleTransformer, dict[str, Any]]:
     """The model to serve next, and the report."""
     held = min(int(HELD_OUT * len(data)), MOST_HELD)
-    report: dict[str, Any] = {"read": {**found, "held_out": held if held >= LEAST_HELD else 0}}
+    report: dict[str, Any] = {"read": {**counts, "held_out": held if held >= LEAST_HELD else 0}}
     report |= {"quality": None, "kept": RECALIBRATED}
     if held < LEAST_HELD:
         return served.calibrated(data), report
@@ -96,7 +120,7 @@ def retrain(
     models = {
         SERVED: served,
         RECALIBRATED: served.calibrated(training),
-        RETRAINED: SimpleTransformer.fit(training, seed=seed, **options),
+        RETRAINED: SimpleTransformer.fit(training, seed=fitting.seed, **fitting.options),
     }
     losses = {name: _slate_losses(model, held_out) for name, model in models.items()}
     gain = losses[RECALIBRATED] - losses[RETRAINED]

@@ -1,11 +1,10 @@
-"""``setwise train FILE --outcome fitness --group site``: a model of the outcomes of whole sets."""
+"""``setwise train sets``: from the outcomes of whole sets."""
 
 from __future__ import annotations
 
 import shlex
 import time
 from collections import Counter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from setwise.datasets.outcome_sets import OutcomeSets, read_outcome_sets
+from setwise.cli import columns
+from setwise.cli.train import options
+from setwise.cli.train.data import say_columns
+from setwise.cli.train.output import Output
+from setwise.datasets.outcome_sets import OutcomeSets, read_outcome_sets, set_columns
 from setwise.datasets.splits import random_split
-from setwise.errors import InvalidInput
 from setwise.training.outcome_links import LOSSES, suggested_link
 from setwise.training.set_comparison import (
     MEAN,
@@ -34,20 +36,49 @@ STEPS = 1500  # of the learner, about: few sets are passed more often
 FEWEST, MOST = 20, 100  # epochs
 
 
-def train_sets(
-    file: Path, outcome: str | None, groups: list[str], columns: dict[str, Any], options: dict[str, Any], seed: int
-) -> tuple[SlateModel, dict[str, Any]]:
-    """The model of the sets of a file, and the report; ``columns`` are those of the set and of the item."""
-    if outcome is None:
-        raise InvalidInput("--outcome", "the column of the outcome of a set", "nothing", "name it")
-    skipped: Counter[str] = Counter()
-    data = read_outcome_sets(file, outcome, groups=groups, skipped=skipped, **columns)
-    link = options.pop("link", None) or suggested_link(data.outcome)
+def sets(
+    file: options.File,
+    *,
+    out: options.Out,
+    set_column: options.SetColumn = None,
+    item: columns.Item = None,
+    outcome: options.OutcomeOfSet = None,
+    group: options.Group = None,
+    link: options.Link = None,
+    delimiter: columns.Delimiter = None,
+    heads: options.Heads = None,
+    dim: options.Dim = None,
+    epochs: options.Epochs = None,
+    seed: options.Seed = 0,
+    as_json: options.Json = False,
+) -> None:
+    """Sets with one outcome each, such as proteins with a fitness or bundles that sold or did not.
+
+    The table has one row per item of a set, or one row per set and one column per group (several --group).
+
+    Example: [bold]setwise train sets variants.csv --outcome fitness --group site --out model/[/bold]
+    """
+    output, skipped = Output(out, as_json), Counter[str]()
+    named: dict[str, Any] = {"outcome": outcome, "groups": group or [], "set_column": set_column, "item": item}
+    named["delimiter"] = delimiter
+    with columns.path_of("FILE"):
+        names = set_columns(file, **named)
+    say_columns(file, names, outcome=outcome, set=set_column, item=item)
+    data = read_outcome_sets(file, **named, skipped=skipped)
+    given = {"link": link, "heads": heads, "dim": dim, "epochs": epochs}
+    model, report = _fit(data, {name: value for name, value in given.items() if value is not None}, seed)
+    report["read"]["skipped"] = dict(skipped)
+    output.write(model, report, print_sets)
+
+
+def _fit(data: OutcomeSets, given: dict[str, Any], seed: int) -> tuple[SlateModel, dict[str, Any]]:
+    """The model of the sets, and the report; ``given`` are options of ``OutcomeModel.fit``."""
     training, held_out = _hold_out(data, seed)
     batch = min(256, max(1, len(training) // 8))
     epochs = int(np.clip(STEPS * batch / len(training), FEWEST, MOST))
+    link = given.get("link") or suggested_link(data.outcome)
+    settings = {"members": 2, "batch": batch, "epochs": epochs, **given, "link": link}
     began = time.perf_counter()
-    settings = {"members": 2, "batch": batch, "epochs": epochs, "link": link, **options}
     model = OutcomeModel.fit(training.sets, training.outcome, data.n_items, seed=seed, **settings)
     rows = []
     if held_out is not None:
@@ -65,7 +96,6 @@ def train_sets(
             "items": data.n_items,
             "size": model.size,
             "groups": None if data.group is None else len(set(data.group[1])),
-            "skipped": dict(skipped),
             "held_out": 0 if held_out is None else len(held_out),
         },
         "training": {"link": link, "loss": LOSSES[link][0], "seconds": time.perf_counter() - began, **settings},

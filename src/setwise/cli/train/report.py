@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli.query_options import example_history
-from setwise.cli.train_data import TIME, long_slates
+from setwise.cli.train.data import TIME, long_slates
 from setwise.ranking import DEFAULT
 from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer

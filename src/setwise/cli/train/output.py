@@ -1,0 +1,59 @@
+"""Where ``setwise train`` saves a model: refused before the training if it cannot be written or would cost a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from setwise.cli.index import require_kind
+from setwise.errors import InvalidInput
+from setwise.storage import artifact
+from setwise.training import portfolio
+from setwise.training.slate_model import SlateModel
+
+Show = Callable[[Console, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Output:
+    """The folder of a new model, and whether its report is JSON."""
+
+    folder: Path
+    as_json: bool
+
+    def __post_init__(self) -> None:
+        todo = "choose a folder that is new, empty or an older model"
+        try:
+            self.folder.parent.mkdir(parents=True, exist_ok=True)
+            if self.folder.exists() and artifact.holds_others(self.folder):
+                raise InvalidInput("--out", "a folder for the model alone", f"{self.folder} with other files", todo)
+        except OSError as error:
+            got = f"{self.folder}: {error.strerror}"
+            raise InvalidInput("--out", "a folder that can be written", got, todo) from None
+        require_kind(self.folder, ("model", portfolio.KIND), "setwise train")
+
+    def checkpoint(self, named: Path | None) -> Path:
+        """The folder of the checkpoint, by default beside the model; refused if it is none, or not apart from it."""
+        if named is None:
+            return Path(f"{self.folder.resolve()}.checkpoint")
+        parts, model = named.resolve(), self.folder.resolve()
+        if parts == model or parts in model.parents or model in parts.parents:
+            got, todo = f"{named} beside --out {self.folder}", "choose another, or leave it out: OUT.checkpoint is used"
+            raise InvalidInput("--checkpoint", "a folder apart from that of --out", got, todo)
+        if named.exists() and not named.is_dir():
+            raise InvalidInput("--checkpoint", "a folder", f"the file {named}", "choose another name")
+        return named
+
+    def write(self, model: SlateModel | portfolio.PortfolioModel, report: dict[str, Any], show: Show) -> None:
+        """Save the model, and print its report."""
+        model.save(self.folder)
+        report = {**report, "saved": str(self.folder)}
+        if self.as_json:
+            print(json.dumps(report))
+        else:
+            show(Console(), report)
