@@ -1,4 +1,4 @@
-"""Type aliases of arrays, shared by the whole package; shapes are stated where an array is used."""
+"""What the whole package shares: aliases of array types, whose shapes are stated where they are used; one number."""
 
 from __future__ import annotations
 
@@ -13,3 +13,5 @@ Floats32 = NDArray[np.float32]
 Ints = NDArray[np.int64]  # counts, labels, offsets: what is saved, and what compiled code reads
 Mask = NDArray[np.bool_]
 Rows = NDArray[np.intp]  # row numbers, as numpy indexes
+
+SLATE_SIZE = 10  # items, where nothing says how many

@@ -11,7 +11,6 @@ import pytest
 import setwise as sw
 from mistakes import check_sentence
 from saved_songs import model
-from setwise.datasets import Sessions
 from setwise.errors import SetwiseError
 from setwise.training import SimpleTransformer
 
@@ -120,10 +119,6 @@ MISTAKES: dict[str, tuple[Callable[[Objects], object], tuple[str, ...]]] = {
     "no embeddings": (rerank(embeddings=None), ("embeddings", "none of them", "pass one of the two")),
     "missing folder": (lambda made: sw.Recommender.load("nowhere"), ("nowhere", "no folder", "check the path")),
     "lists to fit": (lambda made: SimpleTransformer.fit([["a", "b"]]), ("data", "list", "Sessions.of(lists of ids)")),
-    "training option": (
-        lambda made: SimpleTransformer.fit(Sessions.of([["a", "b"]] * 9), epoch=3),
-        ("'epoch'", "did you mean 'epochs'?"),
-    ),
     "another slate": (lambda made: made.plain.explain([1, 2]), ("slate", "recommend again")),
 }  # fmt: skip
 

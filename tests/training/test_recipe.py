@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import shutil
 import sys
-from dataclasses import fields
+from dataclasses import asdict
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +19,8 @@ from setwise.datasets.splits import HistorySplit
 from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer, from_sessions
-from setwise.training.network import Shape
 from setwise.training.on_policy import on_policy_slates
-from setwise.training.recipe import SESSION_DEFAULTS
-from setwise.training.trainer import Schedule
+from setwise.training.settings import FOR_SESSIONS, FOR_SLATES
 
 TINY = {"dim": 4, "heads": 1, "d_kq": 2, "d_v": 2, "epochs": 2}
 
@@ -113,8 +112,18 @@ def test_the_page_on_training_documents_the_defaults() -> None:
         name: (slates, sessions)
         for name, slates, sessions in re.findall(r"^\| `(\w+)` \| (\S+) \| (\S+) \|", page, re.M)
     }
-    defaults = {one.name: one.default for kind in (Shape, Schedule) for one in fields(kind)}
-    assert documented == {name: (str(one), str(SESSION_DEFAULTS.get(name, one))) for name, one in defaults.items()}
+    defaults = [asdict(shape) | asdict(schedule) for shape, schedule in (FOR_SLATES, FOR_SESSIONS)]
+    assert documented == {name: (str(defaults[0][name]), str(defaults[1][name])) for name in defaults[0]}
+
+
+def test_fit_names_its_parameters_with_their_defaults() -> None:
+    parameters = inspect.signature(SimpleTransformer.fit).parameters
+    slates, sessions = (asdict(shape) | asdict(schedule) for shape, schedule in (FOR_SLATES, FOR_SESSIONS))
+    for name, usual in slates.items():
+        assert parameters[name].default == (usual if usual == sessions[name] else None), name
+    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters.values())
+    documented = re.findall(r"^(\w+(?:, \w+)*)  ", inspect.getdoc(SimpleTransformer.fit) or "", re.M)
+    assert [name for names in documented for name in names.split(", ")] == list(parameters)
 
 
 @pytest.mark.parametrize(
@@ -197,7 +206,6 @@ NANS = np.full((30, 3), np.nan)
         (SLATES.taken([0]), {}, "slates must be two or more, one of them for validation, got 1"),
         (grouped_sessions(19), {}, "sessions must be 20 or more of two items or more, got 19"),
         (Sessions.of([["a"]] * 50), {}, "sessions must be 20 or more of two items or more, got 0"),
-        (SLATES, {"wings": 2}, "options must be among dim, heads, .*, got 'wings'; leave it out"),
         (SLATES, {"heads": 0}, "heads must be a whole number of at least 1"),
         (SLATES, {"epochs": 1.5}, "epochs must be a whole number"),
         (SLATES, {"learning_rate": -1}, "learning_rate must be positive"),

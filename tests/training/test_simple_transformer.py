@@ -210,3 +210,20 @@ def test_calibration_and_reliability() -> None:
     np.testing.assert_array_equal(
         fitted.arguments(slates().history, slates().shown), model.arguments(slates().history, slates().shown)
     )
+
+
+def test_a_model_and_its_summary_are_printed_in_short() -> None:
+    stage = {"training": [0.7, 0.6, 0.5], "validation": [0.8, 0.65, 0.7], "best": 1, "kept": 1}
+    hits = {"pointwise": 1.23456, "interaction": 1.5}
+    base = [{"model": "EASE", "setting": [1.0], "decay": 1.0, "weight": 0.5}]
+    summary = {"kept": "<pair>", "stages": {"pairs": stage}, "hits": hits, "base": base, "tried": [1] * 99}
+    catalog, _ = random_catalog(0)
+    model = SimpleTransformer(catalog, Encoder(np.ones((12, 2)), np.ones((1, 3, 2)), np.ones((1, 3))), summary)
+    assert repr(model.summary) == (
+        "Summary(kept: <pair>; hits: pointwise 1.235, interaction 1.5; "
+        "stage pairs: epoch 2 of 3, loss 0.6, on validation 0.65; base: 0.5 EASE)"
+    )
+    page = model._repr_html_()
+    assert "<th>kept</th><td>&lt;pair&gt;</td>" in page
+    assert repr(model) in page
+    assert model.summary == summary, "it is still the dictionary that is saved"

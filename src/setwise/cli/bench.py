@@ -16,7 +16,9 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise._progress import Progress
+from setwise._types import SLATE_SIZE
 from setwise._validation import available_cores
+from setwise.cli import query_options
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.sample_users import sample_users
 from setwise.recommend.slate import Slate
@@ -28,7 +30,7 @@ WARM_UP = 5  # requests that are not measured
 def bench(
     folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote.")],
     requests: Annotated[int, typer.Option(min=1, help="Requests to measure.")] = 100,
-    k: Annotated[int, typer.Option(min=1, help="Items in a slate.")] = 10,
+    k: query_options.SlateSize = SLATE_SIZE,
     budget_ms: Annotated[float | None, typer.Option(help="Time limit of a request in milliseconds.")] = None,
     ranker: Annotated[str | None, typer.Option(help="The ranker, as in setwise recommend.")] = None,
     certify: Annotated[bool, typer.Option(help="Compute an upper bound for each slate.")] = True,

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from setwise.cli import columns
+from setwise._types import SLATE_SIZE
+from setwise.cli import columns, query_options
 from setwise.cli.held_out import drawn_histories, read_sessions
 from setwise.cli.index import load_source
 from setwise.recommend.diagnosis import BUDGET_MS, Diagnosis
@@ -36,7 +37,7 @@ def diagnose(
     delimiter: columns.Delimiter = None,
     baskets: columns.Baskets = False,
     users: Annotated[int, typer.Option(min=2, help="The number of users.")] = 60,
-    k: Annotated[int, typer.Option(min=1, help="The size of the sets.")] = 10,
+    k: query_options.SlateSize = SLATE_SIZE,
     budget_ms: Annotated[
         float, typer.Option(min=1.0, help="Search and bound of one user, in milliseconds.")
     ] = BUDGET_MS,

@@ -15,7 +15,8 @@ from rich.console import Console
 from rich.table import Table
 
 from setwise._progress import Progress
-from setwise.cli import columns, log_options
+from setwise._types import SLATE_SIZE
+from setwise.cli import columns, log_options, query_options
 from setwise.cli.evaluate_log import evaluate_log
 from setwise.cli.held_out import drawn_histories, read_sessions, require_other_file
 from setwise.cli.other_slates import named_files, read_slates, write_histories
@@ -60,7 +61,7 @@ def evaluate(
     quantity: columns.Quantity = None,
     baskets: columns.Baskets = False,
     on_error: columns.OnError = None,
-    k: Annotated[int, typer.Option(min=1, help="The size of the slates.")] = 10,
+    k: query_options.SlateSize = SLATE_SIZE,
     ranker: Annotated[
         list[str] | None, typer.Option(help=f"A ranker to evaluate; by default {', '.join(COMPARED)}.")
     ] = None,

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Floats, Rows
+from setwise._types import SLATE_SIZE, Floats, Rows
 from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -48,7 +48,7 @@ class Simulation(ABC):
         heads, base = self._users(self.catalog.items(history)[None])
         return User(heads=heads[0], base=base[0])
 
-    def log(self, n_slates: int, k: int = 10, greed: float = 12.0, seed: int = 0) -> Slates:
+    def log(self, n_slates: int, k: int = SLATE_SIZE, greed: float = 12.0, seed: int = 0) -> Slates:
         """Histories, slates of k items and outcomes of ``n_slates`` new users: the training data.
 
         The logging policy ignores interactions: a slate is drawn without replacement, item i with weight

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-SLATE_SIZE = 10  # items, where a request does not say how many
+from setwise._types import SLATE_SIZE as SLATE_SIZE
+
 IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
 
 

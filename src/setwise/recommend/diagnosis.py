@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from setwise._types import Floats
+from setwise._types import SLATE_SIZE, Floats
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.ids import IdChoice
@@ -118,7 +118,7 @@ class Diagnosis:
 
 def diagnose(
     recommender: Recommender,
-    k: int = 10,
+    k: int = SLATE_SIZE,
     *,
     users: Sequence[User] | None = None,
     histories: Sequence[IdChoice] | None = None,

@@ -22,7 +22,6 @@ each item. A strong weight decay keeps corrections small, so an item that occurs
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -30,33 +29,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from setwise._validation import whole_number
-from setwise.errors import InvalidInput
 from setwise.model.rewards import Logistic
+from setwise.training.settings import POOLINGS as POOLINGS
+from setwise.training.settings import Shape as Shape
 
-POOLINGS = ("projected", "unit_mean", "mean", "attention")
 CORRECTION_DECAY = 10.0  # of the corrections r_i: 10 and 30 gave equal results in the simulated world, 0 far worse
 SELF_LOGIT, SINK_LOGIT, VALUE_SCALE = 4.0, 6.0, 3.0  # at the start: an item's logit to itself, the sink's, values
 LEVEL_UNIT = 5.0  # the sink's level is learned in this unit: Adam's steps are small relative to the level's range
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The sizes of a simple transformer."""
-
-    dim: int = 32  # of the embeddings
-    heads: int = 4
-    d_kq: int = 8  # of queries and keys
-    d_v: int = 8  # of values
-    base: bool = True  # the residual term base_i · u⁰ + bias_i
-    sink: bool = True  # a sink makes a softmax nearly additive
-    pooling: str = "projected"  # of histories: P times the mean, at unit length; "unit_mean": without P; others
-
-    def __post_init__(self) -> None:
-        for name in ("dim", "heads", "d_kq", "d_v"):
-            whole_number(name, getattr(self, name))
-        if self.pooling not in POOLINGS:
-            raise InvalidInput("pooling", f"one of {', '.join(POOLINGS)}", repr(self.pooling), "choose one of those")
 
 
 class SimpleNetwork(nn.Module):

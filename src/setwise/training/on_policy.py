@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from setwise._progress import Progress
-from setwise._types import Ints, Rows
+from setwise._types import SLATE_SIZE, Ints, Rows
 from setwise.datasets.sessions import Slates
 from setwise.datasets.splits import HistorySplit
 from setwise.errors import InvalidInput
@@ -32,7 +32,11 @@ _BATCH = 256  # users whose scores are computed in one product
 
 
 def on_policy_slates(
-    model: SlateModel, split: HistorySplit, k: int = 10, ranker: str = DEFAULT.name, progress: bool | None = False
+    model: SlateModel,
+    split: HistorySplit,
+    k: int = SLATE_SIZE,
+    ranker: str = DEFAULT.name,
+    progress: bool | None = False,
 ) -> Slates:
     """The slate that ``model`` would show for every history of the split, with outcomes from its targets."""
     users, seen = list(model.users(split.history)), list(split.history)
@@ -43,7 +47,7 @@ def optimised_slates(
     catalog: Catalog,
     users: Iterable[User],
     exclude: Sequence[Ints],
-    k: int = 10,
+    k: int = SLATE_SIZE,
     ranker: str = DEFAULT.name,
     threads: int | None = None,
     progress: bool | None = False,

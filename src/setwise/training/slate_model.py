@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from html import escape
 from typing import Any, Self
 
 import numpy as np
@@ -25,6 +26,7 @@ from setwise.model.rewards import Logistic, evaluate
 from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
+from setwise.training.summary import Summary
 
 _LEAST, _MOST, _SCORES = 64, 4096, 1 << 25  # slates at once, and added scores of their users
 
@@ -40,10 +42,13 @@ class SlateModel:
             todo = "rank ordered slates as an Instance instead"
             raise InvalidInput("catalog", "without positions, because models are of sets", "one with positions", todo)
         self._catalog, self.encoder = catalog, encoder.fitted_to(catalog)
-        self.summary = dict(summary or {})
+        self.summary = Summary(summary or {})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._catalog!r})"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>{self.summary._repr_html_()}"
 
     def catalog(self) -> Catalog:
         """The items, ready for an index."""

@@ -23,43 +23,17 @@ from torch import Tensor, nn
 
 from setwise._progress import Progress
 from setwise._types import Floats
-from setwise._validation import real_number, whole_number
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
 from setwise.model.encoder import HISTORY
 from setwise.storage import artifact
 from setwise.training.device import resolve_device
 from setwise.training.losses import LOSSES, Loss
+from setwise.training.settings import FOR_SLATES
+from setwise.training.settings import Schedule as Schedule
 
 _VALIDATION_BATCH = 4096  # slates
 Given = Callable[[Slates], Floats]  # the fixed part of the argument of every item shown, aligned with shown.values
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """Length of training, batch size, learning rate and regularisation."""
-
-    epochs: int = 20  # at most; early stopping may end training before
-    batch: int = 512  # slates per step
-    learning_rate: float = 0.02  # the maximum of one cycle: linear warm-up over a fifth of the epochs, then cosine to 0
-    weight_decay: float = 0.03  # of matrices; biases and offsets have none
-    patience: int = 5  # epochs without a better validation loss before stopping
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "batch", "patience"):
-            whole_number(name, getattr(self, name))
-        whole_number("seed", self.seed, least=0)
-        if real_number("learning_rate", self.learning_rate) <= 0 or real_number("weight_decay", self.weight_decay) < 0:
-            got = f"learning rate {self.learning_rate}, weight decay {self.weight_decay}"
-            raise InvalidInput("learning_rate", "positive, and weight_decay not negative", got, "try 0.005 and 0.03")
-
-    def rate(self, done: float) -> float:
-        """The learning rate after the share ``done`` of all epochs."""
-        rising = 0.2
-        if done < rising:
-            return self.learning_rate * (0.05 + 0.95 * done / rising)
-        return self.learning_rate * 0.5 * (1 + float(np.cos(np.pi * (done - rising) / (1 - rising))))
 
 
 @dataclass
@@ -85,7 +59,7 @@ def train(
     slates: Slates | Callable[[int], Slates],
     validation: Slates | None,
     loss: str = "item",
-    schedule: Schedule = Schedule(),
+    schedule: Schedule = FOR_SLATES[1],
     *,
     given: Given | None = None,
     checkpoint: str | os.PathLike[str] | None = None,

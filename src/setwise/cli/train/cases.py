@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from setwise._types import Floats, Rows
+from setwise._types import SLATE_SIZE, Floats, Rows
 from setwise.cli import columns
 from setwise.cli.train import options
 from setwise.cli.train.data import say_columns
@@ -21,7 +21,6 @@ from setwise.datasets.cases import Cases, case_columns, read_cases
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.preferences.at_least_one import AtLeastOne
-from setwise.recommend.arguments import SLATE_SIZE
 from setwise.recommend.query_texts import split as split_commas
 from setwise.training.portfolio import (
     PortfolioModel,

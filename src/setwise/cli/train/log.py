@@ -20,13 +20,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise._standard_error import say
+from setwise._types import SLATE_SIZE
 from setwise.cli import log_options
 from setwise.cli.train import options
 from setwise.cli.train.fitting import CUT, Fitting
 from setwise.cli.train.output import Output
 from setwise.datasets.logged_slates import read_histories, read_log
 from setwise.datasets.sessions import Slates
-from setwise.recommend.arguments import SLATE_SIZE
 from setwise.storage import artifact
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import item_log_losses

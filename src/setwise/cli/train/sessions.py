@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from setwise._types import SLATE_SIZE
 from setwise.cli import columns
 from setwise.cli.held_out import require_other_file
 from setwise.cli.train import options
 from setwise.cli.train.data import SESSIONS, prepared
 from setwise.cli.train.fitting import Fitting
 from setwise.cli.train.output import Output
-from setwise.recommend.arguments import SLATE_SIZE
 
 
 def sessions(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from setwise._types import SLATE_SIZE
 from setwise.cli import columns
 from setwise.cli.train import options
 from setwise.cli.train.data import SLATES, prepared
 from setwise.cli.train.fitting import Fitting
 from setwise.cli.train.output import Output
-from setwise.recommend.arguments import SLATE_SIZE
 
 
 def slates(

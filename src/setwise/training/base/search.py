@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from setwise._progress import Progress
-from setwise._types import Floats, Floats32, Ints, Mask
+from setwise._types import SLATE_SIZE, Floats, Floats32, Ints, Mask
 from setwise.datasets.sessions import Sessions
 from setwise.datasets.splits import HistorySplit, random_split
 from setwise.model.base_terms import BaseTerms
@@ -73,7 +73,7 @@ class BaseSearch(NamedTuple):
 
 def fit_base(
     sessions: Sessions,
-    k: int = 10,
+    k: int = SLATE_SIZE,
     seed: int = 0,
     minutes: float | None = None,
     progress: bool | None = None,
