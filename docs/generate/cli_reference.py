@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import typer
 import typer.main
@@ -14,14 +15,22 @@ def cli_reference() -> str:
     """Markdown: one section a command, with its usage, help text, arguments and options."""
     group = typer.main.get_command(app)
     context = typer.Context(group, info_name="setwise")
-    commands = [group.get_command(context, name) for name in group.list_commands(context)]
-    return "\n\n".join(_section(command, context) for command in commands if command is not None)
+    return "\n\n".join(_sections(group, context))
 
 
-def _section(command: typer.core.TyperCommand, parent: typer.Context) -> str:
-    context = typer.Context(command, info_name=command.name, parent=parent)
-    usage = " ".join(["setwise", command.name or "", *command.collect_usage_pieces(context)])
-    parts = [f"## setwise {command.name}", f"```\n{usage}\n```", _markdown(command.help or "")]
+def _sections(group: typer.core.TyperGroup, context: typer.Context) -> Iterator[str]:
+    """The commands of a group in its order, those of a group within it after that one."""
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        below = typer.Context(command, info_name=name, parent=context)
+        yield _section(command, below)
+        if isinstance(command, typer.core.TyperGroup):
+            yield from _sections(command, below)
+
+
+def _section(command: typer.core.TyperCommand | typer.core.TyperGroup, context: typer.Context) -> str:
+    usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+    parts = [f"## {context.command_path}", f"```\n{usage}\n```", _markdown(command.help or "")]
     for kind, title in (("argument", "Argument"), ("option", "Option")):
         records = [one.get_help_record(context) for one in command.params if one.param_type_name == kind]
         rows = [f"| `{_cell(name)}` | {_cell(_markdown(text))} |" for name, text in filter(None, records)]

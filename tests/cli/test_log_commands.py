@@ -100,6 +100,29 @@ def test_a_new_model_from_the_log_alone(log: Path, tmp_path: Path) -> None:
     assert (report["read"]["kind"], report["read"]["slates"], report["read"]["held_out"]) == ("slates", 400, 40)
 
 
+@pytest.mark.parametrize(("count", "n_items"), [(60, 6000), pytest.param(400, 100_000, marks=pytest.mark.nightly)])
+def test_few_slates_of_many_items(tmp_path: Path, count: int, n_items: int) -> None:
+    """Long histories name most items, none of them often: no step of the training may take long for that."""
+    rng, log, made = np.random.default_rng(0), SlateLog(tmp_path / "log"), time.time() - 2 * WEEK
+    slates, outcomes, histories = [], [], []
+    for number, seen in enumerate(np.array_split(rng.permutation(n_items), count)):
+        items = [f"s{row}" for row in rng.choice(n_items, 10, replace=False)]
+        slates.append(ShownSlate(new_id(made + number), f"u{number}", "v1", json.dumps(items), [0.5] * 10, 1.0, False))
+        outcomes += [ItemOutcome(slates[-1].id, item) for item in items if rng.random() < 0.2]
+        histories.append(json.dumps({"key": f"u{number}", "history": [f"s{row}" for row in seen]}))
+    log.write([slates, outcomes])
+    log.close()
+    (tmp_path / "histories.jsonl").write_text("\n".join(histories))
+    named = ("--log-histories", tmp_path / "histories.jsonl", "--out", tmp_path / "new", "--json")
+    result = run("train", "log", tmp_path / "log", *named, *(SMALL if count < 400 else ()))
+    assert result.exit_code == 0, result.output or result.exception
+    report = json.loads(result.stdout)
+    assert (report["read"]["slates"], report["read"]["items"]) == (count, n_items)
+    model = SimpleTransformer.load(tmp_path / "new")
+    assert len(model.catalog()) == n_items
+    assert np.isfinite(model.user(["s1", "s2"]).base).all()
+
+
 def test_an_interrupted_run_resumes_while_the_log_grows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from setwise.training import trainer
 

@@ -1,4 +1,4 @@
-"""Word2vec over sessions: items that co-occur have similar vectors; the same seed gives the same bits."""
+"""Embeddings of sessions: items that co-occur have similar vectors; the same seed gives the same bits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
 from setwise.training import embeddings
-from setwise.training.embeddings import spectral, unit, word2vec
+from setwise.training.embeddings import correspondence, spectral, unit, word2vec
 
 
 def two_groups(sessions: int = 200) -> Sessions:
@@ -52,6 +52,30 @@ def test_spectral_vectors_of_items_that_share_nothing() -> None:
     vectors = spectral(Sessions(Ragged.of(list(slates)), list(range(1600))), dim=8)
     assert np.isfinite(vectors).all()
     assert vectors.any()
+
+
+def test_correspondence_factorises_the_association_of_items() -> None:
+    """All dimensions together give c_ij Σc / (c_i c_j) − 1 of items i and j that some session holds."""
+    rng = np.random.default_rng(0)
+    sessions = Sessions.of([rng.permutation(7)[: 2 + at % 3].tolist() for at in range(40)])
+    holds = np.zeros((40, sessions.n_items))
+    holds[sessions.items.owner, sessions.items.values] = 1
+    total, sizes, counts = holds.sum(), holds.sum(1), holds.sum(0)
+    together = (holds / sizes[:, None]).T @ holds  # in a session of n items each pair counts 1/n
+    vectors = correspondence(sessions, dim=7)
+    np.testing.assert_allclose(vectors @ vectors.T, total * together / np.outer(counts, counts) - 1, atol=1e-5)
+    few = correspondence(sessions, dim=3)
+    np.testing.assert_allclose(few @ few.T, vectors[:, :3] @ vectors[:, :3].T, atol=1e-5)
+
+
+def test_correspondence_of_few_sessions_and_of_items_without_any() -> None:
+    sessions = Sessions(Ragged.of([[0, 1, 1], [0, 1], [2, 3], [], [3]]), list(range(6)))
+    vectors = unit(correspondence(sessions, dim=4))
+    assert vectors[0] @ vectors[1] > 0.99
+    assert vectors[0] @ vectors[2] < 0.5
+    assert not vectors[4:].any()
+    with pytest.raises(InvalidInput, match="with two items or more"):
+        correspondence(Sessions.of([["a"], ["b"]]))
 
 
 def test_the_seed_determines_the_vectors() -> None:

@@ -66,7 +66,9 @@ def test_validation_slates_may_be_given() -> None:
     assert SimpleTransformer.fit(data, validation=validation, **TINY).summary["calibrated_on"] == 20
 
 
-@pytest.mark.parametrize("embeddings", ["auto", "word2vec", "spectral", None, np.eye(30), np.arange(60).reshape(30, 2)])
+@pytest.mark.parametrize(
+    "embeddings", ["auto", "word2vec", "spectral", "correspondence", None, np.eye(30), np.arange(60).reshape(30, 2)]
+)
 def test_every_kind_of_embedding(embeddings) -> None:
     model = SimpleTransformer.fit(parity_slates(60), embeddings=embeddings, **TINY)
     assert model.encoder.items.shape == (30, 4)

@@ -21,7 +21,7 @@ from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 
-MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
+MOST_SPECTRAL = 5000  # items, at most: the matrix is dense; sessions, at most, of a correspondence analysis
 STEPS, SPARE = 20, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
 LEAST_INFORMATION = -2.0  # lower limit of pointwise mutual information, for pairs that never co-occur
 
@@ -91,6 +91,37 @@ def _leading_eigenvectors(matrix: Floats, count: int) -> tuple[Floats, Floats]:
     values, rotation = np.linalg.eigh(basis.T @ matrix @ basis)
     largest = np.argsort(-np.abs(values), kind="stable")[:count]
     return values[largest], basis @ rotation[:, largest]
+
+
+def correspondence(sessions: Sessions, dim: int = 32) -> Floats32:
+    """Vectors without a random step, for few sessions of many items: correspondence analysis (Benzécri 1973).
+
+    Where c_ij counts the sessions of both items, each pair 1/n in a session of n, c_ij Σc / (c_i c_j) − 1 is X Xᵀ: near
+    independence it is pointwise mutual information. X = C^−½ V Σ, with the singular vectors V of the table of sessions
+    by items, whose entries are divided by the roots of the sums of their row and column. No matrix of items by items is
+    made: the cost is that of the entries, and the number of steps is fixed.
+    """
+    items = sessions.distinct().items
+    if not (items.lengths > 1).any():
+        raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
+    sparse, n = _scipy_sparse(), sessions.n_items
+    items = items.taken(np.flatnonzero(items.lengths))
+    total, rows = len(items.values), np.sqrt(items.lengths)
+    columns = np.sqrt(np.bincount(items.values, minlength=n))
+    scaled = 1 / (rows[items.owner] * columns[items.values])
+    holds = sparse.csr_matrix((scaled, (items.owner, items.values)), (len(items), n))
+    rows, columns = rows[:, None] / np.sqrt(total), columns[:, None] / np.sqrt(total)  # the trivial singular vectors
+    count = min(whole_number("dim", dim), *holds.shape)
+    basis = np.random.default_rng(0).normal(size=(len(items), min(count + SPARE, len(items))))
+    for _ in range(STEPS):
+        of_items = holds.T @ basis - columns * (rows.T @ basis)
+        basis, _ = np.linalg.qr(holds @ of_items - rows * (columns.T @ of_items))
+    of_items = holds.T @ basis - columns * (rows.T @ basis)
+    values, rotation = np.linalg.eigh(of_items.T @ of_items)
+    result = np.zeros((n, dim), np.float32)
+    found = of_items @ rotation[:, np.argsort(-values)[:count]]
+    result[:, :count] = found / np.where(columns > 0, columns, 1)
+    return frozen(result)
 
 
 def unit(vectors: NDArray[np.floating]) -> Floats32:

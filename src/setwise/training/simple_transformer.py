@@ -61,9 +61,9 @@ class SimpleTransformer(SlateModel):
         validation     slates for early stopping, for the choice between the stages and for calibration (slates only);
                        None: a part of the data
         loss           "item", or "set" or "choice" (slates only)
-        embeddings     of the items that attend to each other: "word2vec" or "spectral" of the sessions or histories, an
-                       array (n_items, d), None for random ones, or "auto": for sessions the item factors of ALS, for
-                       slates spectral over few items, word2vec otherwise
+        embeddings     of the items that attend to each other: "word2vec", "spectral" or "correspondence" of the
+                       sessions or histories, an array (n_items, d), None for random ones, or "auto": for sessions the
+                       item factors of ALS, for slates spectral over few items, word2vec or correspondence otherwise
         d_kq, d_v      dimensions of queries and keys, and of values
         base           whether an item has a score that does not depend on the slate (sessions need it)
         sink           whether a head can attend to nothing, which makes a softmax nearly additive

@@ -20,11 +20,13 @@ from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.storage import artifact
 from setwise.training.device import resolve_device
-from setwise.training.embeddings import MOST_SPECTRAL, spectral, unit, word2vec
+from setwise.training.embeddings import MOST_SPECTRAL, correspondence, spectral, unit, word2vec
 from setwise.training.export import export_model
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.slate_model import SlateModel
 from setwise.training.trainer import Given, Schedule, TrainingReport, derive_seed, train
+
+EMBEDDINGS = ("auto", "word2vec", "spectral", "correspondence")
 
 
 class Saved(NamedTuple):
@@ -113,16 +115,27 @@ class Stages:
         if not isinstance(given, str):
             n = len(self.ids)
             return unit(real_array("embeddings", numbers("embeddings", given), (n, "d"), np.float32))
-        if given not in ("auto", "word2vec", "spectral"):
-            must = "'auto', 'word2vec', 'spectral', an array or None"
+        if given not in EMBEDDINGS:
+            must = f"{', '.join(map(repr, EMBEDDINGS))}, an array or None"
             raise InvalidInput("embeddings", must, repr(given), "choose one of those")
         if not (sessions.items.lengths > 1).any():
             return None  # no two items co-occur, so there is nothing to learn embeddings from
-        if given == "word2vec" or (given == "auto" and (not self.slates or len(self.ids) > MOST_SPECTRAL)):
+        kind = self._kind_of_embeddings(sessions) if given == "auto" else given
+        if kind == "word2vec":
             return unit(
                 self._cached(given, sessions, lambda: word2vec(sessions, self.shape.dim, seed=self.schedule.seed))
             )
-        return unit(self._cached(given, sessions, lambda: spectral(sessions, self.shape.dim)))
+        make = spectral if kind == "spectral" else correspondence
+        return unit(self._cached(given, sessions, lambda: make(sessions, self.shape.dim)))
+
+    def _kind_of_embeddings(self, sessions: Sessions) -> str:
+        """Spectral over few items, correspondence of few sessions of many items, else word2vec."""
+        if not self.slates:
+            return "word2vec"
+        if len(self.ids) <= MOST_SPECTRAL:
+            return "spectral"
+        several = np.count_nonzero(sessions.items.lengths > 1)
+        return "correspondence" if several <= MOST_SPECTRAL else "word2vec"
 
     def _cached(self, kind: str, sessions: Sessions, make: Callable[[], Floats32]) -> Floats32:
         """The embeddings, saved in the checkpoint if there is one: word2vec may be half the work."""
