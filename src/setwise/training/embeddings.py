@@ -21,7 +21,7 @@ from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
 
-MOST_SPECTRAL = 5000  # items, at most: the matrix is dense; sessions, at most, of a correspondence analysis
+MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
 STEPS, SPARE = 20, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
 LEAST_INFORMATION = -2.0  # lower limit of pointwise mutual information, for pairs that never co-occur
 

@@ -26,6 +26,7 @@ from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.slate_model import SlateModel
 from setwise.training.trainer import Given, Schedule, TrainingReport, derive_seed, train
 
+MANY_ENTRIES = 100_000  # of MOST_SPECTRAL sessions or fewer: word2vec takes minutes, and with fewer passes is no better
 EMBEDDINGS = ("auto", "word2vec", "spectral", "correspondence")
 
 
@@ -129,13 +130,13 @@ class Stages:
         return unit(self._cached(given, sessions, lambda: make(sessions, self.shape.dim)))
 
     def _kind_of_embeddings(self, sessions: Sessions) -> str:
-        """Spectral over few items, correspondence of few sessions of many items, else word2vec."""
+        """Spectral over few items, correspondence of few long sessions, else word2vec, which was better there."""
         if not self.slates:
             return "word2vec"
         if len(self.ids) <= MOST_SPECTRAL:
             return "spectral"
-        several = np.count_nonzero(sessions.items.lengths > 1)
-        return "correspondence" if several <= MOST_SPECTRAL else "word2vec"
+        few, entries = np.count_nonzero(sessions.items.lengths > 1) <= MOST_SPECTRAL, len(sessions.items.values)
+        return "correspondence" if few and entries >= MANY_ENTRIES else "word2vec"
 
     def _cached(self, kind: str, sessions: Sessions, make: Callable[[], Floats32]) -> Floats32:
         """The embeddings, saved in the checkpoint if there is one: word2vec may be half the work."""
