@@ -6,6 +6,7 @@ committed. ``FAMILIES`` names the random ones; ``trained_families(data)`` those 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -14,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 import setwise as sw
-from setwise.hardness import Graph, Knapsack, Reduction, clique_catalog, knapsack_catalog
 from setwise.preferences import Complementarity, HaloMNL, SequentialVariety
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from hard_instances import Knapsack, Reduction, clique_catalog, knapsack_catalog
 
 
 class Problem(NamedTuple):
@@ -97,7 +100,7 @@ def clique(seed: int, large: bool = False) -> list[Problem]:
         planted = rng.permutation(n)[: k - 1]
         edges[np.ix_(planted, planted)] = True
         upper = np.triu(edges, 1)
-        problems.append(_asked(clique_catalog(Graph(upper | upper.T), k)))
+        problems.append(_asked(clique_catalog(upper | upper.T, k)))
     return problems
 
 

@@ -98,7 +98,7 @@ def test_every_page_is_reached_from_the_index() -> None:
     assert sorted(page_name(page) for page in {*DOCS.rglob("*.md")} - reached) == []
 
 
-FILE_NAME = re.compile(r"`((?:src/setwise|tests|experiments|benchmarks|examples|docs|model|kernels|retrieval|ranking|bounds|verification|recommend|training|datasets|preferences|hardness|storage|service|cli)/[\w/.-]+\.(?:py|md|csv|gz))`")  # fmt: skip
+FILE_NAME = re.compile(r"`((?:src/setwise|tests|experiments|benchmarks|examples|docs|model|kernels|retrieval|ranking|bounds|verification|recommend|training|datasets|preferences|storage|service|cli)/[\w/.-]+\.(?:py|md|csv|gz))`")  # fmt: skip
 
 
 def test_named_files_exist() -> None:

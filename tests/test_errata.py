@@ -9,11 +9,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hard_instances import disjoint_cliques_catalog
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.hardness.clique import disjoint_cliques_catalog
-from setwise.hardness.graph import Graph
 from setwise.ranking.phase_two.discretization import denominators
 from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
 from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem, joint_clusters, query_clusters
@@ -133,7 +132,7 @@ def test_values_of_disjoint_cliques_need_not_be_whole() -> None:
     """Lower bound (b): k* ≥ k' + 1 does not follow from k* > k' for values; for the number of vertices it does."""
     clique = np.repeat(np.arange(8), 18)
     adjacency = (clique[:, None] == clique) & ~np.eye(len(clique), dtype=bool)
-    reduction = disjoint_cliques_catalog(Graph(adjacency), 20, dimension=6, coherence=0.3)
+    reduction = disjoint_cliques_catalog(adjacency, 20, dimension=6, coherence=0.3)
     instance, extra = reduction.instance(), [len(clique)]
     sets = [[*range(18 * a, 18 * a + 2), 18 * b, *extra] for a, b in combinations(range(8), 2)]
     values = np.array([instance.value(np.array(chosen)) for chosen in sets])

@@ -28,7 +28,7 @@ LAYERS = [
     {"retrieval"},
     {"bounds"},
     {"ranking"},
-    {"preferences", "hardness", "datasets"},
+    {"preferences", "datasets"},
     {"recommend"},
     {"training", "interop"},
     {"service"},
