@@ -199,27 +199,10 @@ def table(rows: list[dict], title: str, number: Callable[[dict], float], form: s
         print(f"{family:>26} " + " ".join(f"{cell:>14}" for cell in cells))
 
 
-def margins(rows: list[dict], one: str, other: str) -> None:
-    """By how much one method's values exceed another's, relative to the latter's, in percent: mean and range."""
-    values = {(row["family"], row["m"], row["k"], row["instance"], label(row)): row["value"] for row in rows}
-    gain: dict[str, list[float]] = {}
-    for (*where, method), value in values.items():
-        rival = values.get((*where, other))
-        if method == one and rival is not None and rival > 0:
-            gain.setdefault(where[0], []).append(100 * (value / rival - 1))
-    if gain:
-        print(f"\n{one} − {other}, in percent of the latter")
-    for family, percents in gain.items():
-        mean, least, most = statistics.fmean(percents), min(percents), max(percents)
-        print(f"{family:>26} {mean:>+8.2f} (from {least:+.2f} to {most:+.2f}, {len(percents)} instances)")
-
-
 def report(rows: list[dict]) -> None:
     table(rows, "Mean share of the best known value", share, ".4f")
     table(rows, "Mean evaluations", lambda row: row["evaluations"], ",.0f")
     table(rows, "Mean microseconds", lambda row: row["microseconds"], ",.0f")
-    for ranker in ("lp_search", "thresholds"):
-        margins(rows, f"{ranker} 100", "beam 100")
 
 
 def main() -> None:

@@ -7,11 +7,11 @@ For 100 held-out users of each trained catalogue (catalogues.py), k of all items
 * retrieval: ``phase one``, the k best of every cell by total score (``--per-head 2`` adds the two best of each head, as
   the recommender does), or ``k-nn``, as many items by total score alone. There are as many cells as make
   ``--candidates`` items: the paper calls their number a hyperparameter to tune;
-* ranking: ``paper`` (Phase Two as the paper's experiments run it), ``lp_search``, ``thresholds``, ``swap``, and the
+* ranking: ``paper`` (Phase Two as the paper's experiments run it), ``swap``, and the
   paper's beam search, whose tuples the paper only calls tuned, in three orders: ``beam`` by total, and on Phase One's
   candidates alone ``beam, first`` (j, 1, …, 1) and ``beam, last`` (1, …, 1, j).
 
-**One candidate solution** is one complete set that is evaluated: for ``paper`` and ``thresholds`` what one auxiliary
+**One candidate solution** is one complete set that is evaluated: for ``paper`` what one auxiliary
 problem led to, for ``beam`` one tuple (b_1, …, b_k). ``swap`` looks at many sets and has no such unit; it is charged
 one for every k m sets valued, m the number of candidates: all exchanges of one member, or one greedy growth, which is
 what a tuple of ``beam`` costs at most. The value is that of the best so far, by the reference objective.
@@ -60,7 +60,7 @@ Key = tuple[str, int, str, str]  # catalogue, k, retrieval, ranker
 RETRIEVALS = ("phase one", "k-nn")
 BEAMS = {"beam": "total", "beam, first": "first", "beam, last": "last"}  # the paper's beam search, by its tuples
 ONLY_NEAR = ("beam, first", "beam, last")  # rivals on Phase One's candidates alone
-RANKERS = ("paper", "lp_search", "thresholds", "swap", *BEAMS)
+RANKERS = ("paper", "swap", *BEAMS)
 POSSIBLE = "best of these candidates"
 DEFAULT = ("playlists_one_head", "playlists_four_heads", "polimi", "trivago")
 SOLUTIONS = 100

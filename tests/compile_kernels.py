@@ -20,7 +20,7 @@ def compile_others() -> None:
     points = np.random.default_rng(0).normal(size=(6, 2, 3))
     for reward in (sw.Logistic(), rewards):
         instance = sw.Instance.from_catalog(sw.Catalog(points, points, points, reward=reward), points[0], np.arange(6))
-        for ranker in ("exhaustive", "swap", "exact", "lp_search"):
+        for ranker in ("exhaustive", "swap", "exact"):
             sw.rank(instance, 2, ranker)
         sw.upper_bound(instance, 2)
 

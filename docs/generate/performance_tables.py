@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "benchmarks" / "rows"
 PAGE = ROOT / "docs" / "evidence" / "performance.md"
 BLOCK = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
-RANKERS = (("knn", ""), ("greedy", ""), ("beam", "100"), ("lp_search", "100"), ("thresholds", "100"), ("swap", ""))
+RANKERS = (("knn", ""), ("greedy", ""), ("beam", "100"), ("swap", ""))
 REJECT_MS = 20  # a rejection must not take longer
 
 Row = dict[str, str]

@@ -36,7 +36,7 @@ def requests(catalog: sw.Catalog, count: int) -> list[dict]:
     found = []
     for number in range(count):
         history = rng.choice(ids, int(rng.integers(1, 4)), replace=False).tolist()
-        ranker = ("swap", "greedy", "beam", "lp_search")[number % 4]
+        ranker = ("swap", "greedy", "beam", "paper")[number % 4]
         certified = {"certify": number % 2 == 0, "budget_ms": 60_000.0}
         found.append({"history": history, "k": int(rng.integers(1, 5)), "ranker": ranker, **certified})
     return found

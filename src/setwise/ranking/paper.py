@@ -45,7 +45,7 @@ problem 1; without it, no choice of t that was tried came closer than 2 % to bea
 are X, nothing is added to it, and every other candidate may join. Then t is Wx first, and 2 D(X ∪ {j}) for the
 candidates j in the order of F(X ∪ {j}), μ the 0.97-quantile (*ours*).
 
-``literal=True`` runs the algorithm of the proofs (phase_two/). Our own search over linear programs is lp_search.py.
+``literal=True`` runs the algorithm of the proofs (phase_two/).
 """
 
 from __future__ import annotations

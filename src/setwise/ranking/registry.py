@@ -23,17 +23,14 @@ from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.ranking.feasible_set import feasible_set
 from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
-from setwise.ranking.lp_search import LP_SEARCH
 from setwise.ranking.mmr import MMR
 from setwise.ranking.paper import PAPER
 from setwise.ranking.ranker import Ranker, Ranking
 from setwise.ranking.swap import SWAP
-from setwise.ranking.thresholds import THRESHOLDS
 from setwise.ranking.top_k import TOP_K
 
 RANKERS: dict[str, Ranker] = {
-    ranker.name: ranker
-    for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, LP_SEARCH, THRESHOLDS, SWAP, EXACT, EXHAUSTIVE)
+    ranker.name: ranker for ranker in (TOP_K, KNN, MMR, DPP, GREEDY, BEAM, PAPER, SWAP, EXACT, EXHAUSTIVE)
 }
 DEFAULT = SWAP
 FEW_EVALUATIONS = 2_000  # of swap search, where a ranker finds no set that meets all lower limits

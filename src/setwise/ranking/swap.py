@@ -3,7 +3,8 @@
 A climb starts with the pinned items and a start item and grows greedily to k members. It then makes the best of all
 exchanges (one member out, one candidate in), additions (while |S| < k) and removals as long as F rises; in an ordered
 slate also the best exchange of two positions or shift of one item past others. Start items are the candidates of
-highest score, of highest reward beside the best-scored one, and of most attention received. Later climbs start from
+highest score, those that promise most as anchors, of highest reward beside the best-scored one, and of most attention
+received. Later climbs start from
 perturbations of the best set: some members are replaced at random. The best set found is returned. The order of the
 work does not depend on the budget: a larger budget never gives a smaller value, unless the smaller one ended before
 the first climb had grown to k members. The rest of them is then added at once, by the values of the last step.
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Floats
+from setwise._types import Floats, Rows
 from setwise._validation import milliseconds, read_only, whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -40,6 +41,7 @@ DEFAULT_EVALUATIONS = 400_000
 MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the first caps small instances
 MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
 START_ITEMS = 8  # of each kind
+ANCHOR_PAIRS = 100_000  # pairs of an anchor and a partner that are valued, a few milliseconds: all up to 316 candidates
 FIRST_SLICE = 2_000  # evaluations before the clock is first read
 SLICE_MS = 0.5  # between later readings
 ALWAYS_GROWN = (
@@ -175,7 +177,7 @@ def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance
         constraints.minimums,
         slot,
         pair_at,
-        _start_items(instance, free),
+        _start_items(instance, free, constraints.k),
     )
     parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
     return SwapInstance(*parts)
@@ -192,27 +194,40 @@ def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.stack([item, place], axis=1).astype(np.int64), pair_at.astype(np.int64)
 
 
-def _start_items(instance: Instance, free: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """The best free candidates by score, by reward beside the best-scored one and by attention received, in turns."""
+def _start_items(instance: Instance, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
+    """The best free candidates by score, as an anchor, by reward beside the best-scored one and by attention received.
+
+    They come in turns. Under strong attention the best sets are an anchor with partners that earn most beside it; what
+    an anchor promises is its reward alone and the k − 1 largest rewards that are above 0 beside it.
+    """
+    alone = np.where(free, instance.alone, -np.inf)
     score = np.where(free, instance.total_score, -np.inf)
-    beside = np.where(free, _rewards_beside(instance, int(np.argmax(score))), -np.inf)
+    anchors = np.argsort(-alone, kind="stable")[: max(1, ANCHOR_PAIRS // (instance.m * instance.heads))]
+    partners = np.where(free[:, None], _rewards_beside(instance, anchors), 0.0)
+    partners[anchors, np.arange(len(anchors))] = 0.0  # an item is no partner of itself
+    count = min(k - 1, instance.m)
+    best = np.partition(partners, instance.m - max(count, 1), axis=0)[instance.m - count :]
+    promise = np.full(instance.m, -np.inf)
+    with np.errstate(invalid="ignore", over="ignore"):  # infinite rewards; NaN comes last
+        promise[anchors] = alone[anchors] + np.maximum(best, 0.0).sum(axis=0)
+    beside = np.where(free, _rewards_beside(instance, np.argmax(score, keepdims=True))[:, 0], -np.inf)
     total = instance.weight.sum(axis=2) + instance.sink_weight
     received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
     attention = np.where(free, received, -np.inf)
-    columns = [np.argsort(-measure, kind="stable")[:START_ITEMS] for measure in (score, beside, attention)]
+    columns = [np.argsort(-measure, kind="stable")[:START_ITEMS] for measure in (score, promise, beside, attention)]
     turns = np.stack(columns, axis=1).ravel()
     return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
 
 
-def _rewards_beside(instance: Instance, partner: int) -> Floats:
-    """f_i(a_i({i, partner})) for every candidate i."""
+def _rewards_beside(instance: Instance, partners: Rows) -> Floats:
+    """f_i(a_i({i, p})) for every candidate i and each of ``partners``: (m, P)."""
     own = np.diagonal(instance.weight, axis1=1, axis2=2)
-    given = instance.weight[:, :, partner]
-    total = own + given + instance.sink_weight
-    numerator = own * instance.score + given * instance.score[:, partner, None]
-    numerator = numerator + instance.sink_weight * _sink_score(instance)
+    given = instance.weight[:, :, partners]
+    total = (own + instance.sink_weight)[:, :, None] + given
+    numerator = (own * instance.score + instance.sink_weight * _sink_score(instance))[:, :, None]
+    numerator = numerator + given * instance.score[:, None, partners]
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
-    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
+    return evaluate(instance.rewards, instance.reward_class, (instance.base[:, None] + ratio.sum(axis=0)).T).T
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
