@@ -6,7 +6,7 @@
 
 Two kinds of vectors: ``trained``, as a trained model has them (few directions matter, queries, keys and values come from one
 latent vector, so that cells hold similar values), and ``isotropic``, where nothing can be pruned. Times are medians over users,
-the backends taking turns, duckdb held to one thread too; ``of numpy`` is the ratio to the numpy backend serving one user in
+the backends taking turns; ``of numpy`` is the ratio to the numpy backend serving one user in
 the same run. ``matrix`` is what numpy needs for each of 32 users at once in one matrix product, the best of every cell not
 yet sought: compare it with ``ms of 32``. The probe is the bandwidth that memory has: one dot product of all vectors with
 themselves. Raw rows go to benchmarks/rows/retrieval.csv; the tables are derived from them.
@@ -36,7 +36,6 @@ from setwise.retrieval.clusters import clusters
 D, K = 64, 10
 SIZES = (100_000, 300_000, 1_000_000, 3_000_000)
 FAST = ("numpy", "scan", "tree", "faiss")  # the others are references: 10^5 items at most
-ON_ONE_MACHINE = tuple(name for name in BACKENDS if name != "ray")  # whose actors belong on several machines
 FIELDS = (
     "data",
     "n",
@@ -107,8 +106,6 @@ def measure(kind: Callable, n: int, cells: int, names: list[str], repeats: int) 
         }
         rows[name]["megabytes"] = sum(array.nbytes for array in indexes[name].arrays().values()) / 1e6
         print(f"  {kind.__name__} {n:,}: built {name} in {rows[name]['build_s']:.1f} s", flush=True)
-    if "duckdb" in indexes:
-        indexes["duckdb"]._database.execute("SET threads = 1")
     flat = vectors.reshape(-1)
     probe = min(milliseconds(lambda: flat @ flat) for _ in range(5))
     scores = np.empty((32, n), np.float32)
@@ -179,7 +176,7 @@ def main() -> None:
     rows: list[dict] = []
     for size in options.sizes + ([10_000_000] if options.large else []):
         for kind in (globals()[name] for name in options.data):
-            able = FAST[:3] if size >= 10_000_000 else FAST if size > 100_000 else ON_ONE_MACHINE
+            able = FAST[:3] if size >= 10_000_000 else FAST if size > 100_000 else tuple(BACKENDS)
             names = [name for name in BACKENDS if BACKENDS[name].available and name in able]
             rows += measure(kind, size, 1024 if size >= 10_000_000 else options.cells, names, options.repeats)
     options.out.parent.mkdir(parents=True, exist_ok=True)

@@ -42,7 +42,7 @@ BELOW["verification"] -= {"kernels"}  # verification shares no compiled code wit
 # Libraries and packages that ``import setwise`` must not load.
 NOT_AT_IMPORT = [
     "numba", "scipy", "torch", "triton", "gensim", "sklearn", "typer", "rich", "litestar", "starlette", "uvicorn", "msgspec",
-    "polars", "pyarrow", "pandas", "duckdb", "faiss",
+    "polars", "pyarrow", "pandas", "faiss",
     "setwise.datasets", "setwise.training", "setwise.service", "setwise.cli", "setwise.interop",
 ]  # fmt: skip
 

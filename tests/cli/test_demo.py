@@ -43,7 +43,7 @@ def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def run_with_the_demo_extra_only(*arguments: str) -> str:
     """The output of a process without the libraries of other extras: ``make demo`` installs [demo]."""
-    hidden = ["gensim", "sklearn", "pyarrow", "pandas", "polars", "altair", "litestar", "uvicorn", "msgspec", "duckdb"]
+    hidden = ["gensim", "sklearn", "pyarrow", "pandas", "polars", "altair", "litestar", "uvicorn", "msgspec"]
     code = (
         f"import sys; sys.modules.update(dict.fromkeys({hidden})); import setwise.cli; "
         f"sys.modules['setwise.cli.demo'].USERS = {GUESTS}; sys.argv = ['setwise', *{arguments}]; setwise.cli.main()"

@@ -44,7 +44,7 @@ def some_scores(rng: np.random.Generator, n: int) -> AddedScores:
 
 @pytest.mark.parametrize("backend", EXACT)
 def test_the_best_of_every_cell(backend: str, count) -> None:
-    for seed in range(count(200) if backend != "duckdb" else 3):
+    for seed in range(count(200)):
         rng = np.random.default_rng(seed)
         n, heads = int(rng.integers(20, 300)), 1 + seed % 2
         catalog, user = random_catalog(seed, n=n, heads=heads, base=bool(rng.integers(2)))

@@ -30,10 +30,6 @@ Vector = Annotated[
 Features = Annotated[
     list[str] | None, typer.Option(help="In its place: columns of a model trained with them: size,depth.")
 ]
-ClusterAddress = Annotated[
-    str | None,
-    typer.Option("--cluster", help="Compute on the cluster of Ray here: 10.0.0.1:6379, or auto; all see --model."),
-]
 Where = Annotated[list[str] | None, typer.Option(help="A condition for all users: city=Rome or price=50..200.")]
 WhereColumn = Annotated[
     list[str] | None, typer.Option(help="A condition from a column: city=home uses column home for city.")
@@ -66,7 +62,6 @@ def batch(
     ranker: query_options.RankerName = None,
     certify: Annotated[bool, typer.Option(help="Also compute upper bounds, about 100 ms a user.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
-    cluster: ClusterAddress = None,
     part_rows: Annotated[int, typer.Option(min=1, help="Users that are computed and saved together.")] = PART_ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
 ) -> None:
@@ -98,7 +93,6 @@ def batch(
         out,
         named,
         processes=processes,
-        cluster=cluster,
         part_rows=part_rows,
         delimiter=delimiter,
         **options,

@@ -46,7 +46,7 @@ def check(hits, vectors, cell_of, cells, users, per_cell, eligible) -> None:
 
 @pytest.mark.parametrize("name", BACKENDS)
 def test_complete_cells_and_true_scores(name: str) -> None:
-    for seed in range({"pgvector": 3, "ray": 10}.get(name, 25)):
+    for seed in range(3 if name == "pgvector" else 25):
         vectors, cell_of, cells, users, per_cell, eligible = random_cells(seed)
         hits = built(name, vectors, cell_of, cells).search(users, per_cell, eligible)
         check(hits, vectors, cell_of, cells, users, per_cell, eligible)
@@ -54,7 +54,7 @@ def test_complete_cells_and_true_scores(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXACT)
 def test_exact_backends_agree_with_brute_force(name: str, count) -> None:
-    for seed in range({"pgvector": 5, "duckdb": 20, "ray": 20}.get(name, count(1000))):
+    for seed in range(5 if name == "pgvector" else count(1000)):
         vectors, cell_of, cells, users, per_cell, eligible = random_cells(1000 + seed)
         truth = BruteForce.build(vectors, cell_of, cells).search(users, per_cell, eligible)
         agree(built(name, vectors, cell_of, cells).search(users, per_cell, eligible), truth, vectors, cell_of, users)

@@ -28,12 +28,10 @@ from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import column_positions, existing_file
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Strings
-from setwise.recommend.batch.cluster_tasks import ClusterTasks
-from setwise.recommend.batch.jobs import Job, opened_model
 from setwise.recommend.batch.parts import COLUMNS, INTEGER, TEXT, Parts
 from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
-from setwise.recommend.batch.workers import LocalProcesses, ThisProcess, Workers
+from setwise.recommend.batch.workers import Job, LocalProcesses, ThisProcess, Workers, opened_model
 from setwise.recommend.query import Query, where_to_json
 from setwise.recommend.recommender import Recommender, zero_user
 from setwise.storage import artifact
@@ -72,7 +70,6 @@ def recommend_table(
     columns: Columns,
     *,
     processes: int | None = None,
-    cluster: str | None = None,
     part_rows: int = PART_ROWS,
     delimiter: str | None = None,
     progress: bool | None = None,
@@ -81,8 +78,7 @@ def recommend_table(
     """Recommend for every user of ``table`` with the recommender saved in ``model``; write the slates to ``out``.
 
     ``options`` are those of ``recommend`` that all users share: k, where, limits, ranker, budget_ms, certify (False
-    unless given). The same call after an interruption continues; after the end it does nothing. With ``cluster``, the
-    address of a cluster of Ray, parts are computed there (cluster_tasks.py); a run may begin here and continue there.
+    unless given). The same call after an interruption continues; after the end it does nothing.
     """
     began, file, target = time.perf_counter(), _existing(table), Path(out)
     options = {"certify": False, **options}
@@ -110,9 +106,9 @@ def recommend_table(
     resumed, used = users, cores or available_cores()
     if not job.parts.is_complete():
         with job.parts.opened():
-            with _workers(job, recommender, cores, cluster) as workers:
+            with LocalProcesses(job, used) if used > 1 else ThisProcess(job, recommender) as workers:
                 parts = _chunks(job, source, size, delimiter)
-                resumed, used = _compute(job, workers, users, parts, progress), workers.processes
+                resumed = _compute(job, workers, users, parts, progress)
             source.check(closely=True)
             job.parts.join(-(-users // size))
     job.parts.remove()
@@ -204,11 +200,3 @@ def _chunks(job: Job, source: TableFile, size: int, delimiter: str | None) -> It
         source.check()
         yield number, some
         number += 1
-
-
-def _workers(job: Job, recommender: Recommender, processes: int | None, cluster: str | None) -> Workers:
-    """What computes the parts: this process, processes of this machine, or a cluster."""
-    if cluster is not None:
-        return ClusterTasks(job, cluster, processes)
-    cores = processes or available_cores()
-    return LocalProcesses(job, cores) if cores > 1 else ThisProcess(job, recommender)

@@ -1,40 +1,94 @@
-"""What computes the parts of a batch: this process, or processes of this machine; cluster_tasks.py has a cluster."""
+"""What computes and saves the parts of a batch: this process, or processes of this machine."""
 
 from __future__ import annotations
 
 import multiprocessing
 import os
 import threading
-from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from setwise.errors import SetwiseError
-from setwise.recommend.batch.jobs import Job, opened_model, part_table
+from setwise.errors import DamagedArtifact, SetwiseError
+from setwise.recommend.batch.parts import Parts
+from setwise.recommend.batch.users import Columns, answers
 from setwise.recommend.recommender import Recommender
+from setwise.storage import artifact
 
-AHEAD = 2  # parts that wait for a process, for each process
+AHEAD = 2  # parts that wait for a process, for each process: memory does not grow with the table
 Rows = list[tuple[Any, ...]]
 
 
-class Workers(ABC):
-    """Computes and saves parts; a few are ahead of their processes, so memory does not grow with the table."""
+@dataclass(frozen=True)
+class Job:
+    """What is computed; it travels to each process once."""
 
-    def __init__(self, processes: int) -> None:
-        self.processes, self._most = processes, AHEAD * processes
-        self._waiting: dict[Future[Any], int] = {}
+    table: Path
+    model: Path
+    digest: str  # of the model
+    columns: Columns
+    options: Mapping[str, Any]
+    parts: Parts
 
-    def __enter__(self) -> Workers:
+    def write(self, recommender: Recommender, number: int, rows: Rows) -> int:
+        """Compute and save a part; the number of its rows."""
+        table = self.parts.table(rows, answers(recommender, self.columns, rows, self.options))
+        return self.parts.write(number, table)
+
+
+def opened_model(model: Path, digest: str, options: Mapping[str, Any]) -> Recommender:
+    """The recommender saved in ``model``; refuse one that was replaced since its ``digest`` was read."""
+    recommender = Recommender.load(model, certify=bool(options["certify"])).prepare()
+    if artifact.digest(model) != digest:
+        raise DamagedArtifact(model, "it was replaced during the run", "run the same command again")
+    return recommender
+
+
+class ThisProcess:
+    """Computes parts here, one after the other."""
+
+    def __init__(self, job: Job, recommender: Recommender) -> None:
+        self._job, self._recommender = job, recommender
+
+    def __enter__(self) -> ThisProcess:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        self.end(kind is not None)
+    def __exit__(self, *raised: object) -> None:
+        """Nothing was started."""
 
     def submit(self, number: int, rows: Rows) -> Iterator[int]:
         """Compute a part; the rows of parts that are finished by then."""
-        self._waiting[self.started(number, rows)] = number
+        yield self._job.write(self._recommender, number, rows)
+
+    def rest(self) -> Iterator[int]:
+        """The rows of all other parts: there are none."""
+        return iter(())
+
+
+class LocalProcesses:
+    """Processes of this machine, which save the parts that they compute."""
+
+    def __init__(self, job: Job, processes: int) -> None:
+        context = multiprocessing.get_context("spawn")  # a fork would copy locks of threads of numerical libraries
+        self._pool = ProcessPoolExecutor(processes, context, _start_worker, (job,))
+        self._most, self._waiting = AHEAD * processes, set[Future[int]]()
+
+    def __enter__(self) -> LocalProcesses:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *raised: object) -> None:
+        """End the processes; after an error, without the parts that are not begun."""
+        self._pool.shutdown(cancel_futures=kind is not None)
+
+    def submit(self, number: int, rows: Rows) -> Iterator[int]:
+        """Begin to compute a part; the rows of parts that are finished by then."""
+        try:
+            self._waiting.add(self._pool.submit(_work, number, rows))
+        except BrokenProcessPool:
+            raise _ended() from None
         if len(self._waiting) >= self._most:
             yield from self._finished()
 
@@ -44,74 +98,20 @@ class Workers(ABC):
             yield from self._finished()
 
     def _finished(self) -> Iterator[int]:
-        for one in wait(self._waiting, return_when=FIRST_COMPLETED).done:
-            yield self.saved(self._waiting.pop(one), one)
-
-    @abstractmethod
-    def started(self, number: int, rows: Rows) -> Future[Any]:
-        """Begin to compute a part."""
-
-    @abstractmethod
-    def saved(self, number: int, done: Future[Any]) -> int:
-        """The rows of a part whose computation has ended; it is saved."""
-
-    def end(self, failed: bool) -> None:
-        """End what was started; ``failed``: do not wait for parts that are not begun."""
-        self._waiting.clear()
+        done, self._waiting = wait(self._waiting, return_when=FIRST_COMPLETED)
+        for part in done:
+            try:
+                yield part.result()
+            except BrokenProcessPool:
+                raise _ended() from None
 
 
-class ThisProcess(Workers):
-    """Computes parts here, one after the other."""
-
-    def __init__(self, job: Job, recommender: Recommender) -> None:
-        super().__init__(1)
-        self._job, self._recommender, self._most = job, recommender, 1
-
-    def started(self, number: int, rows: Rows) -> Future[Any]:
-        """Compute and save a part."""
-        done: Future[Any] = Future()
-        done.set_result(_written(self._job, self._recommender, number, rows))
-        return done
-
-    def saved(self, number: int, done: Future[Any]) -> int:
-        """The rows of a part."""
-        return int(done.result())
-
-
-class LocalProcesses(Workers):
-    """Processes of this machine, which save the parts that they compute."""
-
-    def __init__(self, job: Job, processes: int) -> None:
-        super().__init__(processes)
-        context = multiprocessing.get_context("spawn")  # a fork would copy locks of threads of numerical libraries
-        self._pool = ProcessPoolExecutor(processes, context, _start_worker, (job,))
-
-    def started(self, number: int, rows: Rows) -> Future[Any]:
-        """Begin to compute and save a part."""
-        try:
-            return self._pool.submit(_work, number, rows)
-        except BrokenProcessPool:
-            raise _ended() from None
-
-    def saved(self, number: int, done: Future[Any]) -> int:
-        """The rows of a part that its process has saved."""
-        try:
-            return int(done.result())
-        except BrokenProcessPool:
-            raise _ended() from None
-
-    def end(self, failed: bool) -> None:
-        """End the processes."""
-        self._pool.shutdown(cancel_futures=failed)
+Workers = ThisProcess | LocalProcesses
 
 
 def _ended() -> SetwiseError:
     todo = "Free memory or use fewer --processes, and run the same command again: it continues."
     return SetwiseError(f"A worker process ended before its part was finished (was it killed for memory?). {todo}")
-
-
-def _written(job: Job, recommender: Recommender, number: int, rows: Rows) -> int:
-    return job.parts.write(number, part_table(job, recommender, rows))
 
 
 # --- in a worker process ---
@@ -137,4 +137,4 @@ def _work(number: int, rows: Rows) -> int:
     (job,) = _JOB
     if not _OPEN:  # here, as an error of the start would not reach the user
         _OPEN.append(opened_model(job.model, job.digest, job.options))
-    return _written(job, _OPEN[0], number, rows)
+    return job.write(_OPEN[0], number, rows)

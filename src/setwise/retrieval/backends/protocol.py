@@ -107,9 +107,7 @@ BACKENDS: dict[str, Backend] = {
         Backend("tree", "tree", "Tree", exact=False),
         Backend("gpu", "gpu", "GPU", exact=True, library="torch", extra="gpu"),
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
-        Backend("duckdb", "duckdb", "DuckDB", exact=True, library="duckdb", extra="duckdb"),
         Backend("pgvector", "pgvector", "PgVector", exact=True, library="psycopg", extra="postgres"),
-        Backend("ray", "ray", "RayShards", exact=True, library="ray", extra="ray"),
         Backend("fjlt", "fjlt", "FJLT", exact=False),
     )
 }
