@@ -1,5 +1,5 @@
 """``python -m setwise``."""
 
-from setwise_start import main
+from setwise.cli import main
 
 main()

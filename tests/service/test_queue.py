@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from contextlib import ExitStack
 from multiprocessing.connection import Connection
 from pathlib import Path
-from types import SimpleNamespace
 
 import msgspec
 import pytest
@@ -92,8 +92,8 @@ class Fixture:
             workers[-1].opened.set_result(None)
             await workers[-1].connect(ours)
             ends.append(WorkerEnd(theirs))
-        files = SimpleNamespace(close=lambda: None)
-        return WorkerPool(INFO, workers, Launcher(Path(), "", files, self.settings, self.metrics, None)), ends
+        launcher = Launcher(Path(), Path(), "", self.settings, self.metrics, None)
+        return WorkerPool(INFO, workers, launcher, ExitStack()), ends
 
     def recommend(self, name: str) -> asyncio.Future[bytes]:
         """A request for a slate; those with one first letter differ only in the user."""

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import signal
-import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,7 +18,6 @@ import pytest
 from raw_http import BODY, HEALTH, Client, head
 from services import Here, Running, error_message, here, post, running, world_recommender
 
-import processes
 import setwise as sw
 from processes import until, workers
 from setwise.errors import StartTimeout
@@ -277,43 +275,6 @@ def test_sighup_while_the_service_starts(tmp_path: Path) -> None:
         assert service.end() == 0
 
 
-STARTED = """
-import os, signal, sys, threading, time
-import setwise_start
-
-assert "setwise" not in sys.modules, "the package is imported before signals are handled"
-
-def signal_until_the_service_is_imported():
-    while signal.getsignal(signal.SIGHUP) == signal.SIG_DFL:
-        time.sleep(0.001)
-    while "setwise.service.reload" not in sys.modules:
-        os.kill(os.getpid(), signal.SIGHUP)
-        time.sleep(0.01)
-
-if __name__ == "__main__":
-    threading.Thread(target=signal_until_the_service_is_imported, daemon=True).start()
-    setwise_start.main()
-"""
-
-
-@pytest.mark.nightly
-def test_sighup_before_the_service_is_imported(tmp_path: Path) -> None:
-    world_recommender(n=100).save(tmp_path / "world")
-    with running(tmp_path / "world", "--workers", "1", program=["-c", STARTED]) as service:
-        assert service.client.get("/v1/info").json()["items"] == 100
-        assert service.end() == 0
-
-
-def test_ctrl_c_during_the_import_leaves_no_traceback() -> None:
-    program = (
-        "import sys, setwise_start; sys.meta_path.insert(0, type('Interrupt', (), {'find_spec': lambda *_: 1 // 0}))"
-    ).replace("1 // 0", "(_ for _ in ()).throw(KeyboardInterrupt)")
-    ended = processes.run([sys.executable, "-c", f"{program}; setwise_start.main()"])
-    assert (ended.returncode, ended.stderr) == (130, "")
-
-
-@pytest.mark.nightly
-@pytest.mark.promise("restarts")
 def test_sigterm_under_load_answers_what_was_accepted(folder: Path) -> None:
     """As many responses arrive as the service has logged; the other clients see a closed connection."""
     with running(folder, "--workers", "1", "--deadline-ms", "60000") as service:

@@ -16,7 +16,6 @@ from pathlib import Path
 
 import httpx
 import pytest
-from services import running
 from typer.testing import CliRunner
 
 import processes
@@ -121,21 +120,6 @@ def test_ended_while_it_compiles(
 
 def descendants(pid: int) -> list[int]:
     return [each for child in children(pid) for each in (child, *descendants(child))]
-
-
-@pytest.mark.nightly
-def test_further_signals(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They changed the exit status, printed tracebacks, and left folders behind."""
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    with running(folder, "--workers", "1") as service:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            service.process.send_signal(number)
-        while service.process.poll() is None:
-            service.process.send_signal(signal.SIGTERM)
-            time.sleep(0.002)
-        assert service.end() == 0
-        assert not any("Traceback" in str(line) for line in service.logs)
-    assert not [*tmp_path.iterdir()]
 
 
 def commands(pid: int) -> bytes:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import gc
 import os
+import shutil
 import signal
 import socket
 import sys
@@ -225,7 +226,7 @@ def test_a_worker_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("setwise.service.reload.RETRY_S", 0.1)
     world_recommender(n=50).save(tmp_path / "world")
     with here(tmp_path / "world") as service:
-        monkeypatch.setattr("setwise.service.artifact_copy.OpenFiles.folder", _no_folder)
+        shutil.rmtree(service.queue.pool.launcher.artifact)  # as a cleaner of the temporary folder does
         (tmp_path / "world" / "manifest.json").rename(tmp_path / "away")
         service.queue.pool.workers[0].kill()
         until(lambda: service.client.get("/readyz").status_code == 503)
@@ -235,10 +236,6 @@ def test_a_worker_that_cannot_be_replaced(tmp_path: Path, monkeypatch: pytest.Mo
         (tmp_path / "away").rename(tmp_path / "world" / "manifest.json")
         until(lambda: service.client.get("/readyz").status_code == 200)
         assert post(service, "/v1/recommend", {"history": ["song-1"], "k": 3})["items"]
-
-
-def _no_folder(*_: object) -> None:
-    raise OSError("no descriptors are left")
 
 
 def test_a_worker_of_a_pool_that_was_replaced_meanwhile_ends(folder: Path) -> None:

@@ -1,9 +1,9 @@
 """A private copy of the artifact that is served.
 
 An artifact is mapped, not read: if its files were overwritten in place, as a plain copy does, the responses of a
-service that has mapped them would change. The copy is unlinked once every worker has mapped it, so that no data are
-left behind even if the service is killed; what it leaves then, the next one removes. It keeps the files open: a worker
-that takes the place of a lost one maps the same files, whatever the folder holds by then.
+service that has mapped them would change. The copy is removed when another artifact takes its place, or the service
+ends; what a killed service leaves, the next one removes. A worker that takes the place of a lost one maps the same
+copy, whatever the folder holds by then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import hashlib
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
 
@@ -52,49 +52,6 @@ def _copy_file(source: Path, target: Path) -> None:
     """
     with open_regular(source) as data, target.open("wb") as copy:
         shutil.copyfileobj(data, copy, _BLOCK)
-
-
-class OpenFiles:
-    """The files of a copy, kept open by this process after they are unlinked.
-
-    A worker that replaces a lost one opens them by a folder of links. It is made at once, because the disk may be full
-    when a worker is lost, and again if something has emptied the temporary folder.
-    """
-
-    def __init__(self, copy: Path) -> None:
-        self._name = copy.name
-        self._manifest = (copy / _MANIFEST).read_bytes()
-        with ExitStack() as opened:
-            files = {path.name: opened.enter_context(path.open("rb")) for path in copy.glob("arrays-*.safetensors")}
-            self._descriptors = {name: file.fileno() for name, file in files.items()}
-            self._links = opened.enter_context(ExitStack())
-            self._folder = self._linked()
-            self._close = opened.pop_all().close
-
-    def folder(self) -> Path:
-        """A folder of the same artifact, for any process of this user, until ``close``.
-
-        Its data files are links to the open ones, as Linux has them in /proc: nothing is copied, and a worker shares
-        memory with those that have mapped the files before.
-        """
-        if self._descriptors and not all((self._folder / name).exists() for name in (_MANIFEST, *self._descriptors)):
-            self._links.close()
-            self._folder = self._linked()
-        return self._folder
-
-    def _linked(self) -> Path:
-        with ExitStack() as made:
-            folder = made.enter_context(private_folder(self._name))
-            (folder / _MANIFEST).write_bytes(self._manifest)
-            for name, descriptor in self._descriptors.items():
-                (folder / name).symlink_to(f"/proc/{os.getpid()}/fd/{descriptor}")
-            self._links.push(made.pop_all())
-        return folder
-
-    def close(self) -> None:
-        """Remove the folder, and free the space of the files once no worker maps them."""
-        self._close()
-        self._descriptors = {}
 
 
 @contextmanager

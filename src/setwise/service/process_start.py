@@ -1,23 +1,12 @@
-"""Start worker processes, though the process that forks them may be suspended.
-
-Workers are forked by a server process (multiprocessing's forkserver). If it is suspended (SIGSTOP), a start never
-returns: no lost worker would be replaced, and no reload would end. It is killed then; the next start begins another.
-"""
+"""Processes as the system shows them in /proc: whether a worker is suspended, and the server that forks workers."""
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
-from collections.abc import Callable
 from contextlib import suppress
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
-from setwise.service.daemon_thread import in_daemon_thread
-from setwise.service.logs import log
-
-LOOK_S = 1.0  # between two looks at the server while a process starts
 SERVER = b"multiprocessing.forkserver"  # in its command line
 
 
@@ -50,37 +39,9 @@ def fork_server() -> int | None:
     return None
 
 
-def kill_suspended_server() -> None:
-    """Kill the server if it is suspended."""
-    if is_suspended(fork_server()):
-        log().error("fork server killed", reason="suspended")
-        kill_server()
-
-
 def kill_server() -> None:
-    """Kill the server, if there is one."""
+    """Kill the server, if there is one: it may compile for minutes."""
     server = fork_server()
     if server is not None:
         with suppress(ProcessLookupError):
             os.kill(server, signal.SIGKILL)
-
-
-async def started(new_process: Callable[[], BaseProcess]) -> BaseProcess:
-    """A process that was started; again where the server ended meanwhile, killed here or not."""
-    while True:
-        server, process = fork_server(), new_process()
-        starting = asyncio.ensure_future(in_daemon_thread(process.start))
-        suspended = False
-        try:
-            while not (await asyncio.wait([starting], timeout=LOOK_S))[0]:
-                before, suspended = suspended, is_suspended(fork_server())
-                if before and suspended:
-                    kill_suspended_server()
-            starting.result()
-        except (EOFError, OSError):
-            if fork_server() == server:
-                raise
-            continue
-        finally:
-            starting.cancel()
-        return process

@@ -95,7 +95,7 @@ class TaskQueue:
     def replace(self, pool: WorkerPool) -> None:
         """Use another pool; the workers of the old one finish their tasks and end."""
         idle = self._idle
-        self.pool.launcher.files.close()
+        self.pool.copy.close()
         self._old = {worker for worker in (*self._old, *self.pool.workers) if worker.alive}
         self._use(pool)
         for worker in idle:

@@ -9,10 +9,8 @@ import os
 import signal
 import tempfile
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -60,35 +58,10 @@ def serve(
     check_address(host, port)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
-    folder, log_folder = _absolute(folder), log_folder and _absolute(log_folder)
-    cluster = cluster and replace(cluster, folder=_absolute(cluster.folder))
-    _leave_current_folder()
     _check_temporary_folder()
     with noted_signals() as signals, asyncio.Runner(loop_factory=_loop_factory()) as runner:
         keys = (key, read_key)
         runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, signals))
-
-
-def _absolute(path: Path) -> Path:
-    """The same path from any folder; "../songs" does not name the current folder, which may be removed."""
-    if path.is_absolute():
-        return path
-    folder, parts = Path.cwd(), deque(path.parts)
-    while parts and parts[0] == "..":
-        parts.popleft()
-        folder = folder.parent
-    return folder.joinpath(*parts)
-
-
-def _leave_current_folder() -> None:
-    """Work in the root folder: every process that is started enters the current one, which may be removed or closed.
-
-    The variables that may name folders by relative paths, for this process and those that it starts, are made absolute.
-    """
-    for name in ("TMPDIR", "NUMBA_CACHE_DIR"):
-        if os.environ.get(name):
-            os.environ[name] = str(_absolute(Path(os.environ[name])))
-    os.chdir("/")
 
 
 def _check_temporary_folder() -> None:

@@ -27,7 +27,6 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import cast
@@ -36,12 +35,12 @@ import msgspec
 
 from setwise.errors import DamagedArtifact, StartTimeout
 from setwise.recommend.cluster.files import FRONT
-from setwise.service.artifact_copy import OpenFiles, copy_artifact, private_folder, sweep
+from setwise.service.artifact_copy import copy_artifact, private_folder, sweep
 from setwise.service.daemon_thread import in_daemon_thread
 from setwise.service.handlers import Reply
 from setwise.service.logs import log
 from setwise.service.metrics import Metrics
-from setwise.service.process_start import birth, is_suspended, kill_suspended_server, started
+from setwise.service.process_start import birth, is_suspended
 from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
 from setwise.service.settings import Settings
@@ -100,7 +99,9 @@ class Worker(asyncio.Protocol):
             context = multiprocessing.get_context("forkserver")
             context.set_forkserver_preload([PRELOAD])
             arguments = (theirs, artifact, version, self._settings, cluster)
-            self._process = await started(partial(context.Process, target=run_worker, args=arguments, daemon=True))
+            self._process = context.Process(target=run_worker, args=arguments, daemon=True)
+            async with asyncio.timeout(self._settings.start_ms / 1000):  # the process that forks may be suspended
+                await in_daemon_thread(self._process.start)
             self.pid = self._process.pid
             self._birth = birth(self.pid)
         await self.connect(ours)
@@ -303,6 +304,7 @@ class WorkerPool:
     info: Info
     workers: list[Worker]
     launcher: Launcher
+    copy: ExitStack  # removes the copy of the artifact
 
     @classmethod
     async def start(
@@ -311,30 +313,30 @@ class WorkerPool:
         """A pool for the artifact that ``folder`` holds now; with a ``cluster``, for the front of its shards.
 
         The first worker starts alone: the others find in the cache what it compiles, and a bad artifact costs one
-        process. All map one copy of the files, which is unlinked when the last worker has opened it.
+        process. All map one copy of the files.
         """
         workers: list[Worker] = []
         await in_daemon_thread(sweep)
         with ExitStack() as undo:
             undo.callback(_kill_all, workers)
-            with private_folder(FRONT) as artifact:
-                source = folder if cluster is None else folder / FRONT
-                version = await in_daemon_thread(copy_artifact, source, artifact)
-                launcher = Launcher(folder, version, OpenFiles(artifact), settings, metrics, cluster)
-                undo.callback(launcher.files.close)
-                info = await launcher.start(artifact, workers)
-                await asyncio.gather(*(launcher.start(artifact, workers) for _ in range(1, settings.worker_count)))
+            copy = undo.enter_context(ExitStack())
+            artifact = copy.enter_context(private_folder(FRONT))
+            source = folder if cluster is None else folder / FRONT
+            version = await in_daemon_thread(copy_artifact, source, artifact)
+            launcher = Launcher(folder, artifact, version, settings, metrics, cluster)
+            info = await launcher.start(workers)
+            await asyncio.gather(*(launcher.start(workers) for _ in range(1, settings.worker_count)))
             if any(worker.lost for worker in workers):
                 raise DamagedArtifact(folder, _ENDED.reason, _ENDED.todo)
             undo.pop_all()
-        return cls(info, workers, launcher)
+        return cls(info, workers, launcher, copy)
 
     async def start_worker(self) -> Worker:
         """One more worker of the same artifact, which is not in ``workers`` yet."""
         started: list[Worker] = []
         with ExitStack() as undo:
             undo.callback(_kill_all, started)
-            await self.launcher.start(self.launcher.files.folder(), started)
+            await self.launcher.start(started)
             if started[0].lost:
                 raise DamagedArtifact(self.launcher.folder, _ENDED.reason, _ENDED.todo)
             undo.pop_all()
@@ -342,28 +344,27 @@ class WorkerPool:
 
     async def end(self) -> None:
         """Close all workers and wait until they have ended."""
-        self.launcher.files.close()
-        kill_suspended_server()  # it would stay behind
+        self.copy.close()
         await asyncio.gather(*(worker.end() for worker in self.workers))
 
 
 @dataclass(frozen=True)
 class Launcher:
-    """Starts the workers of a pool; ``folder`` is where the artifact came from, as errors name it."""
+    """Starts the workers of a pool on a copy of the artifact; ``folder`` is where it came from, as errors name it."""
 
     folder: Path
+    artifact: Path
     version: str
-    files: OpenFiles
     settings: Settings
     metrics: Metrics
     cluster: Cluster | None
 
-    async def start(self, artifact: Path, started: list[Worker]) -> Info:
+    async def start(self, started: list[Worker]) -> Info:
         """Start a worker and append it to ``started``; the description of the artifact when it has opened it."""
         worker = Worker(self.settings, self.metrics)
         started.append(worker)
         try:
-            report = await worker.start(artifact, self.version, self.cluster)
+            report = await worker.start(self.artifact, self.version, self.cluster)
         except TimeoutError:
             raise StartTimeout(self.folder, self.settings.start_ms) from None
         if isinstance(report, NotOpened):
