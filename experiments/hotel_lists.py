@@ -20,8 +20,6 @@ from interaction_report import ALONE, INTERACTION, PLACEBO, run_parts
 from kept_rows import Row
 from slate_interaction import Setting, SlateTable, held_out_arguments, interaction_rows
 
-from setwise.datasets.trivago import CLICKOUT
-
 FILE = "sets/trivago_100k/sessions.csv.gz"
 PLACES, LEAST = 25, 5
 FOLDS = 5
@@ -43,7 +41,7 @@ def read(data: Path, most: int | None = None) -> SlateTable:
                 session, last = row["session_id"], ""
                 seen.clear()
             hotels = row["impressions"].split("|")[:PLACES]
-            if row["action_type"] == CLICKOUT and row["reference"] in hotels and len(hotels) >= LEAST:
+            if row["action_type"] == "clickout item" and row["reference"] in hotels and len(hotels) >= LEAST:
                 price = np.log(np.array(row["prices"].split("|")[:PLACES], float) + 1)
                 features.append(_features(hotels, price, seen, last, clicks))
                 filled.append(np.arange(PLACES) < len(hotels))

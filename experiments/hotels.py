@@ -25,7 +25,6 @@ from representation import Network, arguments
 
 from setwise.datasets.sessions import Slates
 from setwise.datasets.splits import random_split
-from setwise.datasets.trivago import CLICKOUT
 from setwise.model.ragged import Ragged
 from setwise.training.trainer import Schedule, train
 
@@ -60,7 +59,7 @@ def _clickouts(path: Path) -> Iterator[tuple[list[str], list[str], str, set[str]
             if row["session_id"] != session:
                 session, looked = row["session_id"], set()
             hotels = row["impressions"].split("|")
-            if row["action_type"] == CLICKOUT and row["reference"] in hotels:
+            if row["action_type"] == "clickout item" and row["reference"] in hotels:
                 yield hotels, row["prices"].split("|"), row["reference"], looked
             looked.add(row["reference"])
 

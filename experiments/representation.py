@@ -28,7 +28,6 @@ from numpy.typing import NDArray
 
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import random_split
-from setwise.datasets.spotify_mpd import read_mpd
 from setwise.training.embeddings import unit, word2vec
 from setwise.training.general_transformer import Depth, GeneralTransformer
 from setwise.training.negatives import KINDS, positive_and_negative_slates
@@ -100,9 +99,10 @@ class Parts:
 
 
 def read_playlists(path: Path) -> Sessions:
-    """Playlists of the MPD (its own format), or of a file with one JSON object a line whose ``tracks`` are ids."""
+    """Playlists of a slice of the MPD, or of a file with one JSON object a line whose ``tracks`` are ids."""
     if ".jsonl" not in path.name:
-        return read_mpd(path, progress=False)
+        playlists = json.loads(path.read_text(encoding="utf-8"))["playlists"]
+        return Sessions.of([[track["track_uri"] for track in playlist["tracks"]] for playlist in playlists])
     with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
         read = [json.loads(line) for line in lines]
     sessions = Sessions.of([one["tracks"] for one in read])

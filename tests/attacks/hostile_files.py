@@ -175,7 +175,6 @@ BOMBS: dict[str, Callable[[], bytes]] = {  # small files that decompress to giga
     "gzip of NUL": lambda: gzip_bomb(b"", b"\0"),
     "gzip of UTF-16": lambda: gzip_bomb(b"\xff\xfe", b"a\0"),
     "zip of an array": lambda: zip_bomb("query.npy", npy_header(SHAPE.format("|u1", f"({BOMB},)"))),
-    "zip of JSON": lambda: zip_bomb("mpd.slice.0-999.json", b'{"playlists": ['),
 }
 
 

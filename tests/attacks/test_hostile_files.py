@@ -42,10 +42,7 @@ READERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "model": ("", as_artifact(SimpleTransformer.load)),
     "slate": (".json", read_slate),
     "arrays": (".npz", _arrays),
-    **{
-        name: (f".{name}", datasets.read)
-        for name in ("csv", "csv.gz", "jsonl", "parquet", "zip", "json", "txt", "inter")
-    },
+    **{name: (f".{name}", datasets.read) for name in ("csv", "csv.gz", "jsonl", "parquet", "txt", "inter")},
     "baskets": (".txt", lambda path: datasets.read(path, baskets=True)),
 }
 
@@ -72,7 +69,7 @@ def test_files_are_refused_or_harmless(reader: str, tmp_path: Path, monkeypatch,
 @pytest.mark.parametrize(("name", "suffix", "opened"), [
     ("gzip of one line", ".csv.gz", datasets.read), ("gzip of NUL", ".csv.gz", datasets.read),
     ("gzip of one line", ".jsonl.gz", datasets.read), ("gzip of UTF-16", ".csv.gz", datasets.read),
-    ("zip of an array", ".npz", _arrays), ("zip of JSON", ".zip", datasets.read),
+    ("zip of an array", ".npz", _arrays),
     ("gzip of one line", ".txt.gz", lambda path: datasets.read(path, baskets=True)),
 ])  # fmt: skip
 def test_small_files_that_decompress_to_gigabytes(name: str, suffix: str, opened, tmp_path: Path) -> None:

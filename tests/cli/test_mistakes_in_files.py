@@ -57,7 +57,7 @@ FILES: Mapping[str, str | bytes] = {
 MISTAKES = [
     ("train missing.csv --out m", "FILE", "'missing.csv', where there is none"),
     ("train good.cvs --out m", "FILE", "'good.cvs'", "did you mean 'good.csv'?"),
-    ("train table --out m", "FILE", "'table' without any", "one file"),
+    ("train table --out m", "FILE", "the folder 'table'", "check the path"),
     ("train empty.csv --out m", "empty.csv, line 1", "is empty", "check that it was written"),
     ("train header.csv --out m", "FILE", "header.csv: no row below the header", "--session and --item"),
     ("train binary.csv --out m", "binary.csv, line 1", "NUL bytes", "save a spreadsheet as CSV"),
@@ -102,7 +102,7 @@ MISTAKES = [
     ("train plain.csv.gz --out m", "plain.csv.gz, line 1", "rename it without .gz"),
     ("train broken.jsonl --out m", "broken.jsonl, line 1", "'{oops}'", "check how the file was written"),
     ("train lists.jsonl --out m", "lists.jsonl, line 1", "'[1, 2]'", "write {column: value}"),
-    ("train object.json --out m", "object.json, line 1", "'playlists'", "name a file of one JSON object a line .jsonl"),
+    ("train object.json --out m", "FILE", "'object.json'", "write one object a line, and name it .jsonl"),
     ("train words.txt --out m", "words.txt, line 1", "'milk bread'", "--baskets"),
     ("train fake.parquet --out m", "fake.parquet", "1 bytes", "write it again"),
     ("train good.csv --items tracks.csv --out m", "--items", "tracks.csv alone", "--attribute"),

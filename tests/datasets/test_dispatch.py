@@ -8,7 +8,6 @@ import io
 import json
 import os
 import sys
-import zipfile
 from collections import Counter
 from contextlib import suppress
 from pathlib import Path
@@ -23,23 +22,11 @@ from setwise.datasets.dispatch import columns_read, read
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.tables import with_attributes
 from setwise.datasets.text_files import is_negative
-from setwise.datasets.trivago import COLUMNS, read_item_metadata
 from setwise.errors import InvalidInput, SetwiseError
 
 
 def named(data) -> list[list]:
     return [[data.ids[row] for row in one] for one in data.items]
-
-
-MPD = json.dumps({"playlists": [{"pid": 1, "tracks": [{"track_uri": "u", "pos": 0, "track_name": "t"}] * 3}]}).encode()
-TRIVAGO = (",".join(COLUMNS) + "\nu,s,1,1,interaction item info,5,,\nu,s,2,2,clickout item,7,7|8,10|20\n").encode()
-
-
-def packed() -> bytes:
-    file = io.BytesIO()
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("mpd.slice.0-999.json", MPD)
-    return file.getvalue()
 
 
 def parquet() -> bytes:
@@ -51,10 +38,6 @@ def parquet() -> bytes:
 
 
 SMALL = {
-    "some.json": MPD,
-    "some.zip": packed(),
-    "train.csv": TRIVAGO,
-    "impressions.csv": b"session_id,impressions,prices\na,1|2,10|20\n",
     "some.txt": b"1 2 3\n2 3 4 5\n",
     "pairs.txt": b"1 2\n1 3\n2 3\n",
     "some.inter": b"user_id:token\titem_id:token\ttimestamp:float\nu\ta\t2\nu\tb\t1\n",
@@ -69,17 +52,12 @@ SMALL = {
 
 @pytest.mark.parametrize("name", SMALL)
 def test_reader_of_each_format(tmp_path, name):
-    wanted = Slates if name in ("train.csv", "slates.csv") else Sessions
+    wanted = Slates if name == "slates.csv" else Sessions
     (tmp_path / name).write_bytes(SMALL[name])
     assert type(read(tmp_path / name)) is wanted
-    if name not in ("some.zip", "some.parquet"):
+    if name != "some.parquet":
         (tmp_path / f"{name}.gz").write_bytes(gzip.compress(SMALL[name]))
         assert type(read(tmp_path / f"{name}.gz", progress=False)) is wanted
-
-
-def test_a_folder(tmp_path):
-    (tmp_path / "mpd.slice.0-999.json").write_bytes(MPD)
-    assert named(read(tmp_path)) == [["u", "u", "u"]]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +92,7 @@ def test_which_columns_are_read(tmp_path):
     }
     chosen = columns_read(path, session=("CustomerID", "InvoiceDate"), time=None, quantity=None)
     assert chosen == {"session": "CustomerID and InvoiceDate", "item": "StockCode"}
-    assert columns_read(path, baskets=True) == columns_read(tmp_path) == {}
+    assert columns_read(path, baskets=True) == {}
     (tmp_path / "some.txt").write_text("1 2\n")
     assert columns_read(tmp_path / "some.txt") == {}
 
@@ -170,7 +148,7 @@ def test_options_of_another_reader(tmp_path):
 @pytest.mark.parametrize("name", ["some.item", "some.xls", "some"])
 def test_unknown_formats_are_refused(tmp_path, name):
     (tmp_path / name).write_text("")
-    with pytest.raises(InvalidInput, match=r"path must be a folder or a file of .csv, .inter, .json, .jsonl,"):
+    with pytest.raises(InvalidInput, match=r"path must be a file of .csv, .inter, .jsonl,"):
         read(tmp_path / name)
 
 
@@ -235,7 +213,7 @@ def opened_in(folder: Path) -> list[str]:
     return [path for path in opened if path.startswith(str(folder))]
 
 
-NAMES = [*SMALL, *(f"{name}.gz" for name in SMALL if name not in ("some.zip", "some.parquet"))]
+NAMES = [*SMALL, *(f"{name}.gz" for name in SMALL if name != "some.parquet")]
 
 
 def content(name: str) -> bytes:
@@ -291,15 +269,6 @@ def test_arbitrary_json_cells(folder, rows, options):
     survives(folder, "cells.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode(), **options)
 
 
-PLAYLISTS = st.lists(st.dictionaries(st.sampled_from(["tracks", "name", "pid", "collaborative"]), CELLS | st.lists(st.dictionaries(st.sampled_from(["track_uri", "pos", "track_name"]), CELLS))))  # fmt: skip
-
-
-@examples(200)
-@given(PLAYLISTS)
-def test_arbitrary_playlists(folder, given_):
-    survives(folder, "cells.json", json.dumps(given_).encode())
-
-
 # --- every file of the shared data -----------------------------------------------------------------------------------------------
 
 OF_ITEMS = {  # tables that describe items: the column of the id, and one other
@@ -307,22 +276,19 @@ OF_ITEMS = {  # tables that describe items: the column of the id, and one other
     "mpd_slice_tracks.csv.gz": ("tid", "track_name"),
     "polimi2018_tracks.csv.gz": ("track_id", "artist_id"),
 }
-METADATA = {"trivago_item_metadata_head.csv.gz", "trivago_item_features_sample.csv.gz"}
 BESIDE = {"ml-100k.item.gz", "ml-100k.user.gz", "s3rec_LastFM_item2attributes.json.gz"}  # without sessions
 
 
 @pytest.mark.nightly
 def test_every_file_of_the_shared_data(shared_data, sample):
-    files = sorted(file for part in ("playlists", "trivago", "sequences") for file in (shared_data / part).iterdir())
+    files = sorted(file for part in ("playlists", "sequences") for file in (shared_data / part).iterdir())
     assert files
     one = Sessions.of([[0, 1]])
     for file in map(sample, files):
         if file.name in OF_ITEMS:
             item, column = OF_ITEMS[file.name]
             assert any(with_attributes(one, file, item, [column], progress=False).attributes[column])
-        elif file.name in METADATA:
-            assert read_item_metadata(file, progress=False)
         elif file.name not in BESIDE:
             skipped: Counter[str] = Counter()
-            counted = file.name.startswith(("online", "ta_feng", "trivago_train"))
+            counted = file.name.startswith(("online", "ta_feng"))
             assert len(read(file, progress=False, **({"skipped": skipped} if counted else {}))) > 0, file.name

@@ -1,10 +1,9 @@
 """``read(path)``: select the reader by the extension of the path and the names of the columns.
 
 ==========================================  ===============================================================
-folder, ``.zip``, ``.json``                 playlists of the MPD
 ``.inter``                                  RecBole
 ``.txt``                                    sequences of users
-``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  trivago's, recognised by their columns; any other table
+``.csv``, ``.tsv``, ``.jsonl``, ``.parquet``  a table
 ==========================================  ===============================================================
 
 ``read(path, baskets=True)`` reads a text file of any name as one basket a line. Text may be gzipped. Columns of a table
@@ -24,18 +23,14 @@ from setwise.datasets.baskets import read_baskets
 from setwise.datasets.delimiters import DELIMITERS
 from setwise.datasets.sequences import read_recbole, read_sequences
 from setwise.datasets.sessions import Sessions, Slates
-from setwise.datasets.spotify_mpd import read_mpd
 from setwise.datasets.tables import JSON_LINES, read_table, table_columns
 from setwise.datasets.text_files import Source, existing_file, file_extension
-from setwise.datasets.trivago import COLUMNS, read_trivago, read_trivago_impressions
 from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput
 
 TABLE_ROLES = ("session", "item", "time", "slate", "outcome", "ordered", "quantity")  # columns of ``read_table``
 
 _READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
-    ".zip": read_mpd,
-    ".json": read_mpd,
     ".inter": read_recbole,
     ".txt": read_sequences,
 }
@@ -57,19 +52,14 @@ def _reader(path: Source, baskets: bool, options: Mapping[str, Any]) -> Callable
     """The reader of this format."""
     if baskets:
         return read_baskets
-    if Path(path).is_dir():
-        return read_mpd
     kind = file_extension(existing_file(path))
     if kind in _READERS:
         return _READERS[kind]
     if kind not in _TABLES and "delimiter" not in options:
         known = ", ".join(sorted({*_READERS, *_TABLES}))
-        todo = "save it as .csv, or rename it if it is one of these"
-        raise InvalidInput("path", f"a folder or a file of {known}", repr(Path(path).name), todo)
-    columns = set(table_columns(path, options.get("delimiter")))
-    if columns >= set(COLUMNS):
-        return read_trivago
-    return read_trivago_impressions if columns == {"session_id", "impressions", "prices"} else read_table
+        todo = "write one object a line, and name it .jsonl" if kind == ".json" else "save it as .csv, or rename it"
+        raise InvalidInput("path", f"a file of {known}", repr(Path(path).name), todo)
+    return read_table
 
 
 def _call(reader: Callable[..., Sessions | Slates], path: Source, options: Mapping[str, Any]) -> Sessions | Slates:
@@ -97,10 +87,7 @@ def columns_read(path: Source, baskets: bool = False, **options: Any) -> dict[st
 
 def has_slates(path: Source, baskets: bool = False, **options: Any) -> bool:
     """Whether ``read`` returns slates with these options."""
-    return (
-        _reader(path, baskets, options) is read_trivago
-        or {"slate", "outcome"} <= columns_read(path, baskets, **options).keys()
-    )
+    return {"slate", "outcome"} <= columns_read(path, baskets, **options).keys()
 
 
 def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> dict[str, Any]:
