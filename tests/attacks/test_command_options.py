@@ -26,11 +26,10 @@ def base_arguments(folder: Path, work: Path) -> dict[str, list[str]]:
         "batch": ["users.jsonl", "--model", str(folder), "--out", "out.parquet", "--processes", "1", *small],
         "evaluate": [str(folder), "sessions.csv", "--k", "2", "--most", "3"],
         "diagnose": [str(folder), "--users", "3", *small],
-        "bench": [str(folder), "--requests", "3", *small],
     }
 
 
-@pytest.mark.parametrize("command", ["recommend", "verify", "batch", "evaluate", "diagnose", "bench"])
+@pytest.mark.parametrize("command", ["recommend", "verify", "batch", "evaluate", "diagnose"])
 def test_odd_values_of_options(command: str, folder: Path, tmp_path: Path, count, record_property) -> None:
     (tmp_path / "odd").mkdir()
     base = base_arguments(folder, tmp_path)

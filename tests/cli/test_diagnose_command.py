@@ -91,4 +91,3 @@ def test_users_of_features_and_the_only_user(tmp_path: Path) -> None:
     for name in ("portfolio", "variants"):
         index = CliRunner().invoke(cli.app, ["index", str(tmp_path / name), "--out", str(tmp_path / f"{name}-index")])
         assert index.exit_code == 0, index.output
-        assert run("bench", tmp_path / f"{name}-index", "--requests", 3, "--k", 2, "--json").exit_code == 0

@@ -97,7 +97,7 @@ MISTAKES = [
     ("verify good.csv --catalog songs", "good.csv", "not JSON", "restore it"),
     ("verify slate.json", "--catalog", "nothing", "setwise verify --help"),
     ("verify slate.json --catalog model", "model", "the kind is 'model'", "pass the folder of one"),
-    # evaluate and bench
+    # evaluate
     ("evaluate songs", "SESSIONS", "nothing", "--log DIR"),
     ("evaluate songs missing.csv", "SESSIONS", "'missing.csv'", "check the path"),
     ("evaluate songs good.csv --item tracks", "--item", "'tracks'", "did you mean 'track'?"),
@@ -111,7 +111,6 @@ MISTAKES = [
     ("train good.csv --split time --out m", "--split", "without times", "--time"),
     ("evaluate numbered good.csv", "SESSIONS", "'s0'", "100", "--item"),
     ("evaluate model good.csv", "model", "the kind is 'model'", "setwise index"),
-    ("bench missing", "missing", "there is no folder", "check the path"),
     # serve
     ("serve missing", "missing", "there is no folder", "check the path"),
     ("serve songs --port 99999", "--port", "'99999'", "65535"),

@@ -245,7 +245,7 @@ def test_an_error_is_one_sentence_and_exit_status_2(songs: Path) -> None:
     )
 
 
-@pytest.mark.parametrize("verb", ["index", "recommend", "evaluate", "bench"])
+@pytest.mark.parametrize("verb", ["index", "recommend", "evaluate"])
 def test_help_has_an_example(verb: str) -> None:
     assert f"Example: setwise {verb} " in said(run(verb, "--help"))
 

@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 import setwise
 from setwise._standard_error import lasting_streams, say
 from setwise.cli.batch import batch
-from setwise.cli.bench import bench
 from setwise.cli.cluster import cluster
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
@@ -68,7 +67,6 @@ for verb in (
     verify,
     serve,
     cluster,
-    bench,
     reproduce,
 ):  # in the order of use
     app.command()(verb)
