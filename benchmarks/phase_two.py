@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,9 @@ import numpy as np
 
 import setwise as sw
 from setwise.model.constraints import Constraints
-from setwise.ranking.phase_two.algorithm import phase_two
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
+from proofs.algorithm import phase_two
 
 FIELDS = (
     "family", "m", "k", "rank", "epsilon", "lam", "lam_prime", "seed", "optimum", "value", "promised", "programs",

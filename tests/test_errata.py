@@ -10,14 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from hard_instances import disjoint_cliques_catalog
+from proofs.discretization import denominators
+from proofs.enumeration import PartialSolution, valid_tuples
+from proofs.nonnegative_rank import SurrogateProblem, joint_clusters, query_clusters
+from proofs.pure_embedding import guaranteed
+from proofs.rounding import AuxiliarySolver, Programs
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.ranking.phase_two.discretization import denominators
-from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
-from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem, joint_clusters, query_clusters
-from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs
-from setwise.retrieval.pure_embedding import guaranteed
 
 ROOT = Path(__file__).parents[1]
 ENTRY = re.compile(r"^\*\*(\d+)\. .*?(?=^\*\*\d+\. |\Z)", re.MULTILINE | re.DOTALL)

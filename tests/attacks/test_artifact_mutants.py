@@ -72,7 +72,6 @@ KINDS: dict[str, tuple[str, Callable[[Path], None], Callable[[Path], Any], Calla
     "catalog": ("catalog", full_catalog().save, sw.Catalog.load, use_catalog),
     "scan": ("index", saved_index("scan"), sw.Index.load, use_index),
     "tree": ("index", saved_index("tree"), sw.Index.load, use_index),
-    "fjlt": ("index", saved_index("fjlt"), sw.Index.load, use_index),
     "recommender": ("recommender", saved_recommender, sw.Recommender.load, use_recommender),
     "portfolio": (PORTFOLIO, saved_portfolio, PortfolioModel.load, use_portfolio),
     "model": ("model", model().save, SimpleTransformer.load, use_model),

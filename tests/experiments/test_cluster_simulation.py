@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -14,9 +15,8 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__("cluster_simulation")
+def cluster() -> ModuleType:
+    return import_module("cluster_simulation")
 
 
 def test_an_idle_cluster_takes_the_sum_of_its_times(cluster: ModuleType) -> None:

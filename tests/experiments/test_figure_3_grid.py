@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -16,15 +17,13 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
-def grid(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__("figure_3_grid")
+def grid() -> ModuleType:
+    return import_module("figure_3_grid")
 
 
 @pytest.fixture
-def page(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__("grid_page")
+def page() -> ModuleType:
+    return import_module("grid_page")
 
 
 @pytest.fixture(scope="module")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import csv
 import gzip
 import math
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -20,11 +20,6 @@ pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 HEADER = ("session_id", "action_type", "impressions", "prices")
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__(name)
 
 
 @pytest.fixture(scope="module")
@@ -61,10 +56,8 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
 # --- rows ---
 
 
-def test_rows_survive_an_interruption_and_refuse_other_settings(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    kept_rows = loaded(monkeypatch, "kept_rows")
+def test_rows_survive_an_interruption_and_refuse_other_settings(tmp_path: Path) -> None:
+    kept_rows = import_module("kept_rows")
     path = tmp_path / "rows.csv"
     rows = kept_rows.KeptRows(path, ("name", "value", "odd"), {"seed": 0})
     assert list(rows.missing(["a", "b"], "")) == ["a", "b"]
@@ -86,7 +79,7 @@ def test_rows_survive_an_interruption_and_refuse_other_settings(
 def test_ready_made_catalogues_and_learned_ones(
     monkeypatch: pytest.MonkeyPatch, miniature: Path, tmp_path: Path
 ) -> None:
-    catalogues = loaded(monkeypatch, "catalogues")
+    catalogues = import_module("catalogues")
     four = catalogues.opened("playlists_four_heads", miniature)
     assert (len(four.catalog), four.catalog.heads, len(four.users), four.per_head) == (300, 4, 5, 2)
     assert four.users[0].base is not None
@@ -98,7 +91,7 @@ def test_ready_made_catalogues_and_learned_ones(
     monkeypatch.setattr(catalogues, "sessions", None)
     kept = catalogues.opened("trivago", miniature, tmp_path, recipe)
     monkeypatch.undo()
-    again = loaded(monkeypatch, "catalogues").opened("trivago", miniature, None, recipe)
+    again = import_module("catalogues").opened("trivago", miniature, None, recipe)
     for other in (kept, again):
         assert np.array_equal(other.catalog.value, learned.catalog.value)
         assert np.array_equal(other.users[2].heads, learned.users[2].heads)
@@ -113,8 +106,8 @@ def test_ready_made_catalogues_and_learned_ones(
     assert all((seen < 200).all() for seen in cut.histories)
 
 
-def test_slates_to_learn_from_hold_five_true_ones(monkeypatch: pytest.MonkeyPatch, miniature: Path) -> None:
-    catalogues = loaded(monkeypatch, "catalogues")
+def test_slates_to_learn_from_hold_five_true_ones(miniature: Path) -> None:
+    catalogues = import_module("catalogues")
     everything = catalogues.sessions("trivago", miniature)
     network = catalogues.SimpleNetwork(everything.n_items, catalogues.Shape(4, 1, 2, 4, False, False))
     slates = catalogues._mixed(network, everything, catalogues.Recipe(top=40), 0)
@@ -131,8 +124,8 @@ def test_slates_to_learn_from_hold_five_true_ones(monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize("heads", [1, 3])
-def test_exchanged_values_are_reference_values(monkeypatch: pytest.MonkeyPatch, heads: int) -> None:
-    best_known = loaded(monkeypatch, "best_known")
+def test_exchanged_values_are_reference_values(heads: int) -> None:
+    best_known = import_module("best_known")
     world = World.make(80, n_users=1, heads=heads, seed=heads)
     rng = np.random.default_rng(heads)
     plain = sw.Catalog(*(rng.normal(size=(80, heads, 3)) for _ in range(3)))
@@ -146,8 +139,8 @@ def test_exchanged_values_are_reference_values(monkeypatch: pytest.MonkeyPatch, 
                 assert values[out, joiner] == pytest.approx(sw.set_value(catalog, user, proposal), rel=1e-12)
 
 
-def test_the_heavy_search_finds_the_optimum_of_a_small_catalogue(monkeypatch: pytest.MonkeyPatch) -> None:
-    catalogues, best_known = loaded(monkeypatch, "catalogues"), loaded(monkeypatch, "best_known")
+def test_the_heavy_search_finds_the_optimum_of_a_small_catalogue() -> None:
+    catalogues, best_known = import_module("catalogues"), import_module("best_known")
     rng = np.random.default_rng(4)
     catalog = sw.Catalog(*(rng.normal(size=(30, 3)) for _ in range(3)))
     users = [sw.User(rng.normal(size=3)) for _ in range(3)]
@@ -167,10 +160,8 @@ def test_the_heavy_search_finds_the_optimum_of_a_small_catalogue(monkeypatch: py
 # --- Figure 3 ---
 
 
-def test_figure_3_in_miniature(
-    monkeypatch: pytest.MonkeyPatch, miniature: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    figure, kept_rows = loaded(monkeypatch, "figure_3_budget"), loaded(monkeypatch, "kept_rows")
+def test_figure_3_in_miniature(miniature: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figure, kept_rows = import_module("figure_3_budget"), import_module("kept_rows")
     out, names = tmp_path / "figure_3.csv", ["playlists_one_head", "playlists_four_heads"]
     command = ["--quick", "--data", str(miniature), "--out", str(out), "--catalogues", *names]
     rows = figure.main(command)
@@ -197,10 +188,10 @@ def test_figure_3_in_miniature(
         assert (np.diff(values, axis=1) >= 0).all()
 
 
-def test_what_figure_3_reports_is_what_the_rankers_find(monkeypatch: pytest.MonkeyPatch, miniature: Path) -> None:
-    figure, catalogues = loaded(monkeypatch, "figure_3_budget"), loaded(monkeypatch, "catalogues")
+def test_what_figure_3_reports_is_what_the_rankers_find(miniature: Path) -> None:
+    figure, catalogues = import_module("figure_3_budget"), import_module("catalogues")
     trained = catalogues.opened("playlists_one_head", miniature)
-    heaviness = loaded(monkeypatch, "best_known").Heaviness.quick()
+    heaviness = import_module("best_known").Heaviness.quick()
     experiment = figure.Experiment(figure.Prepared.of(trained), 4, 60, 0, heaviness, 7, 0)
     rows = experiment.rows(1, ("swap", "beam", "beam, last", "paper"))
     user, seen = trained.users[1], trained.histories[1]
@@ -239,8 +230,8 @@ def handmade() -> list[dict[str, object]]:
     return rows + [known | {"user": user, "value": 4.5, "upper_bound": 6.0} for user in range(2)]
 
 
-def test_margins_recomputed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = loaded(monkeypatch, "figure_3_budget")
+def test_margins_recomputed_by_hand() -> None:
+    figure = import_module("figure_3_budget")
     rows = handmade()
     known = figure.curves(rows, 3)
     assert known["c", 5, "phase one", "paper"].tolist() == [[2, 2, 4], [4, 4, 4]]
@@ -267,8 +258,8 @@ def test_margins_recomputed_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
 # --- Figure 4 ---
 
 
-def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path, tmp_path: Path) -> None:
-    figure = loaded(monkeypatch, "figure_4_scatter")
+def test_figure_4_in_miniature(miniature: Path, tmp_path: Path) -> None:
+    figure = import_module("figure_4_scatter")
     command = ["--quick", "--data", str(miniature), "--out", str(tmp_path / "figure_4.csv")]
     rows = figure.main([*command, "--catalogues", "playlists_one_head", "trivago", "--cache", str(tmp_path / "cache")])
     assert len(rows) == 2 * 3 * (3 * 9 + 6) * 6  # catalogues, users, rankers in their readings, pairs
@@ -292,8 +283,8 @@ def test_figure_4_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path,
     assert figure.main(few) == wanted  # fewer rankers, the same rows
 
 
-def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = loaded(monkeypatch, "figure_4_scatter")
+def test_the_two_best_alone_are_in_every_matched_solution() -> None:
+    figure = import_module("figure_4_scatter")
     rng = np.random.default_rng(1)
     instance = sw.Instance(2 * rng.normal(size=(1, 12, 12)), rng.normal(size=(1, 12)), sw.Logistic())
     top = figure.pinned(instance)
@@ -308,8 +299,8 @@ def test_the_two_best_alone_are_in_every_matched_solution(monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("ranker", ["beam", "paper"])
-def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatch, ranker: str) -> None:
-    figure = loaded(monkeypatch, "figure_4_scatter")
+def test_single_solutions_make_up_the_best_so_far(ranker: str) -> None:
+    figure = import_module("figure_4_scatter")
     for seed in range(3):
         rng = np.random.default_rng(seed)
         instance = sw.Instance(2 * rng.normal(size=(2, 30, 30)), rng.normal(size=(2, 30)), sw.Logistic())
@@ -323,8 +314,8 @@ def test_single_solutions_make_up_the_best_so_far(monkeypatch: pytest.MonkeyPatc
         np.testing.assert_allclose(reached, trace, rtol=1e-12)
 
 
-def test_wins_ties_and_improvement_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    figure = loaded(monkeypatch, "figure_4_scatter")
+def test_wins_ties_and_improvement_by_hand() -> None:
+    figure = import_module("figure_4_scatter")
     pairs = [(3.0, 2.0), (2.0, 2.0 * (1 + 1e-15)), (1.0, 2.0), (4.0, 2.0)]
     summary = figure.summary([{"ours": ours, "beam": beam, "possible": 5.0} for ours, beam in pairs])
     assert summary["possible"] == pytest.approx(150)
@@ -335,8 +326,8 @@ def test_wins_ties_and_improvement_by_hand(monkeypatch: pytest.MonkeyPatch) -> N
 # --- reach ---
 
 
-def test_shares_of_the_best_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    reach = loaded(monkeypatch, "reach")
+def test_shares_of_the_best_known_by_hand() -> None:
+    reach = import_module("reach")
     about = {"catalogue": "c", "k": 5, "candidates": None, "solutions": None, "ms": None, "upper_bound": None}
     rows = [about | {"user": user, "method": "best known", "value": 4.0, "upper_bound": 5.0} for user in range(2)]
     rows += [about | {"user": user, "method": "greedy", "value": 3.0 - user, "ms": 1.0 + user} for user in range(2)]
@@ -348,8 +339,8 @@ def test_shares_of_the_best_known_by_hand(monkeypatch: pytest.MonkeyPatch) -> No
 # --- scaling ---
 
 
-def test_scaling_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path, tmp_path: Path) -> None:
-    scaling, kept_rows = loaded(monkeypatch, "scaling"), loaded(monkeypatch, "kept_rows")
+def test_scaling_in_miniature(miniature: Path, tmp_path: Path) -> None:
+    scaling, kept_rows = import_module("scaling"), import_module("kept_rows")
     out = tmp_path / "scaling.csv"
     rows = scaling.main(["--quick", "--data", str(miniature), "--out", str(out)])
     assert rows == kept_rows.read(out)
@@ -360,13 +351,13 @@ def test_scaling_in_miniature(monkeypatch: pytest.MonkeyPatch, miniature: Path, 
     assert all(row["total_cpu_ms"] > 0 and row["retrieve_cpu_ms"] > 0 for row in rows)
 
 
-def test_the_bootstrap_keeps_directions(monkeypatch: pytest.MonkeyPatch, miniature: Path) -> None:
-    scaling = loaded(monkeypatch, "scaling")
+def test_the_bootstrap_keeps_directions(miniature: Path) -> None:
+    scaling = import_module("scaling")
     catalog, users = scaling.bootstrapped(miniature, 2000, 4, 2, seed=0)
     again, _ = scaling.bootstrapped(miniature, 2000, 4, 2, seed=0)
     assert np.array_equal(catalog.value, again.value)
     assert (len(catalog), catalog.heads, len(users)) == (2000, 4, 2)
-    source = loaded(monkeypatch, "catalogues").opened("playlists_four_heads", miniature).catalog
+    source = import_module("catalogues").opened("playlists_four_heads", miniature).catalog
     for name in ("query", "value", "base"):
         drawn, given = (getattr(each, name).reshape(len(each), -1) for each in (catalog, source))
         nearest = np.array([np.abs(given - one).max(axis=1).min() for one in drawn[:20]])
@@ -374,8 +365,8 @@ def test_the_bootstrap_keeps_directions(monkeypatch: pytest.MonkeyPatch, miniatu
         assert (nearest > 0).all()
 
 
-def test_exponents_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    scaling = loaded(monkeypatch, "scaling")
+def test_exponents_by_hand() -> None:
+    scaling = import_module("scaling")
     about = {"study": "n", "source": "simulated", "k": 10, "heads": 2, "cells": 256, "backend": "scan"}
     rows = [
         about | {"n": n, "user": user, "total_cpu_ms": 7 * n**0.5 * factor, "retrieve_cpu_ms": 3.0 * n * factor}

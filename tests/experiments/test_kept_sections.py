@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import json
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -39,9 +39,8 @@ old c
 """
 
 
-def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    page, kept = importlib.import_module("page"), importlib.import_module("kept_sections")
+def test_one_section_is_replaced() -> None:
+    page, kept = import_module("page"), import_module("kept_sections")
     section = page.Section("b", "B", blocks=["new b"], headlines=[("b: two", "9", "0.5"), ("b: three", "", "0.6")])
     new = page.markdown("Results", ["Other opening."], [section])
     text = kept.with_sections(OLD, new, [section], "At a glance")
@@ -55,9 +54,8 @@ def test_one_section_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     assert kept.with_sections(text, new, [section], "At a glance") == text
 
 
-def test_a_new_section_is_put_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    page, kept = importlib.import_module("page"), importlib.import_module("kept_sections")
+def test_a_new_section_is_put_in_its_place() -> None:
+    page, kept = import_module("page"), import_module("kept_sections")
     sections = [page.Section(name.lower(), name, blocks=[f"new {name}"]) for name in ("A", "B2", "C", "D")]
     new = page.markdown("Results", ["Other opening."], sections)
     text = kept.with_sections(OLD, new, [sections[1], sections[3]], "At a glance")
@@ -69,17 +67,15 @@ def test_a_new_section_is_put_in_its_place(monkeypatch: pytest.MonkeyPatch) -> N
     assert "old a" in text
 
 
-def test_commands_are_shown_without_the_folders_of_a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    report, plan = importlib.import_module("report"), importlib.import_module("plan")
+def test_commands_are_shown_without_the_folders_of_a_machine() -> None:
+    report, plan = import_module("report"), import_module("plan")
     for step in plan.PLAN:
         elsewhere = step.command(Path("/home/me/samples"), Path("/tmp/one"), quick=False)
         assert report.as_typed(elsewhere) == step.command(Path("../shared/data"), Path("report"), quick=False)
 
 
-def test_the_opening_names_the_last_run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.syspath_prepend(str(Path(__file__).parents[2] / "experiments"))
-    report = importlib.import_module("report")
+def test_the_opening_names_the_last_run(tmp_path: Path) -> None:
+    report = import_module("report")
     (tmp_path / "rows").mkdir()
     assert report.opening_of(tmp_path / "rows") == report.OPENING
     known = {"began": "2026-01-02 03:04 UTC", "minutes": 41.5, "steps": 25, "done_before": 0, "at_once": 2}

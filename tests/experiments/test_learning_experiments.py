@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -17,13 +17,8 @@ pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__(name)
-
-
-def test_a_learner_that_has_the_truth_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    loop = loaded(monkeypatch, "closed_loop")
+def test_a_learner_that_has_the_truth_loses_nothing() -> None:
+    loop = import_module("closed_loop")
     world = World.make(300, n_users=5, seed=3)
     users = [world.user(known) for known in world.histories]
     shown = loop.optimised(world.catalog, users, world.histories, seed=0)
@@ -38,8 +33,8 @@ def genres(n_sessions: int, rng: np.random.Generator) -> Sessions:
     return Sessions(Ragged.of(rows), [f"song-{row}" for row in range(200)])
 
 
-def test_held_out_hits_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = loaded(monkeypatch, "held_out_hits")
+def test_held_out_hits_in_miniature() -> None:
+    experiment = import_module("held_out_hits")
     sessions = genres(300, np.random.default_rng(0))
     rows = experiment.run(sessions, 20, seed=0, dim=8, heads=1, epochs=4, batch=256)
     assert {row["method"] for row in rows} == {
@@ -50,21 +45,21 @@ def test_held_out_hits_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
     assert experiment.shown(rows).row_count == 6
 
 
-def test_hits_are_counted_in_the_rest_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = loaded(monkeypatch, "held_out_hits")
+def test_hits_are_counted_in_the_rest_alone() -> None:
+    experiment = import_module("held_out_hits")
     cuts = HistorySplit.first(Sessions(Ragged.of([[0, 1, 2, 3]]), list("abcdef")), history=2)
     assert experiment.hits(cuts, Ragged.of([[2, 5, 0]])).tolist() == [1.0]  # song 0 is known, 5 is not in the playlist
 
 
-def test_the_playlists_of_the_experiment(monkeypatch: pytest.MonkeyPatch, shared_data: Path) -> None:
-    experiment = loaded(monkeypatch, "held_out_hits")
+def test_the_playlists_of_the_experiment(shared_data: Path) -> None:
+    experiment = import_module("held_out_hits")
     sessions = experiment.playlists(shared_data)
     assert sessions.items.lengths.min() >= 25
     assert len(sessions) > 3000
 
 
 def test_peers_in_miniature(monkeypatch: pytest.MonkeyPatch) -> None:
-    experiment = loaded(monkeypatch, "peers")
+    experiment = import_module("peers")
     monkeypatch.setattr(
         experiment, "PEERS", {name: (fit, settings[:2]) for name, (fit, settings) in experiment.PEERS.items()}
     )

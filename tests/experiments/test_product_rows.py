@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -13,9 +13,8 @@ DOCS = ROOT / "docs" / "evidence"
 
 
 @pytest.fixture
-def rows(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return importlib.import_module("product_rows")
+def rows() -> ModuleType:
+    return import_module("product_rows")
 
 
 def test_the_readme_has_the_rows_of_the_evidence(rows: ModuleType) -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import gzip
 import json
+from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -22,11 +22,6 @@ HOTELS = "sets/trivago_100k/sessions.csv.gz"
 HEADER = (
     "user_id,session_id,timestamp,step,action_type,reference,platform,city,device,current_filters,impressions,prices"
 )
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__(name)
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +56,8 @@ def miniature(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    representation = loaded(monkeypatch, "representation")
+def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path) -> None:
+    representation = import_module("representation")
     sessions = representation.read_playlists(miniature / PLAYLISTS)
     effort = representation.Effort.quick()
     parts = representation.divide(sessions, 3, effort)
@@ -78,8 +73,8 @@ def test_test_playlists_reach_neither_vectors_nor_catalogue(miniature: Path, mon
     assert not corpus & set().union(*others)
 
 
-def test_slates_of_parts_are_drawn_anew(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    representation = loaded(monkeypatch, "representation")
+def test_slates_of_parts_are_drawn_anew(miniature: Path) -> None:
+    representation = import_module("representation")
     parts = representation.divide(
         representation.read_playlists(miniature / PLAYLISTS), 0, representation.Effort.quick()
     )
@@ -91,8 +86,8 @@ def test_slates_of_parts_are_drawn_anew(miniature: Path, monkeypatch: pytest.Mon
     assert len(parts.drawn("uniform", 0, 3)) == 3 * len(one)
 
 
-def test_unordered_playlists_are_shuffled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    representation = loaded(monkeypatch, "representation")
+def test_unordered_playlists_are_shuffled(tmp_path: Path) -> None:
+    representation = import_module("representation")
     path = tmp_path / "lists.jsonl"
     lines = [{"tracks": list(range(30)), "ordered": ordered} for ordered in (True, False)]
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -102,16 +97,16 @@ def test_unordered_playlists_are_shuffled(tmp_path: Path, monkeypatch: pytest.Mo
     assert sorted(sessions.items[1]) == list(range(30))
 
 
-def test_titles_become_vectors(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    embed = loaded(monkeypatch, "titles").title_vectors(miniature)
+def test_titles_become_vectors(miniature: Path) -> None:
+    embed = import_module("titles").title_vectors(miniature)
     vectors = embed(Sessions(Ragged.of([[0, 1, 2, 3]]), [0, 1, 60, 9999]))  # rock, rock, jazz, and no title at all
     np.testing.assert_array_equal(vectors[0], vectors[1])
     assert (vectors[0] != vectors[2]).any()
     assert not vectors[3].any()
 
 
-def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hotels = loaded(monkeypatch, "hotels")
+def test_slates_of_five_hotels(miniature: Path) -> None:
+    hotels = import_module("hotels")
     lists = hotels.read_lists(miniature / HOTELS)
     assert len(lists) == 120
     cell, looked = np.divmod(lists.shown.values.reshape(120, 25), 2)
@@ -138,9 +133,9 @@ def test_slates_of_five_hotels(miniature: Path, monkeypatch: pytest.MonkeyPatch)
         assert [*seen // 20, *shown // 20] == list(range(20))
 
 
-def test_the_literal_architecture(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_literal_architecture() -> None:
     """Figure 1: one head, no base, no sink; the user is linear in the plain mean of the history."""
-    representation = loaded(monkeypatch, "representation")
+    representation = import_module("representation")
     vectors = np.random.default_rng(0).normal(size=(9, representation.LITERAL.dim)).astype(np.float32)
     model = export_model(representation.literal(9, vectors), [f"t{i}" for i in range(9)], {})
     catalog = model.catalog()

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -28,11 +29,6 @@ pytestmark = pytest.mark.nightly
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 7200  # seconds, at full counts
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__(name)
 
 
 # --- the whole of it ---
@@ -84,8 +80,8 @@ def samples(shared_data: Path, tmp_path: Path, large: bool) -> Path:
     return shared_data if large else cut_samples(shared_data, tmp_path / "samples")
 
 
-def test_reproduce_quick(samples: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
-    plan, out = loaded(monkeypatch, "plan").PLAN, tmp_path / "report"
+def test_reproduce_quick(samples: Path, tmp_path: Path, large: bool) -> None:
+    plan, out = import_module("plan").PLAN, tmp_path / "report"
     interrupted_after_a_step(samples, out)
     done = [name for name, how in state(out).items() if how == "done"]
     stamps = {name: (out / "steps" / f"{name}.json").stat().st_mtime_ns for name in done}
@@ -93,7 +89,7 @@ def test_reproduce_quick(samples: Path, tmp_path: Path, monkeypatch: pytest.Monk
     assert summary["failed"] == []
     assert summary["already_done"] == len(done)
     assert all((out / "steps" / f"{name}.json").stat().st_mtime_ns == stamp for name, stamp in stamps.items())
-    again = loaded(monkeypatch, "reproduce").Reproduction(samples, out, True, Console(), plan)
+    again = import_module("reproduce").Reproduction(samples, out, True, Console(), plan)
     assert (again.found, again.waiting) == (len(plan), [])  # a third call would run nothing
     for step in plan:
         check_parquet(out / "rows" / f"{step.name}.csv")
@@ -192,8 +188,8 @@ def check_that_figures_come_from_rows(out: Path, other: Path, items: str) -> Non
 # --- what goes wrong ---
 
 
-def test_a_failing_step_is_reported_and_the_others_continue(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
+def test_a_failing_step_is_reported_and_the_others_continue(tmp_path: Path) -> None:
+    runner, plan = import_module("reproduce"), import_module("plan")
     good, bad, last = (tmp_path / f"{name}.py" for name in ("good", "bad", "last"))
     good.write_text("import sys; open(sys.argv[-1], 'a').write('row\\n')")
     bad.write_text("print('so far so good'); raise SystemExit('the disk is full')")
@@ -233,8 +229,8 @@ def test_a_failing_step_is_reported_and_the_others_continue(monkeypatch: pytest.
         pass
 
 
-def test_a_step_of_other_data_starts_from_the_beginning(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    runner, plan = loaded(monkeypatch, "reproduce"), loaded(monkeypatch, "plan")
+def test_a_step_of_other_data_starts_from_the_beginning(tmp_path: Path) -> None:
+    runner, plan = import_module("reproduce"), import_module("plan")
     script, out = tmp_path / "script.py", tmp_path / "out"
     script.write_text(
         "import pathlib, sys; to, data = sys.argv[-1], pathlib.Path(sys.argv[2])\n"
@@ -260,8 +256,8 @@ def test_a_step_of_other_data_starts_from_the_beginning(monkeypatch: pytest.Monk
     assert rows("2\n") == ["2\n", "1\n"]  # the second step does not say that it reads this file
 
 
-def test_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    report = loaded(monkeypatch, "report")
+def test_the_report_says_what_is_missing(tmp_path: Path) -> None:
+    report = import_module("report")
     (tmp_path / "rows").mkdir()
     report.make(tmp_path)
     text = (tmp_path / "results.md").read_text()
@@ -272,7 +268,7 @@ def test_the_report_says_what_is_missing(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_what_is_missing_is_said_before_anything_starts(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    runner = loaded(monkeypatch, "reproduce")
+    runner = import_module("reproduce")
     with pytest.raises(InvalidInput, match="which is no folder"):
         runner.check(tmp_path / "nowhere")
     with pytest.raises(InvalidInput, match="playlists_one_head"):
@@ -286,8 +282,8 @@ def test_what_is_missing_is_said_before_anything_starts(
     assert "no_such_library" in capsys.readouterr().err
 
 
-def test_some_steps_only(monkeypatch: pytest.MonkeyPatch) -> None:
-    runner = loaded(monkeypatch, "reproduce")
+def test_some_steps_only() -> None:
+    runner = import_module("reproduce")
     assert [step.name for step in runner.chosen(["halo", "figure_4"])] == ["figure_4", "halo"]
     assert runner.chosen(()) == runner.PLAN
     with pytest.raises(InvalidInput, match="got figure_5"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -13,13 +14,8 @@ pytestmark = pytest.mark.nightly
 ROOT = Path(__file__).parents[2]
 
 
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return __import__(name)
-
-
-def test_the_best_unseen_set_is_measured_and_unseen(monkeypatch: pytest.MonkeyPatch) -> None:
-    landscape = loaded(monkeypatch, "landscape")
+def test_the_best_unseen_set_is_measured_and_unseen() -> None:
+    landscape = import_module("landscape")
     land = landscape.simulated(0)
     values = np.arange(len(land.sets), dtype=float)
     seen = land.measured[-5:]
@@ -31,10 +27,8 @@ def test_the_best_unseen_set_is_measured_and_unseen(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize("n", [60, 150])
-def test_ridge_in_both_forms_is_the_least_squares_solution(
-    monkeypatch: pytest.MonkeyPatch, n: int, weighted: bool
-) -> None:
-    landscape = loaded(monkeypatch, "landscape")
+def test_ridge_in_both_forms_is_the_least_squares_solution(n: int, weighted: bool) -> None:
+    landscape = import_module("landscape")
     land = landscape.simulated(1)
     seen = land.measured[:n]
     target = np.log(land.outcome[seen])
@@ -48,8 +42,8 @@ def test_ridge_in_both_forms_is_the_least_squares_solution(
     np.testing.assert_allclose(found, mean + x @ effect, atol=1e-8)
 
 
-def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
-    proteins, landscape = loaded(monkeypatch, "proteins"), loaded(monkeypatch, "landscape")
+def test_a_small_landscape() -> None:
+    proteins, landscape = import_module("proteins"), import_module("landscape")
     land = landscape.simulated(2)
     rows = proteins.unseen_sets(land, 120, draw=0)
     assert len(rows) == 10
@@ -59,8 +53,8 @@ def test_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proteins.summary(rows).row_count > 0
 
 
-def test_rounds_of_a_small_landscape(monkeypatch: pytest.MonkeyPatch) -> None:
-    rounds, landscape = loaded(monkeypatch, "protein_rounds"), loaded(monkeypatch, "landscape")
+def test_rounds_of_a_small_landscape() -> None:
+    rounds, landscape = import_module("protein_rounds"), import_module("landscape")
     rows = rounds.run(landscape.simulated(2), 0, plate=12)
     assert len({row["best"] for row in rows if row["n"] == 12}) == 1  # all methods start from the same plate
     of = rounds.curves(rows)
@@ -88,7 +82,7 @@ def small_scenario(portfolios: ModuleType, features: bool) -> object:
 def test_solvers_that_fail_together_are_not_combined(
     monkeypatch: pytest.MonkeyPatch, features: bool, split: str
 ) -> None:
-    portfolios = loaded(monkeypatch, "portfolios")
+    portfolios = import_module("portfolios")
     monkeypatch.setattr(portfolios, "TREES", 20)
     rows = portfolios.run(small_scenario(portfolios, features), "small", split, 0)
     rate = {row["method"]: row["rate"] for row in rows if row["k"] == 2}
@@ -97,15 +91,15 @@ def test_solvers_that_fail_together_are_not_combined(
     assert portfolios.summary(rows).row_count == 3
 
 
-def test_families_of_instances(monkeypatch: pytest.MonkeyPatch) -> None:
-    portfolios = loaded(monkeypatch, "portfolios")
+def test_families_of_instances() -> None:
+    portfolios = import_module("portfolios")
     assert portfolios.family_of("./SAT02/handmade/li/urquhart3_25bis.cnf") == "SAT02/handmade/li"
     assert portfolios.family_of("bibd/bibd.mzn_AND_bibd/19_03_01.dzn") == "bibd"
     assert portfolios.family_of("normalized-aim-100-2-0-unsat-4_ext.xml.mzn_AND_NODATA") == "aim"
 
 
-def test_the_data_of_both_experiments(monkeypatch: pytest.MonkeyPatch, shared_data: Path) -> None:
-    landscape, portfolios = loaded(monkeypatch, "landscape"), loaded(monkeypatch, "portfolios")
+def test_the_data_of_both_experiments(shared_data: Path) -> None:
+    landscape, portfolios = import_module("landscape"), import_module("portfolios")
     if not (shared_data / landscape.FILE).exists():
         pytest.skip("the data of sets with outcomes are not here")
     land = landscape.gb1(shared_data)

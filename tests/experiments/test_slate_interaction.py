@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-import importlib
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -15,11 +15,6 @@ pytestmark = pytest.mark.nightly
 
 COUNT = 1500
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def loaded(monkeypatch: pytest.MonkeyPatch, name: str) -> ModuleType:
-    monkeypatch.syspath_prepend(str(ROOT / "experiments"))
-    return importlib.import_module(name)
 
 
 def small_table(network: ModuleType, loss: str) -> object:
@@ -39,7 +34,7 @@ def small_table(network: ModuleType, loss: str) -> object:
 
 @pytest.mark.parametrize("loss", ["item", "choice"])
 def test_company_is_found_and_the_placebo_gains_nothing(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
-    network, report = loaded(monkeypatch, "slate_interaction"), loaded(monkeypatch, "interaction_report")
+    network, report = import_module("slate_interaction"), import_module("interaction_report")
     monkeypatch.setattr(network, "BATCH", 50)
     table = small_table(network, loss)
     setting = network.Setting(loss, dim=8, heads=2, epochs=15)
@@ -53,8 +48,8 @@ def test_company_is_found_and_the_placebo_gains_nothing(monkeypatch: pytest.Monk
     assert (rows[report.INTERACTION]["order"] is None) == (loss == "choice")
 
 
-def test_a_copy_of_the_slate_is_the_same_company(monkeypatch: pytest.MonkeyPatch) -> None:
-    network, report = loaded(monkeypatch, "slate_interaction"), loaded(monkeypatch, "interaction_report")
+def test_a_copy_of_the_slate_is_the_same_company() -> None:
+    network, report = import_module("slate_interaction"), import_module("interaction_report")
     table = small_table(network, "item").taken(np.arange(120))
     table.filled[::3, 3] = False
     model = network.trained(table, 1, network.Setting("item", dim=4, heads=2, epochs=2), report.INTERACTION, 0).eval()
@@ -63,8 +58,8 @@ def test_a_copy_of_the_slate_is_the_same_company(monkeypatch: pytest.MonkeyPatch
     np.testing.assert_allclose(own.detach().numpy(), other.detach().numpy(), rtol=1e-4, atol=1e-5)
 
 
-def test_errors_are_clustered(monkeypatch: pytest.MonkeyPatch) -> None:
-    report = loaded(monkeypatch, "interaction_report")
+def test_errors_are_clustered() -> None:
+    report = import_module("interaction_report")
     rng = np.random.default_rng(0)
     difference = np.repeat(rng.normal(size=200), 5)  # five equal slates a user
     zero, unit = np.zeros(1000), np.ones(1000)
@@ -81,8 +76,8 @@ def written(path: Path, header: list[str], rows: list[list[object]]) -> None:
         csv.writer(file).writerows([header, *rows])
 
 
-def test_the_chain_of_a_shop_that_sells_out(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    shop = loaded(monkeypatch, "shop_slates")
+def test_the_chain_of_a_shop_that_sells_out(tmp_path: Path) -> None:
+    shop = import_module("shop_slates")
     names = [f"{what}{place}" for what in ("item", "bought") for place in range(1, 10)]
     sales = [[1] * 3 + [0] * 6, [1] * 9, [0] * 9, [1] * 6 + [0, 1, 0]]
     written(tmp_path / shop.FILES[0], ["user_id", *names, "portrait_1"],
@@ -98,8 +93,8 @@ def test_the_chain_of_a_shop_that_sells_out(monkeypatch: pytest.MonkeyPatch, tmp
     assert probability[0, 0] == pytest.approx(1 / (1 + np.exp(-2.0)))
 
 
-def test_news_are_counted_before_they_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    news = loaded(monkeypatch, "news_lists")
+def test_news_are_counted_before_they_are_shown(tmp_path: Path) -> None:
+    news = import_module("news_lists")
     header = ["impression_time", "user_id", "device_type", "is_sso_user", "is_subscriber", "article_id",
               "article_ids_inview", "article_ids_clicked"]  # fmt: skip
     rows = [[f"2023-05-18 07:00:{second:02}", 5, 1, 0, 0, "", "1|2|3|4|5", "2"] for second in range(3)]
@@ -117,8 +112,8 @@ def test_news_are_counted_before_they_are_shown(monkeypatch: pytest.MonkeyPatch,
     assert clicks[0] == table.features[0, 0, 1], "the click itself is not counted before it happened"
 
 
-def test_hotels_and_line_ups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    hotels, matches = loaded(monkeypatch, "hotel_lists"), loaded(monkeypatch, "line_ups")
+def test_hotels_and_line_ups(tmp_path: Path) -> None:
+    hotels, matches = import_module("hotel_lists"), import_module("line_ups")
     header = ["user_id", "session_id", "action_type", "reference", "device", "current_filters", "impressions", "prices"]
     written(tmp_path / hotels.FILE, header, [
         ["u", "s", "interaction item image", "12", "mobile", "", "", ""],
@@ -147,8 +142,8 @@ def test_hotels_and_line_ups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) ->
     assert {row["model"] for row in rows} == {"own features", "with company", "placebo", "pairwise"}
 
 
-def test_the_section_of_the_report(monkeypatch: pytest.MonkeyPatch) -> None:
-    sections, page = loaded(monkeypatch, "set_sections"), loaded(monkeypatch, "page")
+def test_the_section_of_the_report() -> None:
+    sections, page = import_module("set_sections"), import_module("page")
     row = {"data": "shop", "seed": 1, "slates": 9, "items": 81, "loss": 0.5, "error": 0.001, "order": 0.25}
     rows = [row | {"model": name, "gain": gain} for name, gain in (("own features", 0.0), ("with company", 0.0446))]
     section = page.Section("interaction", "Set effects")

@@ -19,7 +19,6 @@ from setwise.ranking.paper import (
     paper,
     valid_tuples,
 )
-from setwise.ranking.phase_two.algorithm import phase_two
 from worlds import REWARDS, random_instance
 
 
@@ -268,25 +267,9 @@ def test_the_best_single_item_is_the_last_solution() -> None:
     assert sorted(pinned.indices.tolist()) == [3, 4]
 
 
-def test_literal_is_phase_two() -> None:
-    instance = random_instance(2, n=8)
-    constraints = Constraints.of(instance, 3)
-    literal = paper(instance, constraints, literal=True, epsilon=0.5, rank=2)
-    reference = phase_two(instance, constraints, epsilon=0.5, rank=2)
-    np.testing.assert_array_equal(literal.indices, reference.indices)
-    assert literal.value == reference.value
-    assert literal.evaluations == reference.evaluations
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epsilon": 0.5}, "epsilon must be absent with literal=False"),
-        ({"rank": 1}, "rank must be absent with literal=False"),
-        ({"literal": True, "solutions": 10}, "solutions must be absent with literal=True"),
-        ({"literal": True, "top": 2}, "top must be absent with literal=True"),
-        ({"literal": True, "problems": 3}, "problems must be absent with literal=True"),
-        ({"literal": 1}, "literal must be True or False"),
         ({"top": 0}, "top must be"),
         ({"problems": 9}, "problems must be at most 8"),
     ],
@@ -295,17 +278,3 @@ def test_options_that_do_not_go_together(options, message: str) -> None:
     instance = random_instance(0)
     with pytest.raises(InvalidInput, match=message):
         paper(instance, Constraints.of(instance, 3), **options)
-
-
-def test_lambda_can_be_set_by_hand() -> None:
-    """With λ = λ' = 1 the linear programs of the literal algorithm run, and what they find is no better than the optimum."""
-    from worlds import random_instance
-
-    instance = random_instance(3, n=6, rewards=[sw.Logistic(1.0, 0.5)])
-    best = sw.rank(instance, 3, "exhaustive").value
-    by_hand = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1, lam=1, lam_prime=1)
-    by_formula = sw.rank(instance, 3, "paper", literal=True, epsilon=0.5, rank=1)
-    assert 0 < by_hand.value <= best * (1 + 1e-12)
-    assert by_formula.value <= best * (1 + 1e-12)
-    with pytest.raises(InvalidInput, match="lam must be absent with literal=False"):
-        sw.rank(instance, 3, "paper", lam=1)

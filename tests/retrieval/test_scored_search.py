@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from proofs.cover import cover
+from proofs.pure_embedding import PureEmbedding
 
 import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.added_scores import AddedScores
 from setwise.retrieval.backends.protocol import BACKENDS
-from setwise.retrieval.cover import cover
-from setwise.retrieval.pure_embedding import PureEmbedding
 from worlds import random_catalog
 
 EXACT = [name for name, backend in BACKENDS.items() if backend.exact and backend.available and name != "pgvector"]

@@ -23,7 +23,7 @@ from setwise.verification.verify import verify
 GOLDEN = Path(__file__).parent / "golden"
 VERSIONS = sorted(path.name for path in GOLDEN.iterdir())
 HISTORY = ["s3", "s41", "s17"]
-BACKENDS = ("numpy", "scan", "tree", "fjlt")
+BACKENDS = ("numpy", "scan", "tree")
 
 
 def seen_in(catalog: sw.Catalog) -> dict[str, Any]:

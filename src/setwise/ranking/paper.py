@@ -45,15 +45,14 @@ problem 1; without it, no choice of t that was tried came closer than 2 % to bea
 are X, nothing is added to it, and every other candidate may join. Then t is Wx first, and 2 D(X ∪ {j}) for the
 candidates j in the order of F(X ∪ {j}), μ the 0.97-quantile (*ours*).
 
-``literal=True`` runs the algorithm of the proofs (phase_two/).
+The algorithm of the paper's proofs, for small instances, is in experiments/proofs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import chain, count, islice
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,6 @@ from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.rewards import evaluate
 from setwise.ranking.partial_set import PartialSet, best_set
-from setwise.ranking.phase_two.algorithm import phase_two
 from setwise.ranking.ranker import Ranker, Ranking
 
 SOLUTIONS, TOP = 100, 1
@@ -263,36 +261,19 @@ def paper(
     instance: Instance,
     constraints: Constraints,
     *,
-    solutions: int | None = None,
-    top: int | None = None,
+    solutions: int = SOLUTIONS,
+    top: int = TOP,
     problems: int | None = None,
-    literal: bool = False,
-    epsilon: float | None = None,
-    rank: int | None = None,
-    lam: int | None = None,
-    lam_prime: int | None = None,
 ) -> Ranking:
-    """The best of ``solutions`` (100) candidate solutions: up to ``problems`` (8) for each tuple of ``top`` (1) items.
+    """The best of ``solutions`` candidate solutions: up to ``problems`` (8) for each tuple of ``top`` items.
 
     Pinned items belong to every tuple. Without ``top`` they are the only tuple, and ``problems`` is not limited then.
-
-    ``literal`` runs the algorithm of the proofs instead, for small instances; ``epsilon``, ``rank``, ``lam`` and
-    ``lam_prime`` (λ and λ') are the options of ``phase_two``.
     """
-    own_options = {"solutions": solutions, "top": top, "problems": problems}
-    literal_options = {"epsilon": epsilon, "rank": rank, "lam": lam, "lam_prime": lam_prime}
-    if not isinstance(literal, bool):
-        raise InvalidInput("literal", "True or False", repr(literal), "pass one of the two")
-    _refuse(own_options if literal else literal_options, literal)
-    if literal:
-        given: dict[str, Any] = {name: option for name, option in literal_options.items() if option is not None}
-        found = phase_two(instance, constraints, **given)
-        return Ranking(found.indices, found.value, evaluations=found.evaluations)
     per_tuple = None if problems is None else whole_number("problems", problems)
-    c = max(0, (TOP if top is None else whole_number("top", top)) - len(constraints.pinned))
+    c = max(0, whole_number("top", top) - len(constraints.pinned))
     if c and per_tuple is not None and per_tuple > PROBLEMS:
         raise InvalidInput("problems", f"at most {PROBLEMS}", per_tuple, "raise solutions instead")
-    most = SOLUTIONS if solutions is None else whole_number("solutions", solutions)
+    most = whole_number("solutions", solutions)
     every = AuxiliaryProblems(instance, constraints)
     smallest = [_smallest(instance, constraints)][: most - 1] if c else []
     return _best_of(every, chain(islice(candidate_solutions(every, c, per_tuple), most - len(smallest)), smallest))
@@ -315,13 +296,6 @@ def _best_of(problems: AuxiliaryProblems, sets: Iterator[Rows]) -> Ranking:
         trace=np.maximum.accumulate(values),
         solutions=np.array(values),
     )
-
-
-def _refuse(options: Mapping[str, float | None], literal: bool) -> None:
-    for name, given in options.items():
-        if given is not None:
-            must = f"absent with literal={literal}"
-            raise InvalidInput(name, must, repr(given), f"drop it or pass literal={not literal}")
 
 
 PAPER = Ranker("paper", paper, "Phase Two")

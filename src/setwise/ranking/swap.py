@@ -4,10 +4,10 @@ A climb starts with the pinned items and a start item and grows greedily to k me
 exchanges (one member out, one candidate in), additions (while |S| < k) and removals as long as F rises; in an ordered
 slate also the best exchange of two positions or shift of one item past others. Start items are the candidates of
 highest score, those that promise most as anchors, of highest reward beside the best-scored one, and of most attention
-received. Later climbs start from
-perturbations of the best set: some members are replaced at random. The best set found is returned. The order of the
-work does not depend on the budget: a larger budget never gives a smaller value, unless the smaller one ended before
-the first climb had grown to k members. The rest of them is then added at once, by the values of the last step.
+received. Later climbs start from perturbations of the best set: some members are replaced at random. The best set found
+is returned. The order of the work does not depend on the budget, from 20 ms on: a larger one never gives a smaller
+value, unless the smaller one ended before the first climb had grown to k members. The rest of them is then added at
+once, by the values of the last step.
 
 Weights are e^(logit − the row's largest), and at least e^−700. If logits of one item are more than 600 apart, the
 search may not distinguish the smallest weights. Then greedy also runs, which evaluates sets from the logits, and the
@@ -42,6 +42,7 @@ MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the fir
 MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
 START_ITEMS = 8  # of each kind
 ANCHOR_PAIRS = 100_000  # pairs of an anchor and a partner that are valued, a few milliseconds: all up to 316 candidates
+ANCHOR_MS = 20.0  # the least budget that has time for them
 FIRST_SLICE = 2_000  # evaluations before the clock is first read
 SLICE_MS = 0.5  # between later readings
 ALWAYS_GROWN = (
@@ -74,7 +75,8 @@ def swap(
     if evaluations is None and budget is None:
         most = default_evaluations(instance.m, constraints.k)
     most = min(most, MAX_PER_SET * _number_of_sets(constraints))
-    problem = _swap_instance(instance, constraints)
+    pairs = ANCHOR_PAIRS if budget is None or budget >= ANCHOR_MS else 0
+    problem = _swap_instance(instance, constraints, pairs)
     state = _initial_state(problem, whole_number("seed", seed, least=0))
     if budget is None:
         swap_climbs.advance(problem, state, most, YES)
@@ -149,7 +151,7 @@ def _has_wide_spread(instance: Instance) -> bool:
 # --- an instance as arrays ---
 
 
-def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance:
+def _swap_instance(instance: Instance, constraints: Constraints, pairs: int = ANCHOR_PAIRS) -> SwapInstance:
     from setwise.ranking.swap_kernels import SwapInstance
 
     table = RewardTable.of(instance.rewards)
@@ -177,7 +179,7 @@ def _swap_instance(instance: Instance, constraints: Constraints) -> SwapInstance
         constraints.minimums,
         slot,
         pair_at,
-        _start_items(instance, free, constraints.k),
+        _start_items(instance, free, constraints.k, pairs),
     )
     parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
     return SwapInstance(*parts)
@@ -194,7 +196,7 @@ def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.stack([item, place], axis=1).astype(np.int64), pair_at.astype(np.int64)
 
 
-def _start_items(instance: Instance, free: NDArray[np.bool_], k: int) -> NDArray[np.int64]:
+def _start_items(instance: Instance, free: NDArray[np.bool_], k: int, pairs: int) -> NDArray[np.int64]:
     """The best free candidates by score, as an anchor, by reward beside the best-scored one and by attention received.
 
     They come in turns. Under strong attention the best sets are an anchor with partners that earn most beside it; what
@@ -202,7 +204,7 @@ def _start_items(instance: Instance, free: NDArray[np.bool_], k: int) -> NDArray
     """
     alone = np.where(free, instance.alone, -np.inf)
     score = np.where(free, instance.total_score, -np.inf)
-    anchors = np.argsort(-alone, kind="stable")[: max(1, ANCHOR_PAIRS // (instance.m * instance.heads))]
+    anchors = np.argsort(-alone, kind="stable")[: max(1, pairs // (instance.m * instance.heads))]
     partners = np.where(free[:, None], _rewards_beside(instance, anchors), 0.0)
     partners[anchors, np.arange(len(anchors))] = 0.0  # an item is no partner of itself
     count = min(k - 1, instance.m)

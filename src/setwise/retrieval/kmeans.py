@@ -1,4 +1,4 @@
-"""k-means: first centres and Lloyd's iterations, used for cells of items and for clusters of queries.
+"""k-means: first centres and Lloyd's iterations, used for cells of items.
 
 Points may be float32 or float64; results have the same type. Distances to centres are held a few million at a time.
 """
@@ -38,21 +38,10 @@ def draw_spread(points: Array, count: int, rng: np.random.Generator) -> Array:
     return points[chosen]
 
 
-def farthest_first(points: Array, count: int) -> Array:
-    """First centres without chance: the point nearest the mean, then always the one farthest from those chosen."""
-    chosen = [int(squared_distances(points, points.mean(axis=0)[None])[:, 0].argmin())]
-    nearest = squared_distances(points, points[chosen])[:, 0]
-    for _ in range(count - 1):
-        chosen.append(int(nearest.argmax()))
-        nearest = np.minimum(nearest, squared_distances(points, points[chosen[-1:]])[:, 0])
-    return points[chosen]
-
-
-def lloyd(points: Array, centres: Array, iterations: int, keep_empty: bool = True) -> tuple[Array, Rows]:
+def lloyd(points: Array, centres: Array, iterations: int) -> tuple[Array, Rows]:
     """Assign points to the nearest centre and move centres to their mean, ``iterations`` times: (centres, labels).
 
-    A centre that loses all its points moves to the point farthest from its own centre; without ``keep_empty`` it is
-    dropped, and the others are numbered again without gaps.
+    A centre that loses all its points moves to the point farthest from its own centre.
     """
     label, distance = np.empty(len(points), np.intp), np.empty(len(points), points.dtype)
     for _ in range(iterations):
@@ -61,8 +50,6 @@ def lloyd(points: Array, centres: Array, iterations: int, keep_empty: bool = Tru
             label[chunk] = nearest = np.argmin(squared, axis=1)
             distance[chunk] = squared[np.arange(len(nearest)), nearest]
         count = np.bincount(label, minlength=len(centres))
-        if not keep_empty:
-            label, count = np.unique(label, return_inverse=True)[1].astype(np.intp), count[count > 0]
         centres = _sums(points, label, count) / np.maximum(count, 1).astype(points.dtype)[:, None]
         for empty in np.flatnonzero(count == 0):
             farthest = int(np.argmax(distance))

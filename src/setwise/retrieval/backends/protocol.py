@@ -108,7 +108,6 @@ BACKENDS: dict[str, Backend] = {
         Backend("gpu", "gpu", "GPU", exact=True, library="torch", extra="gpu"),
         Backend("faiss", "faiss", "Faiss", exact=True, library="faiss", extra="faiss"),
         Backend("pgvector", "pgvector", "PgVector", exact=True, library="psycopg", extra="postgres"),
-        Backend("fjlt", "fjlt", "FJLT", exact=False),
     )
 }
 

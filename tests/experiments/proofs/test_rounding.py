@@ -8,18 +8,18 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proofs.algorithm import phase_two
+from proofs.discretization import denominators
+from proofs.enumeration import PartialSolution, valid_tuples
+from proofs.geometric_grid import Axis, reach
+from proofs.linearization import number_of_thresholds, targets, thresholds
+from proofs.nonnegative_rank import SURROGATES, SurrogateProblem
+from proofs.rounding import AuxiliarySolver, Programs, number_of_guesses
 
 import setwise as sw
 from counts import examples
 from setwise.errors import SetwiseError
 from setwise.model.constraints import Constraints
-from setwise.ranking.phase_two.algorithm import phase_two
-from setwise.ranking.phase_two.discretization import denominators
-from setwise.ranking.phase_two.enumeration import PartialSolution, valid_tuples
-from setwise.ranking.phase_two.geometric_grid import Axis, reach
-from setwise.ranking.phase_two.linearization import number_of_thresholds, targets, thresholds
-from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, SurrogateProblem
-from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
 
 CLOSE = 1 + 1e-9
 

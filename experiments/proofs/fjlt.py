@@ -43,7 +43,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,11 +51,8 @@ from numpy.typing import NDArray
 from setwise._types import Array, Floats, Floats32, Ints, Mask
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends.protocol import Hits, by_cell
-from setwise.retrieval.backends.sorted_vectors import checked_rows
-from setwise.storage import saved_arrays
+from setwise.retrieval.backends.protocol import Hits, by_cell, resolved
 
-_LARGEST = 1e6  # of ε and 1 + θ
 _CHUNK = 1 << 10  # rows per step, to keep the working memory small
 
 
@@ -109,7 +106,6 @@ class FJLT:
     """The vectors sorted by cell, their images under Φ, and the additive error that follows."""
 
     def __init__(self, arrays: Mapping[str, Array]) -> None:
-        self._arrays = dict(arrays)
         self.vectors, self.order, self.start = (arrays[name] for name in ("vectors", "order", "start"))
         self.longest = arrays["longest"]  # (C,) v_max of each cell
         self.projected, self.square = arrays["projected"], arrays["square"]  # (n, m) Φv', (n,) ‖Φv'‖²
@@ -185,30 +181,6 @@ class FJLT:
         best = np.argsort(-score, kind="stable")[:per_cell]
         return places[best], score[best]
 
-    def arrays(self) -> dict[str, Array]:
-        return dict(self._arrays)
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, Array]) -> Self:
-        checked_rows(arrays)
-        (n, width), cells = arrays["vectors"].shape, len(arrays["start"]) - 1
-        projected = saved_arrays.typed("projected", arrays["projected"], np.float32, (n, None))
-        saved_arrays.typed("square", arrays["square"], np.float32, (n,))
-        saved_arrays.typed("longest", arrays["longest"], np.float64, (cells,))
-        saved_arrays.ranged("bounds", saved_arrays.typed("bounds", arrays["bounds"], np.float64, (2,)), 0, _LARGEST)
-        cell = np.repeat(np.arange(cells, dtype=np.int32), np.diff(arrays["start"]))
-        if not np.allclose(arrays["longest"], _longest(arrays["vectors"], cell, cells)):
-            raise InvalidInput("array 'longest'", "the longest vector of each cell", "others", "save it again")
-        for name in ("projected", "square"):
-            saved_arrays.finite(name, arrays[name])
-        if "signs" in arrays:
-            saved_arrays.typed("signs", arrays["signs"], np.int8, (width + 1,))
-            padded = 1 << max(1, width.bit_length())
-            saved_arrays.typed("projection", arrays["projection"], np.float32, (projected.shape[1], padded))
-        elif projected.shape[1] != width + 1:
-            raise InvalidInput("array 'projected'", f"{width + 1} columns", projected.shape[1], "save it again")
-        return cls(arrays)
-
 
 def _longest(vectors: Floats32, cell: NDArray[np.int32], n_cells: int) -> Floats:
     """v_max of each cell: (C,), 0 for a cell without any length."""
@@ -227,3 +199,8 @@ def _images(vectors: Floats32, longest: Floats, transform: Transform | None) -> 
         point = np.hstack([height, v]) / np.where(v_max > 0, v_max, 1.0)
         images.append((transform(point) if transform else point).astype(np.float32))
     return np.concatenate(images)
+
+
+def neighbours(name: str) -> tuple[str, type[Any]]:
+    """The name and class of what finds nearest neighbours: a backend of setwise, or ``fjlt``."""
+    return (name, FJLT) if name == "fjlt" else resolved(name)

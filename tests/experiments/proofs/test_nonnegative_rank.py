@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from counts import examples
-from setwise.ranking.phase_two.nonnegative_rank import (
+from proofs.nonnegative_rank import (
     SURROGATES,
     SurrogateProblem,
     factorised,
     query_clusters,
     row_stochastic,
 )
+
+from counts import examples
 from worlds import REWARDS, random_instance
 
 every_surrogate = pytest.mark.parametrize("name", sorted(SURROGATES))

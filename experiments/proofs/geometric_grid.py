@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from proofs.enumeration import PartialSolution
 from setwise._types import Floats
-from setwise.ranking.phase_two.enumeration import PartialSolution
 
 _ROUNDING = 1e-12  # relative: a sum in another order may lie this much beside a grid point
 

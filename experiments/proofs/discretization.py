@@ -18,10 +18,10 @@ from itertools import product
 
 import numpy as np
 
+from proofs.enumeration import PartialSolution
+from proofs.geometric_grid import Axis
+from proofs.nonnegative_rank import SurrogateProblem
 from setwise._types import Floats
-from setwise.ranking.phase_two.enumeration import PartialSolution
-from setwise.ranking.phase_two.geometric_grid import Axis
-from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
 
 
 def number_of_denominators(problem: SurrogateProblem, partial: PartialSolution, delta: float) -> int:

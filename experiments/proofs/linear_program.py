@@ -13,7 +13,6 @@ solver's model, but not of the check.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,28 +196,6 @@ class LinearProgram:
         if between > len(self._rows):
             return f"a point with {between} entries between their bounds, which is not a vertex"
         return ""
-
-
-def integer_point(
-    cost: Floats, lower: Floats, upper: Floats, members: Sequence[NDArray[np.intp]], low: Floats, high: Floats
-) -> Floats:
-    """Whole x of large c·x with low ≤ Σ_{i∈members} x_i ≤ high for each list of members; empty if there is none.
-
-    After a second the best point so far is returned, which need not be feasible: check it.
-    """
-    import highspy
-
-    solver: Any = highspy.Highs()
-    for name, value in {**OPTIONS, "solver": "choose", "presolve": "on", "time_limit": 1.0}.items():
-        solver.setOptionValue(name, value)
-    start = np.concatenate(([0], np.cumsum([len(some) for some in members]))).astype(np.int32)
-    place = np.concatenate(members).astype(np.int32)
-    solver.passModel(
-        len(cost), len(members), len(place), 2, -1, 0.0,  # 2: by rows; −1: maximise; no constant term
-        cost, lower, upper, low, high, start, place, np.ones(len(place)), np.ones(len(cost), np.int32),
-    )  # fmt: skip
-    solver.run()
-    return np.asarray(np.round(solver.getSolution().col_value), np.float64)
 
 
 def _matrix(rows: ArrayLike) -> Floats:

@@ -6,13 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from proofs import fjlt as module
+from proofs.fjlt import FJLT, Transform, walsh_hadamard
 
 from retrieval.backends.test_backend_conformance import check
 from setwise.errors import InvalidInput
-from setwise.retrieval.backends import fjlt as module
 from setwise.retrieval.backends.brute_force import BruteForce
-from setwise.retrieval.backends.fjlt import FJLT, Transform, walsh_hadamard
-from setwise.storage import artifact
 
 DENSE, SPARSE = 1023, 4095  # values this long are projected by a full and by a sparse Gaussian matrix
 
@@ -154,19 +153,6 @@ def test_nobody_and_nothing() -> None:
     assert (FJLT.build(nothing, cell_of, 1, eps=0.6).search(user[None], 4).scores == 0).all()
 
 
-@pytest.mark.parametrize("d", [16, DENSE])
-def test_saved_and_restored_bit_for_bit(d: int, tmp_path) -> None:
-    vectors, cell_of, user = spread_out(np.random.default_rng(0), 100, d, cells=3)
-    index = FJLT.build(vectors, cell_of, 3, eps=0.6)
-    artifact.write(tmp_path, "fjlt", index.arrays(), {})
-    other = FJLT.from_arrays(artifact.read(tmp_path, "fjlt").arrays)
-    one, two = index.search(user[None], 4), other.search(user[None], 4)
-    np.testing.assert_array_equal(one.rows, two.rows)
-    np.testing.assert_array_equal(one.scores, two.scores)
-    np.testing.assert_array_equal(index.slack(user), other.slack(user))
-    assert FJLT.build(vectors, cell_of, 3, eps=0.6).projected.tobytes() == index.projected.tobytes()
-
-
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [
@@ -195,39 +181,3 @@ def test_vectors_are_projected_piece_by_piece(monkeypatch: pytest.MonkeyPatch) -
     pieces = FJLT.build(vectors, cell_of, 2)
     np.testing.assert_allclose(pieces.projected, whole.projected, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(pieces.square, 1, rtol=1e-6)
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("longest", lambda longest: 2 * longest),
-        ("longest", lambda longest: longest[:-1]),
-        ("projected", lambda projected: projected[:, :-1]),
-        ("projected", lambda projected: np.full_like(projected, np.inf)),
-        ("square", lambda square: square * np.float32(np.nan)),
-        ("bounds", lambda bounds: bounds - 0.5),
-        ("bounds", lambda bounds: bounds[:1]),
-    ],
-)
-def test_saved_arrays_of_another_index_are_refused(name: str, change) -> None:
-    vectors, cell_of, user = spread_out(np.random.default_rng(2), 20, 5, cells=2)
-    index = FJLT.build(vectors, cell_of, 2)
-    again = FJLT.from_arrays(index.arrays())
-    np.testing.assert_array_equal(again.search(user[None], 3).rows, index.search(user[None], 3).rows)
-    with pytest.raises(InvalidInput, match=f"array '{name}' must be"):
-        FJLT.from_arrays(index.arrays() | {name: change(index.arrays()[name])})
-
-
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        ("signs", lambda signs: signs[:-1]),
-        ("projection", lambda projection: projection[:-1]),
-        ("projection", lambda projection: projection[:, :-1]),
-    ],
-)
-def test_saved_transforms_of_another_size_are_refused(name: str, change) -> None:
-    vectors, cell_of, _ = spread_out(np.random.default_rng(2), 3, DENSE)
-    arrays = FJLT.build(vectors, cell_of, 1, eps=0.6).arrays()
-    with pytest.raises(InvalidInput, match=f"array '{name}' must be"):
-        FJLT.from_arrays(arrays | {name: change(arrays[name])})

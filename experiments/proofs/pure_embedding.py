@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proofs.fjlt import neighbours
 from setwise._types import Floats
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
@@ -32,7 +33,6 @@ from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Reward, evaluate
 from setwise.model.users import User
-from setwise.retrieval.backends import protocol as neighbors
 from setwise.retrieval.backends.protocol import Neighbors, item_vectors, user_vector
 
 
@@ -62,7 +62,7 @@ class PureEmbedding:
     @classmethod
     def build(cls, catalog: Catalog, backend: str = "auto", **options: Any) -> PureEmbedding:
         """Index the items by reward class; ``options`` go to the retrieval backend of this name."""
-        _, family = neighbors.resolved(backend)
+        _, family = neighbours(backend)
         return cls(catalog, family.build(item_vectors(catalog), catalog.reward_class, len(catalog.rewards), **options))
 
     def recommend(self, user: ArrayLike | User, k: int) -> Additive:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from proofs.cover import cover, delta_for, sensitivity
+from proofs.pure_embedding import guaranteed, item_vectors, user_vector
 
 import setwise as sw
 from setwise.errors import InvalidInput
 from setwise.retrieval.backends.brute_force import BruteForce
-from setwise.retrieval.cover import cover, delta_for, sensitivity
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.pure_embedding import guaranteed, item_vectors, user_vector
 from worlds import REWARDS, random_catalog
 
 LIPSCHITZ = (sw.Logistic(0.7, -0.3), sw.Linear(0.6, 0.2), sw.ReLU(0.5, 0.4), sw.Tanh(0.8, 0.1))  # g = 0, any sign

@@ -7,9 +7,9 @@ from itertools import combinations, product
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from proofs.enumeration import number_of_sets, small_solutions, valid_tuples
 
 from counts import examples
-from setwise.ranking.phase_two.enumeration import number_of_sets, small_solutions, valid_tuples
 
 Tuple = tuple[frozenset[int], ...]
 

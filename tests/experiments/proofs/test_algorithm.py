@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from proofs.algorithm import PhaseTwo, phase_two
+from proofs.nonnegative_rank import SURROGATES, row_stochastic
 
 import setwise as sw
 from setwise.errors import InvalidInput, TooLarge
 from setwise.model.constraints import Constraints
-from setwise.ranking.phase_two.algorithm import PhaseTwo, phase_two
-from setwise.ranking.phase_two.nonnegative_rank import SURROGATES, row_stochastic
 from worlds import random_catalog, random_instance
 
 REWARDS = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(1.0, 0.2), sw.Exp(0.4, -0.3), sw.Constant(0.3))

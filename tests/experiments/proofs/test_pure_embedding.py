@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from proofs.pure_embedding import PureEmbedding, additive_rewards, guaranteed, item_vectors, user_vector
+from test_fjlt import DENSE, allowed_failures, spread_out
 
 import setwise as sw
-from retrieval.backends.test_fjlt import DENSE, allowed_failures, spread_out
 from setwise.errors import InvalidInput
-from setwise.retrieval.pure_embedding import PureEmbedding, additive_rewards, guaranteed, item_vectors, user_vector
 from worlds import REWARDS, random_catalog
 
 

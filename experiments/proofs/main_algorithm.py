@@ -1,6 +1,6 @@
 """The paper's Main Algorithm end to end: δ-cover, k nearest neighbours of every cell, Phase Two; and Theorem 1.
 
-    preprocess   ``MainAlgorithm.build``: the δ-cover of queries, keys and reward functions (retrieval/cover.py), and
+    preprocess   ``MainAlgorithm.build``: the δ-cover of queries, keys and reward functions (cover.py), and
                  the nearest neighbours of its cells
     query        ``recommend``: I, the k best items of every cell; W' on I from cells of diameter δ'
                  (rank_partition.py); Phase Two on I (algorithm.py)
@@ -25,17 +25,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proofs.algorithm import PhaseTwo, phase_two
+from proofs.cover import Cover, cover
+from proofs.fjlt import FJLT, neighbours
+from proofs.rank_partition import rank_partition
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.users import User
-from setwise.ranking.phase_two.algorithm import PhaseTwo, phase_two
-from setwise.ranking.phase_two.rank_partition import rank_partition
-from setwise.retrieval.backends.fjlt import FJLT
-from setwise.retrieval.backends.protocol import BACKENDS, Neighbors, item_vectors, resolved, user_vector
-from setwise.retrieval.cover import Cover, cover
+from setwise.retrieval.backends.protocol import BACKENDS, Neighbors, item_vectors, user_vector
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,8 +64,8 @@ class MainAlgorithm:
     @classmethod
     def build(cls, catalog: Catalog, delta: float, backend: str = "numpy", **options: float) -> MainAlgorithm:
         """Phase One's preprocessing; ``backend`` is exact, or ``fjlt`` with its ``options``."""
-        name, family = resolved(backend)
-        if not BACKENDS[name].exact and name != "fjlt":
+        name, family = neighbours(backend)
+        if name != "fjlt" and not BACKENDS[name].exact:
             raise InvalidInput("backend", "exact, or one whose error is bounded (fjlt)", repr(name), "choose another")
         if catalog.heads != 1 or catalog.sink is not None or catalog.positions is not None:
             raise InvalidInput("catalog", "of one head, without sink and places", "another", "use setwise.Recommender")

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from proofs.nonnegative_rank import average_error, row_stochastic
+from proofs.rank_partition import rank_partition
 
 from counts import examples
 from setwise.errors import InvalidInput
-from setwise.ranking.phase_two.nonnegative_rank import average_error, row_stochastic
-from setwise.ranking.phase_two.rank_partition import rank_partition
 
 
 @examples(60)

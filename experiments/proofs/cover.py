@@ -42,6 +42,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proofs.pure_embedding import guaranteed, refuse_added_scores
 from setwise._types import Floats
 from setwise._validation import real_number, whole_number
 from setwise.errors import InvalidInput
@@ -49,7 +50,6 @@ from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
 from setwise.retrieval.partition import Partition
-from setwise.retrieval.pure_embedding import guaranteed, refuse_added_scores
 
 INWARDS = 1 - 1e-12  # balls are this much smaller, so that rounding cannot make a pair exceed δ
 

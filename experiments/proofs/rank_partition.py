@@ -8,7 +8,7 @@ its key. With c(i) the centre of the cell of i, let W'_ij = exp(q_c(i) · k_c(j)
 and W' has non-negative rank at most the number of cells, at most ⌈1 + 4‖Q‖/δ⌉^d ⌈1 + 4‖K‖/δ⌉^d. *Proof.* q_i·k_j −
 q_c(i)·k_c(j) = q_i·(k_j − k_c(j)) + (q_i − q_c(i))·k_c(j) is at most δR in size. So the ratios of a row lie between
 e^(−δR) and e^(δR) times a constant, and the best scale turns them into 1 ± tanh(δR). W' has one row for each cell: with
-A one-hot and B_jc = exp(q_c · k_c(j)), W' = A Bᵀ. Cells are counted by volume, as in retrieval/cover.py.  ∎
+A one-hot and B_jc = exp(q_c · k_c(j)), W' = A Bᵀ. Cells are counted by volume, as in cover.py.  ∎
 
 The paper has γ = 17δ max(‖Q‖, ‖K‖) and rank ⌈4R/δ⌉^(4d). ``share_keys=False`` packs the queries alone, with
 W'_ij = exp(q_c(i) · k_j): γ ≤ tanh(δ‖K‖/2) with at most ⌈1 + 4‖Q‖/δ⌉^d columns, better in both.
@@ -22,11 +22,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from proofs.cover import INWARDS, pack
+from proofs.nonnegative_rank import Surrogate, one_hot, scaled
 from setwise._types import Floats
 from setwise._validation import real_number
 from setwise.errors import InvalidInput
-from setwise.ranking.phase_two.nonnegative_rank import Surrogate, one_hot, scaled
-from setwise.retrieval.cover import INWARDS, pack
 
 
 @dataclass(frozen=True, eq=False)
