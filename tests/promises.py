@@ -4,18 +4,15 @@ A test says what it checks with ``@pytest.mark.promise(NAME)``, and may state wh
 ``record_property("seen", "10,000 mutants: 9,214 refused, 786 harmless")``. ``make test-all`` runs all tests with full
 counts; ``pytest --large --promises -m promise FILES`` runs some. Each run replaces in tests/promises.json what was
 known of the files whose tests it ran, with its date and commit, and writes the rows of docs/reference/promises.md from
-all that is known. So the full counts can be collected file by file, also on several machines:
-
-    python tests/promises.py OTHER.json ...      # merge tests/promises.json of other machines; the later result counts
+all that is known. So the full counts can be collected file by file.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -151,17 +148,3 @@ def with_rows(page: str, rows: dict[str, str]) -> str:
 def _commit() -> str:
     git = processes.run(["git", "rev-parse", "--short=10", "HEAD"], cwd=ROOT)
     return git.stdout.strip() or "unknown commit"
-
-
-def main(paths: Sequence[str]) -> int:
-    """Merge result files of other machines, and write the table."""
-    missing = [path for path in paths if not Path(path).is_file()]
-    if missing:
-        print(f"A result file must exist, got {missing[0]}; copy tests/promises.json of a run.", file=sys.stderr)
-        return 2
-    write(merged(stored(RESULTS), *(stored(Path(path)) for path in paths)))
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

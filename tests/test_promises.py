@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -55,21 +54,6 @@ def test_runs_of_several_files_and_machines_make_up_a_row() -> None:
         cells = row_of("kills", known["kills"]).split(" | ")
         assert cells[2:] == [f"`{B}`, `{A}`", "2 passed; kept; new", "2026-01-01, abc; 2026-01-02, def |"]
     assert "kills" not in merged(run(report("tests/gone.py", "passed"), when="2026-01-01 12:00"))
-
-
-def test_a_result_file_of_another_machine_is_merged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, results, other = tmp_path / "page.md", tmp_path / "results.json", tmp_path / "other.json"
-    page.write_text(PAGE.read_text(encoding="utf-8"), encoding="utf-8")
-    monkeypatch.setattr(promises, "PAGE", page)
-    monkeypatch.setattr(promises, "RESULTS", results)
-    promises.write(merged(run(report(A, "passed"), when="2026-01-01 12:00")))
-    other.write_text(json.dumps(run(report(B, "passed", "disk"), when="2026-01-02 12:00", commit="def")))
-    assert promises.main([str(other)]) == 0
-    rows = rows_of(page.read_text(encoding="utf-8"))
-    assert rows["kills"].endswith("| 1 passed | 2026-01-01, abc |")
-    assert rows["disk"].endswith("| 1 passed | 2026-01-02, def |")
-    assert set(stored(results)) == {"kills", "disk"}
-    assert promises.main([str(tmp_path / "nowhere")]) == 2
 
 
 def test_an_interrupted_run_writes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,6 @@ from proofs.cover import cover, delta_for, sensitivity
 from proofs.pure_embedding import guaranteed, item_vectors, user_vector
 
 import setwise as sw
-from setwise.errors import InvalidInput
 from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.partition import Partition
 from worlds import REWARDS, random_catalog
@@ -232,17 +231,3 @@ def test_thirty_four_times_the_papers_delta() -> None:
     unit /= np.linalg.norm(unit, axis=2, keepdims=True)
     catalog = sw.Catalog(2 * unit, 2 * unit, np.linspace(0, 3, 50)[:, None])
     assert delta_for(catalog, 0.1, [1.0]) == pytest.approx(0.1 / (2 * 3), rel=1e-6)
-
-
-def test_invalid_arguments() -> None:
-    catalog, user = random_catalog(0)
-    with pytest.raises(InvalidInput, match=r"delta must be greater than 0, got 0.0; pass a distance between queries"):
-        cover(catalog, 0)
-    with pytest.raises(InvalidInput, match=r"eps must be greater than 0, got -1.0; pass the loss of score"):
-        delta_for(catalog, -1, user)
-    with pytest.raises(InvalidInput, match=r"eps must be greater than 0, got 0.0"):
-        delta_for(catalog, 0, user)
-    with pytest.raises(
-        InvalidInput, match="user must be one with different scores, got equal scores only; use any delta"
-    ):
-        delta_for(catalog, 0.1, np.zeros((1, 3)))

@@ -10,7 +10,6 @@ from proofs import fjlt as module
 from proofs.fjlt import FJLT, Transform, walsh_hadamard
 
 from retrieval.backends.test_backend_conformance import check
-from setwise.errors import InvalidInput
 from setwise.retrieval.backends.brute_force import BruteForce
 
 DENSE, SPARSE = 1023, 4095  # values this long are projected by a full and by a sparse Gaussian matrix
@@ -151,20 +150,6 @@ def test_nobody_and_nothing() -> None:
     zero, nothing = np.zeros_like(user)[None], np.zeros_like(vectors)
     assert (FJLT.build(vectors, cell_of, 1, eps=0.6).search(zero, 4).scores == 0).all()
     assert (FJLT.build(nothing, cell_of, 1, eps=0.6).search(user[None], 4).scores == 0).all()
-
-
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        ({"eps": 0}, "eps must be greater than 0, got 0.0; pass the error you can accept, such as 0.1."),
-        ({"failure": 1}, "failure must be between 0 and 1, got 1.0; pass a small probability, such as 0.01."),
-        ({"seed": -1}, "seed must be a whole number of at least 0, got -1; pass 0 or more."),
-    ],
-)
-def test_invalid_arguments(options: dict[str, float], sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        FJLT.build(np.ones((2, 2), np.float32), np.zeros(2, np.int32), 1, **options)
-    assert str(caught.value) == sentence
 
 
 def test_signs_are_random() -> None:

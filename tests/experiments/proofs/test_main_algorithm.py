@@ -8,7 +8,6 @@ from proofs.main_algorithm import MainAlgorithm
 from proofs.rank_partition import rank_partition
 
 import setwise as sw
-from setwise.errors import InvalidInput
 
 POSITIVE = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(0.6, 0.1), sw.Exp(0.4, -0.3))  # at least 0
 
@@ -120,17 +119,3 @@ def test_approximate_neighbours_enter_the_loss() -> None:
     eta = 0.5 * longest * np.linalg.norm(user.heads)
     assert near.retrieval_loss - exact.retrieval_loss == pytest.approx(eta, rel=1e-5)
     assert near.guarantee(2.0) < exact.guarantee(2.0)
-
-
-def test_refusals() -> None:
-    catalog, _ = catalogue(1, 0.05)
-    with pytest.raises(InvalidInput, match="backend must be exact, or one whose error is bounded"):
-        MainAlgorithm.build(catalog, 0.05, "tree")
-    rng = np.random.default_rng(0)
-    two = sw.Catalog(*(rng.normal(size=(5, 2, 2)) for _ in range(3)))
-    points = [rng.normal(size=(5, 2)) for _ in range(3)]
-    with_sink = sw.Catalog(*points, sink=sw.Sink(rng.normal(size=(1, 2)), rng.normal(size=(1, 2))))
-    with_places = sw.Catalog(*points, positions=sw.Positions(*(rng.normal(size=(3, 1, 2)) for _ in range(3))))
-    for each in (two, with_sink, with_places):
-        with pytest.raises(InvalidInput, match="catalog must be of one head, without sink and places"):
-            MainAlgorithm.build(each, 0.05)

@@ -8,7 +8,6 @@ from proofs.pure_embedding import PureEmbedding, additive_rewards, guaranteed, i
 from test_fjlt import DENSE, allowed_failures, spread_out
 
 import setwise as sw
-from setwise.errors import InvalidInput
 from worlds import REWARDS, random_catalog
 
 
@@ -88,13 +87,3 @@ def test_the_guarantee_with_approximate_neighbours(count) -> None:
 def test_the_largest_g_and_h_count() -> None:
     assert guaranteed([sw.Linear(2.0), sw.Linear(3.0)], 0.1, 5, 10.0) == pytest.approx(10 - 5 * 0.3)
     assert guaranteed([sw.Exp(), sw.Logistic(4.0)], 0.1, 5, 10.0) == pytest.approx(np.exp(-0.1) * 10 - 5 * 0.1)
-
-
-def test_invalid_arguments() -> None:
-    catalog, user = random_catalog(0)
-    with pytest.raises(InvalidInput, match="backend must be 'auto' or one of numpy"):
-        PureEmbedding.build(catalog, backend="none")
-    with pytest.raises(InvalidInput, match="k must be a whole number of at least 1, got 0"):
-        PureEmbedding.build(catalog, backend="numpy").recommend(user, 0)
-    with pytest.raises(InvalidInput, match="user must be without added scores here, got one with scores"):
-        PureEmbedding.build(catalog, backend="numpy").recommend(sw.User(user.heads, scores=np.zeros(12)), 2)

@@ -10,7 +10,6 @@ from proofs.nonnegative_rank import average_error, row_stochastic
 from proofs.rank_partition import rank_partition
 
 from counts import examples
-from setwise.errors import InvalidInput
 
 
 @examples(60)
@@ -85,19 +84,3 @@ def test_no_average_moves_further(seed: int, gamma: float) -> None:
     other = weight / rng.choice([1 - gamma, 1 + gamma], 6)
     moved = abs(weight @ score / weight.sum() - other @ score / other.sum())
     assert moved <= average_error(gamma) + 1e-12
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (([[1.0]], [[1.0]], 0.0), "delta must be greater than 0"),
-        (([1.0], [[1.0]], 1.0), "query must be finite, of shape"),
-        (([[1.0]], [[np.nan]], 1.0), "key must be finite, of shape"),
-        (([[1.0], [1.0]], [[1.0], [np.inf]], 1.0), "key must be finite, of shape"),
-        ((np.zeros((0, 2)), np.zeros((0, 2)), 1.0), "query must be finite, of shape"),
-        (([[1.0]], [[1.0, 2.0]], 1.0), "key must be of the shape of query"),
-    ],
-)
-def test_refusals(arguments, sentence: str) -> None:
-    with pytest.raises(InvalidInput, match=sentence):
-        rank_partition(*arguments)
