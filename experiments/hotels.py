@@ -38,7 +38,7 @@ Scorers = dict[tuple[str, str], Scorer]  # by model and kind
 
 def read_lists(path: Path, most: int | None = None) -> Slates:
     """Every list whose click is in it, at most ``most``; ids are the triples."""
-    # Prices are read here, list by list: read_trivago keeps the latest price of a hotel, not that of the list.
+    # Prices are read here, list by list: a table of items would keep one price of a hotel, not that of the list.
     cells, outcome = [], []
     for hotels, prices, clicked, looked in islice(_clickouts(path), most):
         price = np.array(prices, float)

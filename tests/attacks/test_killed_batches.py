@@ -59,7 +59,16 @@ def kill_and_resume(table: Path, model: Path, users: int, folder: Path, kills: i
 
 def unbroken(table: Path, model: Path, folder: Path) -> Path:
     """The output of one run in this process."""
-    options = {"k": K, "where": {}, "at_most": {}, "at_least": {}, "exactly": {}, "budget_ms": None, "ranker": None}
+    limits: dict[str, object] = {"at_most": {}, "at_least": {}, "exactly": {}}
+    options = {
+        "k": K,
+        "unknown": "ignore",
+        "filter_seen": True,
+        "where": {},
+        **limits,
+        "budget_ms": None,
+        "ranker": None,
+    }
     out = folder / "unbroken.parquet"
     recommend_table(table, model, out, Columns(history="history"), processes=1, part_rows=PART_ROWS, **options)
     return out
