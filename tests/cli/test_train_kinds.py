@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 
 from saved_songs import run, said
-from setwise.datasets.trivago import COLUMNS
 from setwise.storage.slate_log import ShownSlate, SlateLog, new_id
 
 STOP = ("--device", "tpu")  # refused once the data are read
@@ -66,17 +65,6 @@ def test_the_slate_alone_names_slates(tmp_path: Path) -> None:
     assert first == f"{file}: slates, as --slate is given (setwise train slates)."
     assert second == (
         "Columns of data.csv: slate 'page'; found by their names: session 'page', item 'item', outcome 'clicked'."
-    )
-
-
-def test_formats_that_have_slates(tmp_path: Path) -> None:
-    rows = [f"u,s{n},1{n:02},{step},{rest}" for n in range(9) for step, rest in ((1, "search,5,,"), (2, "clickout item,7,7|8,1|2"))]  # fmt: skip
-    file = table(tmp_path, ",".join(COLUMNS), *rows, name="train.csv")
-    (note,) = notes(file, "--out", tmp_path / "m")
-    assert note.endswith("train.csv: slates, as it has slates (setwise train slates).")
-    refused = run("train", "sessions", file, "--out", tmp_path / "m")
-    assert "FILE must be a file of sessions, got train.csv of slates; use setwise train slates" in str(
-        refused.exception
     )
 
 
