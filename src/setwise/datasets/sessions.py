@@ -21,6 +21,8 @@ from setwise._validation import frozen, whole_number
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
 
+BY_SLATE = ("session", "explored", "propensity")  # what a log may say of a slate
+
 
 @dataclass(frozen=True, eq=False)
 class Sessions:
@@ -117,7 +119,10 @@ class Sessions:
 class Slates:
     """Histories, slates shown, and outcomes: ``outcome`` (0 to 1) is aligned with ``shown.values``.
 
-    ``starts`` has the time of each slate, as in ``Sessions``.
+    ``starts`` has the time of each slate, as in ``Sessions``. What else a log may say, for each slate but for the
+    places: ``place`` (0, 1, … of every item shown), ``session`` (the number of the session or user that the slate
+    belongs to), ``explored`` (whether its items were drawn at random) and ``propensity`` (with which probability the
+    policy showed this slate).
     """
 
     history: Ragged
@@ -126,9 +131,19 @@ class Slates:
     ids: Sequence[Any]
     attributes: Mapping[str, Sequence[Any]] = field(default_factory=dict)
     starts: NDArray[np.float64] | None = None
+    place: NDArray[np.int64] | None = None
+    session: NDArray[np.int64] | None = None
+    explored: NDArray[np.bool_] | None = None
+    propensity: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         _refuse_other_starts(self.starts, len(self.shown))
+        for name in ("place", *BY_SLATE):
+            count = len(self.shown.values) if name == "place" else len(self.shown)
+            column = getattr(self, name)
+            if column is not None and np.shape(column) != (count,):
+                must = f"{count} values, one per {'item shown' if name == 'place' else 'slate'}"
+                raise InvalidInput(name, must, f"shape {np.shape(column)}", "align them, or leave them out")
         _refuse_rows_outside("history", self.history, len(self.ids))
         _refuse_rows_outside("shown", self.shown, len(self.ids))
         _refuse_misaligned(self.attributes, len(self.ids))
@@ -158,25 +173,36 @@ class Slates:
     def taken(self, rows: ArrayLike) -> Slates:
         """The slates at these positions, over the same ids."""
         chosen = np.asarray(rows, np.int64)
-        outcome = frozen(self.outcome[self.shown.places(chosen)])
+        cells = self.shown.places(chosen)
         history, shown = self.history.taken(chosen), self.shown.taken(chosen)
-        return replace(self, history=history, shown=shown, outcome=outcome, starts=_taken(self.starts, chosen))
+        by_slate: dict[str, Any] = {name: _taken(getattr(self, name), chosen) for name in ("starts", *BY_SLATE)}
+        outcome, place = frozen(self.outcome[cells]), _taken(self.place, cells)
+        return replace(self, history=history, shown=shown, outcome=outcome, place=place, **by_slate)
 
     def joined(self, others: Slates) -> Slates:
         """These slates followed by the others, which are over the same ids."""
         if list(self.ids) != list(others.ids):
             raise InvalidInput("slates", "over the same ids", "different ids", "build both from one list of ids")
+        columns = ("place", "explored", "propensity")
+        more: dict[str, Any] = {name: _joined(getattr(self, name), getattr(others, name)) for name in columns}
         return replace(
             self,
             history=self.history.joined(others.history),
             shown=self.shown.joined(others.shown),
             outcome=frozen(np.concatenate([self.outcome, others.outcome])),
-            starts=None,  # of two sources: their clocks may differ
+            starts=None,  # of two sources: their clocks may differ, and so may their sessions
+            session=None,
+            **more,
         )
 
 
-def _taken(starts: NDArray[np.float64] | None, rows: Ints) -> NDArray[np.float64] | None:
-    return None if starts is None else starts[rows]
+def _taken(column: NDArray[Any] | None, rows: Ints) -> NDArray[Any] | None:
+    return None if column is None else column[rows]
+
+
+def _joined(column: NDArray[Any] | None, others: NDArray[Any] | None) -> NDArray[Any] | None:
+    """Both columns; None where one of them is missing."""
+    return None if column is None or others is None else np.concatenate([column, others])
 
 
 def _refuse_other_starts(starts: NDArray[np.float64] | None, count: int) -> None:

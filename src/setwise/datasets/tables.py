@@ -59,7 +59,8 @@ def read_table(
 def read_table(
     path: Source, session: str | Sequence[str] | None = ..., item: str = ..., *, slate: str, outcome: str,
     time: str | None = ..., time_format: str | None = ..., attributes: Sequence[str] | Mapping[str, str] = ...,
-    ordered: None = ..., quantity: str | None = ..., delimiter: str | None = ..., progress: bool = ...,
+    ordered: None = ..., quantity: str | None = ..., position: str | None = ..., explored: str | None = ...,
+    propensity: str | None = ..., delimiter: str | None = ..., progress: bool = ...,
     skipped: Skipped | None = ..., on_error: str = ...,
 ) -> Slates: ...  # fmt: skip
 def read_table(
@@ -74,6 +75,9 @@ def read_table(
     attributes: Sequence[str] | Mapping[str, str] = (),
     ordered: str | None = None,
     quantity: str | None = None,
+    position: str | None = None,
+    explored: str | None = None,
+    propensity: str | None = None,
     delimiter: str | None = None,
     progress: bool = True,
     skipped: Skipped | None = None,
@@ -85,13 +89,17 @@ def read_table(
     session, with a list of items, or every slate a session of its own, without a history. ``attributes`` names columns
     of item attributes, or is {name: column}; the most frequent value of an item counts. ``ordered`` names a column that
     is true if the order of a session is meaningful, ``quantity`` one that is negative in rows that take an item back,
-    which are skipped.
+    which are skipped. For slates, ``position`` names the place of an item, ``explored`` whether the slate was drawn at
+    random, and ``propensity`` with which probability it was shown (of rows that differ, their product).
     A malformed row raises ``MalformedFile``; with ``on_error="skip"`` it is skipped, and ``skipped`` has the number of
     such rows and the first of them.
     """
     if (slate is None) != (outcome is None):
         got = f"{'outcome' if slate is None else 'slate'} {outcome if slate is None else slate!r} alone"
         raise InvalidInput("slate and outcome", "given together", got, "name both columns or neither")
+    if slate is None and (position or explored or propensity):
+        got = next(name for name in (position, explored, propensity) if name)
+        raise InvalidInput("position, explored and propensity", "given for slates", repr(got), "name the slate too")
     if slate is not None and ordered is not None:
         todo = "leave it out: the items of a slate have no order"
         raise InvalidInput("ordered", "None beside slate and outcome", repr(ordered), todo)
@@ -99,7 +107,9 @@ def read_table(
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
-    columns = Columns(item, sessions, time, slate, outcome, ordered, quantity, named)
+    columns = Columns(
+        item, sessions, time, slate, outcome, ordered, quantity, position, explored, propensity, named
+    )
     malformed = MalformedRows(on_error)
     _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)

@@ -1,21 +1,23 @@
 """Training from slates: items shown, with the outcome of each.
 
-1. The pointwise stage learns the reward of each item by itself.
-2. The stage of pairs learns, with the pointwise model fixed, what items do to each other in pairs (pair_effects.py).
-3. If these effects lower the log loss of validation slates beyond doubt, attention starts from them, and the
-   interaction stage trains everything together. Otherwise the pointwise model is trained for the rest of the epochs.
+1. Effects that can be read (effects/fitting.py): what items are worth alone, by their attributes and the history of
+   the user, and what items of a slate do to each other through their attributes. This is a convex fit.
+2. What no attribute explains, in three further stages, where users have histories or items no attributes: a network of
+   what each item is worth alone; with it fixed, what items do to each other in pairs (pair_effects.py); and, if that
+   lowers the log loss of validation slates beyond doubt, attention that starts from these pairs. Otherwise the network
+   is trained for the rest of the epochs.
+3. A small catalogue also gets a table of what each item does to each other (pair_table.py).
 
-4. A small catalogue also gets a table of what each item does to each other (pair_table.py). It is kept instead if its
-   loss is smaller than attention's.
-
-"Beyond doubt" is a gain of more than two standard errors over the slates. Attention and the table must also have such a
-gain over the first pointwise model, or they are dropped. The summary states the gains. The reward is
-calibrated on the validation slates. With another loss than "item", or with ``base=False``, there is one stage:
+The model with the smallest loss of validation slates is kept, if its gain over the effects is beyond doubt: more than
+two standard errors over the slates. The summary states the gains. Models of the last two points have a reward that is
+calibrated on the validation slates. Where a taste of the user may pass for an effect (effects/identification.py),
+neither attention nor a table is learned. With another loss than "item", or with ``base=False``, there is one stage:
 attention is always kept and nothing is calibrated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 
 import numpy as np
@@ -25,6 +27,8 @@ from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
 from setwise.training.calibration import item_log_losses
+from setwise.training.effects.features import Features
+from setwise.training.effects.fitting import fit_effects
 from setwise.training.pair_effects import PairEffects, initialise_heads
 from setwise.training.pair_table import MOST_ITEMS, fit_pair_table
 from setwise.training.slate_model import SlateModel
@@ -57,33 +61,83 @@ class Gain:
 
 
 def fit_slates(
-    stages: Stages, slates: Slates, validation: Slates | None, loss: str, embeddings: str | Floats32 | None
+    stages: Stages,
+    slates: Slates,
+    validation: Slates | None,
+    loss: str,
+    embeddings: str | Floats32 | None,
+    features: Sequence[str] | None = None,
 ) -> SlateModel:
-    """Train on outcomes of slates."""
-    if validation is None:
-        if len(slates) < 2:
-            raise InvalidInput("slates", "two or more, one of them for validation", len(slates), "pass more slates")
-        shares = (1 - HELD_OUT, HELD_OUT) if len(slates) >= 40 else (0.5, 0.5)
-        training, held_out = random_split(len(slates), shares, 0)
-        slates, validation = slates.taken(training), slates.taken(held_out)
-    network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
+    """Train on outcomes of slates; ``features`` are the attributes that may have effects, by default all."""
     if not stages.shape.base or loss != "item":
+        slates, validation = _held_out(slates, validation)
+        network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
         return stages.train_stage(network, slates, validation, loss, stages.schedule, "interaction")
-    small = len(stages.ids) <= MOST_ITEMS
-    first, pairs, second = _schedules(stages.schedule, small)
+    known = _features(slates, embeddings, features)
+    small, latent = len(stages.ids) <= MOST_ITEMS, bool(len(slates.history.values)) or not known.known
+    if not small and not latent:
+        return fit_effects(slates, known, stages.schedule.seed).model(slates)
+    slates, validation = _held_out(slates, validation)
+    effects = fit_effects(slates, known, stages.schedule.seed)
+    models = {"effects": effects.model(slates)}
+    slates = slates if effects.explored is None else slates.taken(effects.explored)
+    of_pairs = None
+    if latent:
+        of_pairs = _latent(stages, slates, validation, embeddings, models, small, effects.masked)
+    if small and not effects.masked:
+        alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
+        models["pair_table"] = fit_pair_table(alone, slates, validation)
+    return _chosen(stages, models, of_pairs, validation)
+
+
+def _features(slates: Slates, embeddings: str | Floats32 | None, names: Sequence[str] | None) -> Features:
+    """What is known of the items: these attributes, and vectors where they are given."""
+    for name in names or ():
+        if name not in slates.attributes:
+            known = ", ".join(slates.attributes) or "none"
+            raise InvalidInput("features", f"attributes of the slates ({known})", repr(name), "read them with the data")
+    columns = {name: column for name, column in slates.attributes.items() if names is None or name in names}
+    vectors = {} if embeddings is None or isinstance(embeddings, str) else {"embeddings": embeddings}
+    return Features.of(columns, vectors, len(slates.ids))
+
+
+def _held_out(slates: Slates, validation: Slates | None) -> tuple[Slates, Slates]:
+    """Slates for training, and for validation."""
+    if validation is not None:
+        return slates, validation
+    if len(slates) < 2:
+        raise InvalidInput("slates", "two or more, one of them for validation", len(slates), "pass more slates")
+    shares = (1 - HELD_OUT, HELD_OUT) if len(slates) >= 40 else (0.5, 0.5)
+    training, held_out = random_split(len(slates), shares, 0)
+    return slates.taken(training), slates.taken(held_out)
+
+
+def _latent(
+    stages: Stages,
+    slates: Slates,
+    validation: Slates,
+    embeddings: str | Floats32 | None,
+    models: dict[str, SlateModel],
+    small: bool,
+    masked: bool,
+) -> Gain | None:
+    """Add the models of the network to ``models``; returns the gain of the pairs."""
+    network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
+    first, pairs, second = _schedules(stages.schedule, small or masked)
     network.pointwise = True
-    pointwise = stages.train_stage(network, slates, validation, loss, first, "pointwise")
+    models["pointwise"] = stages.train_stage(network, slates, validation, "item", first, "pointwise")
+    if masked:
+        return None
     effects = PairEffects(network)
-    stages.train_part(effects, slates, validation, loss, pairs, "pairs")
+    stages.train_part(effects, slates, validation, "item", pairs, "pairs")
     of_pairs = _gain_of_pairs(effects, validation)
     if of_pairs.beyond_doubt:
         initialise_heads(network, effects)
         network.pointwise = False
     stage = "continued" if network.pointwise else "interaction"
-    last = stages.train_stage(network, slates, validation, loss, second, stage)
-    alone = last if network.pointwise else pointwise
-    table = fit_pair_table(alone, slates, validation) if small else None
-    return _chosen(stages, pointwise, last, table, of_pairs, validation).calibrated(validation)
+    last = stages.train_stage(network, slates, validation, "item", second, stage)
+    models["pointwise" if network.pointwise else "interaction"] = last
+    return of_pairs
 
 
 def _schedules(schedule: Schedule, small: bool) -> tuple[Schedule, Schedule, Schedule]:
@@ -107,32 +161,30 @@ def _gain_of_pairs(effects: PairEffects, slates: Slates) -> Gain:
     return Gain.of(*losses)
 
 
-def _chosen(
-    stages: Stages,
-    pointwise: SlateModel,
-    last: SlateModel,
-    table: SlateModel | None,
-    of_pairs: Gain,
-    validation: Slates,
-) -> SlateModel:
-    """The model with the smallest loss of those that pay: attention and the table of pairs must do so beyond doubt."""
-    attention = "interaction" if of_pairs.beyond_doubt else "continued"
-    models = {"pointwise": pointwise, attention: last} | ({} if table is None else {"pair_table": table})
+def _chosen(stages: Stages, models: dict[str, SlateModel], of_pairs: Gain | None, validation: Slates) -> SlateModel:
+    """The model with the smallest loss of those that gain beyond doubt over the effects, or the effects."""
     losses = {
         name: _by_slate(item_log_losses(model.predict(validation), validation.outcome), validation)
         for name, model in models.items()
     }
-    gains = {name: Gain.of(losses["pointwise"], loss) for name, loss in losses.items()}
-    paying = [name for name, gain in gains.items() if gain.beyond_doubt or name in ("pointwise", "continued")]
+    gains = {name: Gain.of(losses["effects"], loss) for name, loss in losses.items()}
+    paying = [name for name, gain in gains.items() if gain.beyond_doubt or name == "effects"]
+    if "pointwise" in paying:  # attention and tables are compared with the same items alone
+        of_these = {name: Gain.of(losses["pointwise"], losses[name]) for name in paying}
+        paying = [name for name in paying if name in ("effects", "pointwise") or of_these[name].beyond_doubt]
     kept = min(paying, key=lambda name: float(losses[name].mean()))
     summary = {
+        **models["effects"].summary,
+        **stages.summary(),
         "log_loss": {name: float(loss.mean()) for name, loss in losses.items()},
-        "gain_of_pairs": asdict(of_pairs),
+        "gain_of_pairs": None if of_pairs is None else asdict(of_pairs),
         "gain_of_attention": asdict(gains["interaction"]) if "interaction" in gains else None,
-        "gain_of_pair_table": asdict(gains["pair_table"]) if table is not None else None,
-        "kept": "pointwise" if kept == "continued" else kept,
+        "gain_of_pair_table": asdict(gains["pair_table"]) if "pair_table" in gains else None,
     }
-    return SlateModel(models[kept].catalog(), models[kept].encoder, {**stages.summary(), **summary})
+    if kept == "effects":
+        return SlateModel(models[kept].catalog(), models[kept].encoder, summary)
+    summary |= {"kept": kept, "effects": [], "words": []}
+    return SlateModel(models[kept].catalog(), models[kept].encoder, summary).calibrated(validation)
 
 
 def _by_slate(losses: Floats, slates: Slates) -> Floats:

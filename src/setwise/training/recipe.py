@@ -11,6 +11,7 @@ on held-out sessions, then attention on top of it, kept if its slates have signi
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from setwise._types import Floats32
 from setwise._validation import real_number, whole_number
@@ -32,6 +33,7 @@ def fit(
     validation: Slates | None,
     loss: str,
     embeddings: str | Floats32 | None,
+    features: Sequence[str] | None,
     minutes: float | None,
     checkpoint: str | os.PathLike[str] | None,
     device: str | None,
@@ -47,7 +49,7 @@ def fit(
     if isinstance(data, Slates):
         if validation is not None:
             _require_same_ids(validation, data)
-        return fit_slates(stages, data, validation, loss, embeddings)
+        return fit_slates(stages, data, validation, loss, embeddings, features)
     todo = "leave it out, or make slates first (training.negatives)"
     if validation is not None:
         must = "None for sessions, a part of which is held out for validation"

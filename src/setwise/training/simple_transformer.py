@@ -11,6 +11,7 @@ trained elsewhere can be used the same way: ``SimpleTransformer(catalog, Encoder
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from setwise._types import SLATE_SIZE, Floats32
 from setwise.datasets.sessions import Sessions, Slates
@@ -36,6 +37,7 @@ class SimpleTransformer(SlateModel):
         validation: Slates | None = None,
         loss: str = "item",
         embeddings: str | Floats32 | None = "auto",
+        features: Sequence[str] | None = None,
         d_kq: int = Shape.d_kq,
         d_v: int = Shape.d_v,
         base: bool = Shape.base,
@@ -64,6 +66,7 @@ class SimpleTransformer(SlateModel):
         embeddings     of the items that attend to each other: "word2vec", "spectral" or "correspondence" of the
                        sessions or histories, an array (n_items, d), None for random ones, or "auto": for sessions the
                        item factors of ALS, for slates spectral over few items, word2vec or correspondence otherwise
+        features       attributes through which items may have effects on each other (slates only); None: all
         d_kq, d_v      dimensions of queries and keys, and of values
         base           whether an item has a score that does not depend on the slate (sessions need it)
         sink           whether a head can attend to nothing, which makes a softmax nearly additive
@@ -94,6 +97,7 @@ class SimpleTransformer(SlateModel):
             validation=validation,
             loss=loss,
             embeddings=embeddings,
+            features=features,
             minutes=minutes,
             checkpoint=checkpoint,
             device=device,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
 from setwise.training.on_policy import on_policy_slates
 
+EFFECTS = ("effects", "words", "effects_tried", "tastes", "notes")  # of slates, in the summary
 BINS = 5  # of the reliability diagram
 CUT = "log"  # the part of a checkpoint that train/log.py keeps
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
@@ -51,6 +52,10 @@ class Fitting:
     def of(cls, k: int, seed: int, checkpoint: Path, **options: Any) -> Fitting:
         """``options`` that are None were not given."""
         return cls(k, seed, checkpoint, {name: value for name, value in options.items() if value is not None})
+
+    def with_options(self, **options: Any) -> Fitting:
+        """With further options."""
+        return replace(self, options={**self.options, **options})
 
     def run(
         self, data: Sessions | Slates, read: dict[str, Any], output: Output, held_out_file: Path | None = None
@@ -94,7 +99,7 @@ def _training(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
         for name, stage in model.summary["stages"].items()
     ]
     summary = {"kept": model.summary.get("kept")}
-    summary |= {name: model.summary.get(name, []) for name in ("base", "tried")}
+    summary |= {name: model.summary.get(name, []) for name in ("base", "tried", *EFFECTS)}
     return {"model": repr(model.catalog()), "seconds": seconds, "stages": stages, **summary}
 
 

@@ -35,7 +35,20 @@ UserColumns = Annotated[
     list[str], typer.Option(help="The columns of the features of a case, such as size,depth or 'f_*'.")
 ]
 
+# --- slates ---
+
+Position = Annotated[str | None, typer.Option(help="The column of the place of an item in its slate.")]
+Explored = Annotated[str | None, typer.Option(help="The column that says whether a slate was drawn at random.")]
+Propensity = Annotated[str | None, typer.Option(help="The column of the probability with which a slate was shown.")]
+
 # --- items ---
+
+Feature = Annotated[
+    list[str] | None,
+    typer.Option(help="A column through which items may have effects on each other; by default all attributes."),
+]
+Embedding = Annotated[str | None, typer.Option(help="The columns of a vector of the items: x0,x1,x2.")]
+NoFeatures = Annotated[bool, typer.Option("--no-features", help="Use no column of items but those of --attribute.")]
 
 Attribute = Annotated[
     list[str] | None,

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from setwise._standard_error import say
 from setwise._types import SLATE_SIZE
 from setwise.cli import columns
 from setwise.cli.train import options
 from setwise.cli.train.data import SLATES, prepared
 from setwise.cli.train.fitting import Fitting
+from setwise.cli.train.inputs import Inputs
 from setwise.cli.train.output import Output
+from setwise.datasets import Slates
 
 
 def slates(
@@ -24,6 +27,12 @@ def slates(
     quantity: columns.Quantity = None,
     delimiter: columns.Delimiter = None,
     on_error: columns.OnError = None,
+    position: options.Position = None,
+    explored: options.Explored = None,
+    propensity: options.Propensity = None,
+    feature: options.Feature = None,
+    embedding: options.Embedding = None,
+    no_features: options.NoFeatures = False,
     attribute: options.Attribute = None,
     items: options.Items = None,
     k: options.SlateSize = SLATE_SIZE,
@@ -38,7 +47,7 @@ def slates(
 ) -> None:
     """Slates that were shown, with the outcome of each item.
 
-    The table has one row per item shown. Columns of usual names are found.
+    The table has one row per item shown. Columns of usual names are found, and the attributes of items.
 
     Example: [bold]setwise train slates shown.csv --slate request --outcome clicked --out model/[/bold]
     """
@@ -56,6 +65,17 @@ def slates(
         delimiter=delimiter,
         on_error=on_error,
         items=items,
-        attributes=columns.attribute_columns(attribute),
+        position=position,
+        explored=explored,
+        propensity=propensity,
     )
-    fitting.run(*prepared(file, named, None, seed, split, SLATES), output)
+    inputs = Inputs.of(file, named, feature, embedding, columns.attribute_columns(attribute), no_features)
+    if inputs.columns is not None:
+        named["attributes"] = inputs.columns
+    data, read = prepared(file, named, None, seed, split, SLATES)
+    if isinstance(data, Slates):
+        data, known, notes = inputs.taken(data, read["skipped"])
+        fitting, read["notes"] = fitting.with_options(**known), notes
+        for note in notes:
+            say(note)
+    fitting.run(data, read, output)

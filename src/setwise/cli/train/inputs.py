@@ -1,0 +1,109 @@
+"""What ``setwise train slates`` knows of the items: columns that are features, vectors, or shown beside them.
+
+Without an option that names one, every further column of a text table is an attribute if all rows of an item agree on
+it; columns of one name and different numbers (x0, x1, x2) are a vector. The notes say which were taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Floats32
+from setwise.cli.columns import path_of
+from setwise.datasets import Slates, table_columns
+from setwise.datasets.delimiters import DELIMITERS
+from setwise.datasets.dispatch import columns_read
+from setwise.datasets.text_files import file_extension, parse_number
+from setwise.errors import InvalidInput
+
+LEAST_VECTOR = 3  # columns of one name
+AGREE = 0.99  # of the values of an attribute, with the most frequent one of their item
+NUMBERED = re.compile(r"(.*?)_?[0-9]+")
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Columns by what they are; ``guessed`` ones are attributes if they prove to be."""
+
+    features: Sequence[str] = ()
+    vector: Sequence[str] = ()
+    shown: dict[str, str] | None = None  # --attribute: names and columns
+    guessed: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        file: Path,
+        named: dict[str, Any],
+        feature: list[str] | None,
+        embedding: str | None,
+        attributes: dict[str, str] | None,
+        alone: bool,
+    ) -> Inputs:
+        """From the options; ``alone`` refuses all columns."""
+        if alone and (feature or embedding):
+            raise InvalidInput("--no-features", "absent beside --feature and --embedding", "both", "leave one out")
+        vector = [name.strip() for name in (embedding or "").split(",") if name.strip()]
+        if feature or vector or attributes or alone or "items" in named:
+            return cls([] if alone else list(feature or ()), vector, attributes)
+        if file_extension(file) not in DELIMITERS and "delimiter" not in named:
+            return cls()
+        with path_of("FILE"):
+            columns, read = table_columns(file, named.get("delimiter")), columns_read(file, **named)
+        used = {part for name in read.values() for part in name.split(" and ")}
+        others = [name for name in columns if name not in used and name.strip()]
+        stems = Counter(stem[1] for name in others if (stem := NUMBERED.fullmatch(name)))
+        vectors = [name for name in others if (stem := NUMBERED.fullmatch(name)) and stems[stem[1]] >= LEAST_VECTOR]
+        return cls([name for name in others if name not in vectors], vectors, None, guessed=bool(others))
+
+    @property
+    def columns(self) -> dict[str, str] | None:
+        """The attributes to read, by name."""
+        named = {**{name: name for name in (*self.features, *self.vector)}, **(self.shown or {})}
+        return named or None
+
+    def taken(self, slates: Slates, skipped: Counter[str]) -> tuple[Slates, dict[str, Any], list[str]]:
+        """The slates without what is no attribute, the arguments of ``fit``, and what to say."""
+        attributes, notes = dict(slates.attributes), []
+        if self.guessed:
+            for name in (*self.features, *self.vector):
+                reason = _no_attribute(name, attributes[name], skipped, len(slates.shown.values))
+                if reason is not None:
+                    notes.append(reason)
+                    del attributes[name]
+        vector = [name for name in self.vector if name in attributes]
+        features = [name for name in (*self.features, *(self.shown or {})) if name in attributes]
+        options: dict[str, Any] = {"features": features}
+        if vector:
+            options["embeddings"] = _vectors([attributes.pop(name) for name in vector], vector)
+        known = [*features, *([f"the vector {vector[0]} … {vector[-1]}"] if vector else [])]
+        if known and (self.guessed or self.shown):
+            notes.append(f"Items may have effects on each other through {', '.join(known)} (--no-features: none).")
+        return replace(slates, attributes=attributes), options, notes
+
+
+def _no_attribute(name: str, cells: Sequence[Any], skipped: Counter[str], rows: int) -> str | None:
+    """Why a column is no attribute of the items, if it is none."""
+    differing = skipped.pop(f"values of '{name}' that differ from the most frequent one of their item", 0)
+    if differing > (1 - AGREE) * rows:
+        return f"Column '{name}' differs between rows of one item, so it is no attribute of items: left out."
+    return None
+
+
+def _vectors(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> Floats32:
+    """The vectors of the items; zeros where a number is missing."""
+    result = np.zeros((len(columns[0]), len(columns)), np.float32)
+    for at, (column, name) in enumerate(zip(columns, names, strict=True)):
+        numbers = [0.0 if cell is None else parse_number(cell) for cell in column]
+        if not np.isfinite(numbers).all():
+            bad = next(cell for cell, number in zip(column, numbers, strict=True) if not np.isfinite(number))
+            raise InvalidInput("--embedding", "columns of numbers", f"{bad!r} in '{name}'", "leave that column out")
+        result[:, at] = numbers
+    return result

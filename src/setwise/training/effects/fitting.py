@@ -1,0 +1,237 @@
+"""Learn effects from slates: the base, the families that the log shows beyond doubt, and the model of both.
+
+1. **Which slates count.** Explored ones alone, where the log says which they are, or slates weighted by 1/propensity.
+   What the policy's own slates say about an item alone is then one more attribute of it.
+2. **Selection** (selection.py) beside place, with the base in the fit.
+3. **Identification** (identification.py): where a policy may have known a taste that the model lacks, effects that look
+   like taste are not believed. Selection is repeated without them, on slates whose company looks random.
+4. **The reward** is fitted to held-out predictions, without place: a set has the average place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from setwise._types import Floats, Ints
+from setwise.datasets.sessions import Slates
+from setwise.model.rewards import Logistic
+from setwise.training.calibration import fit_logistic
+from setwise.training.effects.base import Base
+from setwise.training.effects.columns import Block, Family, Head, Shown
+from setwise.training.effects.contrast import MeanContrast
+from setwise.training.effects.effect_model import as_model
+from setwise.training.effects.features import Features
+from setwise.training.effects.identification import (
+    Taste,
+    Trace,
+    random_looking,
+    tastes_by_effect,
+    tastes_by_label,
+)
+from setwise.training.effects.place import Place, Size
+from setwise.training.effects.regression import Design, Rows, fit
+from setwise.training.effects.same_value import AnyOther, Each
+from setwise.training.effects.selection import Folds, Selected, select
+from setwise.training.effects.similarity import Similarity
+from setwise.training.effects.taste import Tastes
+from setwise.training.effects.threshold import SIZES, Crowd
+from setwise.training.effects.value_pairs import ValuePairs
+from setwise.training.slate_model import SlateModel
+
+POLICY = "as the policy shows them"  # the base's column of what unexplored slates say
+FEWEST = 50  # slates from which effects are learned
+MASKED = (
+    "Users have tastes for {} that the model does not know, and the log shows them what they like: effects by which "
+    "items of one value gain from each other are not believed, and slates whose company looks random count alone."
+)
+UNTOLD = "Explored slates or propensities would tell taste and effect apart."
+LARGEST_WEIGHT = 20.0  # of a slate, relative to the mean: propensities that are smaller count as if they were not
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """What was learned: the logit of every item alone, the heads of the effects, and what there is to say."""
+
+    alone: Floats
+    taste: tuple[Floats, Floats]  # tastes.of_items
+    heads: tuple[Head, ...]
+    reward: Logistic
+    selected: Selected
+    places: tuple[Place, ...]
+    tastes: tuple[Taste, ...]
+    slates: int  # that were fitted
+    masked: bool  # whether taste may pass for an effect
+    explored: Ints | None  # the slates that effects were learned from; None for all
+    notes: tuple[str, ...]
+
+    def words(self) -> list[str]:
+        """The effects in words."""
+        of = self.selected.fit.of
+        lines = [line for place in self.places for line in place.words(*of(place.name))]
+        return lines + [line for family in self.selected.families for line in family.words(*of(family.name))]
+
+    def summary(self) -> dict[str, Any]:
+        """What a report needs."""
+        return {
+            "effects": [family.name for family in self.selected.families],
+            "words": self.words(),
+            "effects_tried": [asdict(tried) for tried in self.selected.tried],
+            "tastes": [asdict(taste) for taste in self.tastes],
+            "notes": list(self.notes),
+        }
+
+    def model(self, slates: Slates) -> SlateModel:
+        """The model of these items and their users."""
+        kept = "effects" if self.heads else "pointwise"
+        counted = {"calibrated_on": self.slates}  # each slate by a fit without it
+        summary = {"stages": {}, "kept": kept, **counted, **self.summary()}
+        return as_model(self.alone, self.taste, self.heads, self.reward, slates.ids, slates.attributes, summary)
+
+
+def families_of(features: Features, shown: Shown) -> list[Family]:
+    """All families that these features allow."""
+    most = shown.rows.shape[1]
+    result: list[Family] = []
+    if np.ptp(shown.others) > 0:
+        result.append(Size(features.items, most))
+    for label in features.labels:
+        result += [Each(label, most), AnyOther(label), ValuePairs.of(label, shown, most)]
+        result += [Crowd(label, size, whole) for size in SIZES if size < most for whole in (False, True)]
+    result += [MeanContrast(number, float(shown.others.mean()) + 1) for number in features.numbers]
+    result += [Similarity(vector, most) for vector in features.vectors]
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """The slates that are fitted, as rows and blocks."""
+
+    slates: Slates
+    base: Base
+    users: Tastes
+    seed: int
+
+    @cached_property
+    def shown(self) -> Shown:
+        """The items of the slates."""
+        return Shown.of(self.slates.shown)
+
+    @cached_property
+    def rows(self) -> Rows:
+        """The outcomes, weighted where propensities are known."""
+        return _rows(self.slates, self.shown)
+
+    @cached_property
+    def places(self) -> list[Place]:
+        """The family of places, where they are known."""
+        return [] if self.slates.place is None else [Place(np.asarray(self.slates.place))]
+
+    @cached_property
+    def always(self) -> list[Block]:
+        """Blocks beside the base that are in every fit: of users and of places."""
+        of_users = self.users.blocks(self.slates.history, self.shown)
+        return [*of_users, *(place.block(self.shown) for place in self.places)]
+
+    def selected(self, candidates: Sequence[Family], losses_only: Sequence[Family] = ()) -> Selected:
+        """The families that enter."""
+        folds = Folds.of(self.shown, self.slates.session, self.seed)
+        return select(self.rows, self.base.blocks, self.always, candidates, self.shown, folds, losses_only)
+
+    def only(self, numbers: Ints) -> Evidence:
+        """Some of the slates; what the others say about each item alone is one more column of the base."""
+        others = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
+        base = self.base
+        if len(others) >= FEWEST:
+            rows = _rows(others, Shown.of(others.shown))
+            base = base.with_column(POLICY, base.alone(fit(rows, Design.of(rows, base.blocks, []))))
+        return replace(self, slates=self.slates.taken(numbers), base=base)
+
+
+def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
+    """Learn the base and the effects of these slates."""
+    notes = list(features.notes)
+    evidence = Evidence(slates, Base.of(features), Tastes.of(features, slates.history), seed)
+    explored = _explored(slates, notes)
+    if explored is not None:
+        evidence = evidence.only(explored)
+    candidates = families_of(features, evidence.shown)
+    selected = evidence.selected(candidates)
+    tastes: list[Taste] = []
+    if explored is None and slates.propensity is None:
+        trace = Trace.of(evidence.shown, evidence.rows.outcome, selected.held_out)
+        of_labels = tastes_by_label(trace, features)
+        of_effects = tastes_by_effect(trace, selected.families, selected.fit)
+        tastes = [*of_labels, *of_effects]
+        if any(taste.suspected for taste in tastes):
+            evidence, selected = _in_doubt(evidence, features, candidates, of_labels, of_effects, notes)
+    heads = [head for family in selected.families for head in family.heads(selected.fit.of(family.name)[0])]
+    places = [place.block(evidence.shown) for place in evidence.places]
+    by_place = sum((block.columns @ selected.fit.of(block.name)[0] for block in places), np.zeros(1))
+    return Effects(
+        evidence.base.alone(selected.fit),
+        evidence.users.of_items(selected.fit),
+        tuple(heads),
+        fit_logistic(selected.held_out - by_place, evidence.rows.outcome),
+        selected,
+        tuple(evidence.places),
+        tuple(tastes),
+        len(evidence.slates),
+        any(taste.suspected for taste in tastes),
+        explored,
+        tuple(notes),
+    )
+
+
+def _in_doubt(
+    evidence: Evidence,
+    features: Features,
+    candidates: Sequence[Family],
+    of_labels: Sequence[Taste],
+    of_effects: Sequence[Taste],
+    notes: list[str],
+) -> tuple[Evidence, Selected]:
+    """The slates that look random, and the effects that taste cannot explain."""
+    names = {taste.name for taste in of_labels if taste.suspected}
+    refused = {taste.name for taste in of_effects if taste.suspected}
+    labels = [label for label in features.labels if label.name in names]
+    through = [family for family in candidates if getattr(family, "label", None) in labels]
+    refused |= {family.name for family in through if isinstance(family, (AnyOther, ValuePairs))}
+    if labels:
+        notes.append(f"{MASKED.format(' and '.join(sorted(names)))} {UNTOLD}")
+        calm = random_looking(labels, evidence.shown)
+        if len(calm) >= FEWEST:
+            evidence = evidence.only(calm)
+    notes += [
+        f"'{taste.name}' looks like the taste of users: not believed. {UNTOLD}"
+        for taste in of_effects
+        if taste.suspected
+    ]
+    kept = [family for family in candidates if family.name not in refused]
+    return evidence, evidence.selected(kept, losses_only=through)
+
+
+def _rows(slates: Slates, shown: Shown) -> Rows:
+    outcome = np.asarray(slates.outcome, np.float64)
+    weight = np.ones(len(outcome))
+    if slates.propensity is not None:
+        by_slate = 1 / np.asarray(slates.propensity, np.float64)
+        by_slate = np.minimum(by_slate / by_slate.mean(), LARGEST_WEIGHT)
+        weight = (by_slate / by_slate.mean())[shown.owner]
+    return Rows(shown.item, outcome, np.zeros(len(outcome)), weight, len(slates.ids))
+
+
+def _explored(slates: Slates, notes: list[str]) -> Ints | None:
+    """The explored slates, if the log says which they are and there are enough of them."""
+    if slates.explored is None:
+        return None
+    explored = np.flatnonzero(slates.explored)
+    if len(explored) < FEWEST:
+        notes.append(f"{len(explored)} slates are explored, fewer than {FEWEST}: effects are learned from all slates.")
+        return None
+    notes.append(f"Effects are learned from the {len(explored):,} explored slates of {len(slates):,}.")
+    return explored

@@ -1,0 +1,138 @@
+"""Which effects are there: families enter one by one while the cross-validated log loss falls beyond doubt.
+
+The loss is that of all slates, each predicted by a fit without its fold; the gain of a family is the mean difference
+over the slates, with its standard error. A family that is tried and does not enter has an answer too: the smallest
+effect that the log would have shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from setwise._types import Floats, Ints
+from setwise.training.effects.columns import Block, Family, Shown
+from setwise.training.effects.regression import Design, Fit, Rows, fit, losses, score
+
+FOLDS = 5
+BEYOND_DOUBT = 3.0  # standard errors
+MOST_EFFECTS = 6
+SMALLEST = 3.0  # standard errors that an effect needs to be seen
+
+
+@dataclass(frozen=True, eq=False)
+class Tried:
+    """A family, and by how much it lowers the held-out loss of a slate: 0 where one step shows that it will not."""
+
+    name: str
+    gain: float
+    error: float
+    smallest: float | None  # the smallest effect that this log would have shown, of a family of one coefficient
+    entered: bool = False
+
+    @property
+    def beyond_doubt(self) -> bool:
+        """Whether the gain is not chance."""
+        return self.gain > BEYOND_DOUBT * self.error
+
+
+@dataclass(frozen=True, eq=False)
+class Selected:
+    """The fit of the base and the families that entered, and its cross-validated logits."""
+
+    families: tuple[Family, ...]
+    fit: Fit
+    blocks: tuple[Block, ...]
+    rows: Rows
+    held_out: Floats  # the logit of every row by the fit without its fold
+    base_held_out: Floats  # the same of the base alone
+    tried: tuple[Tried, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Folds:
+    """Which rows are fitted and which predicted, fold by fold."""
+
+    fold: Ints  # of every row
+    owner: Ints  # the slate of every row
+
+    @classmethod
+    def of(cls, shown: Shown, group: Ints | None, seed: int) -> Folds:
+        """Slates of the same group (a session, a user) are in the same fold."""
+        label = np.arange(len(shown.rows)) if group is None else np.unique(group, return_inverse=True)[1]
+        number = np.random.default_rng(seed).permutation(int(label.max(initial=0)) + 1) % FOLDS
+        return cls(number[label][shown.owner], shown.owner)
+
+    def held_out(self, rows: Rows, design: Design, whole: Fit) -> Floats:
+        """The logit of every row by the fit to the other folds; variances are those of the fit to all."""
+        result = np.empty(len(rows.item))
+        for number in range(int(self.fold.max(initial=0)) + 1):
+            inside, outside = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
+            fitted, predicted = rows.taken(inside), rows.taken(outside)
+            part = fit(fitted, design.taken(fitted, inside), whole, learned="none")
+            result[outside] = part.argument(predicted, design.taken(predicted, outside))
+        return result
+
+    def by_slate(self, rows: Rows, argument: Floats) -> Floats:
+        """The loss of every slate: the sum over its rows."""
+        each = rows.weight * losses(argument, rows.outcome)
+        return np.asarray(np.bincount(self.owner, each, int(self.owner.max()) + 1), np.float64)
+
+
+def select(
+    rows: Rows,
+    base: Sequence[Block],
+    nuisance: Sequence[Block],
+    candidates: Sequence[Family],
+    shown: Shown,
+    folds: Folds,
+    losses_only: Collection[Family] = (),
+) -> Selected:
+    """Forward selection among the candidates, beside the blocks of the items and those that are always there.
+
+    Families of ``losses_only`` enter only if items lose by them.
+    """
+    blocks: list[Block] = list(nuisance)
+    design = Design.of(rows, base, blocks)
+    whole = fit(rows, design)
+    held_out = base_held_out = folds.held_out(rows, design, whole)
+    families: list[Family] = []
+    tried: dict[str, Tried] = {}
+    columns = {family.name: family.block(shown) for family in candidates}
+    while len(families) < MOST_EFFECTS:
+        before = folds.by_slate(rows, held_out)
+        best: tuple[Tried, Family, Fit, Floats] | None = None
+        for family in candidates:
+            if family in families or not _varies(columns[family.name]):
+                continue
+            test = score(rows, whole, base, blocks, columns[family.name])
+            smallest = SMALLEST * float(test.errors[0]) if len(test.errors) == 1 else None
+            if not test.promising:
+                tried.setdefault(family.name, Tried(family.name, 0.0, 0.0, smallest))
+                continue
+            design = Design.of(rows, base, [*blocks, columns[family.name]])
+            wider = fit(rows, design, whole, learned="new")
+            argument = folds.held_out(rows, design, wider)
+            gain = before - folds.by_slate(rows, argument)
+            found = Tried(family.name, float(gain.mean()), float(gain.std() / np.sqrt(len(gain))), smallest)
+            tried.setdefault(family.name, found)
+            gains = family in losses_only and wider.of(family.name)[0][0] > 0
+            if found.beyond_doubt and not gains and (best is None or found.gain > best[0].gain):
+                best = (found, family, wider, argument)
+        if best is None:
+            break
+        found, family, whole, held_out = best
+        tried[family.name] = Tried(found.name, found.gain, found.error, found.smallest, entered=True)
+        families.append(family)
+        blocks.append(columns[family.name])
+    whole = fit(rows, Design.of(rows, base, blocks), whole)
+    return Selected(tuple(families), whole, tuple(blocks), rows, held_out, base_held_out, tuple(tried.values()))
+
+
+def _varies(block: Block) -> bool:
+    """Whether the log has the effect in different amounts."""
+    if not isinstance(block.columns, np.ndarray):
+        return bool(block.columns.nnz)
+    return bool((np.ptp(block.columns, axis=0) > 1e-9).any())

@@ -1,0 +1,73 @@
+"""Thresholds: what m or more items of one value do, to each other or to the whole slate.
+
+No attention is a step at m ≥ 3. Three heads with weak sinks (same_value.py) give their combination that is nearest to
+one for groups of up to m, and grows for larger ones: a search that avoids crowds needs no more. For an effect on the
+whole slate, the items of the crowd have it all the same, since a slate without a crowd is what is looked for; the rule
+``at_most`` of ``limit`` says the same exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from setwise._types import Floats
+from setwise.training.effects.columns import Block, Head, Shown, in_words
+from setwise.training.effects.features import Label
+from setwise.training.effects.same_value import count_equal, equal_weights
+
+SIZES = (3, 4, 5)  # m
+SINKS = (0.3, 1.0, 2.0)
+PRICE = 1e-6  # of large factors, which would cancel each other
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """A coefficient for being one of m or more items of the same value, or beside them."""
+
+    label: Label
+    size: int
+    whole: bool  # whether the whole slate has the effect
+
+    @property
+    def name(self) -> str:
+        return f"{self.size} or more of the same {self.label.name}" + " in the slate" * self.whole
+
+    @property
+    def limit(self) -> tuple[str, int]:
+        """The largest number of items of one value that has no such effect: for ``at_most``."""
+        return self.label.name, self.size - 1
+
+    def block(self, shown: Shown) -> Block:
+        crowded = count_equal(self.label, shown) + 1 >= self.size
+        if self.whole:
+            crowded = np.bincount(shown.owner, crowded, len(shown.rows))[shown.owner] > 0
+        return Block(self.name, crowded[:, None].astype(np.float64), shrunken=False)
+
+    def pairs(self, pairs: Shown) -> Block:
+        return Block(self.name, count_equal(self.label, pairs)[:, None], shrunken=False)
+
+    def heads(self, theta: Floats) -> Sequence[Head]:
+        query, key = equal_weights(self.label)
+        factors = rise(self.size)
+        return [
+            Head(query, key, np.full(len(query), theta[0] * factor), float(np.log(sink)))
+            for sink, factor in zip(SINKS, factors, strict=True)
+        ]
+
+    def words(self, theta: Floats, covariance: Floats) -> list[str]:
+        whom = "for all items of the slate" if self.whole else "for each of them"
+        return [f"{self.size} or more of the same {self.label.name}: {in_words(theta[0], covariance[0, 0])} {whom}"]
+
+
+def rise(size: int) -> Floats:
+    """The factors of the heads that rise from 0 to 1 at groups of this size."""
+    together = np.arange(1.0, size + 9)
+    columns = np.column_stack([together / (together + sink) - 1 / (1 + sink) for sink in SINKS])
+    weight = np.where(together <= size, 3.0, 0.5)
+    scale = np.abs(columns).max(axis=0)
+    heavy = columns / scale * weight[:, None]
+    wanted = weight * (together >= size)
+    return np.asarray(np.linalg.solve(heavy.T @ heavy + PRICE * np.eye(len(SINKS)), heavy.T @ wanted) / scale)
