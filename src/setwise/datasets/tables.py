@@ -107,9 +107,7 @@ def read_table(
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     named = _named(attributes)
     sessions = [session] if isinstance(session, str) else list(session or ())
-    columns = Columns(
-        item, sessions, time, slate, outcome, ordered, quantity, position, explored, propensity, named
-    )
+    columns = Columns(item, sessions, time, slate, outcome, ordered, quantity, position, explored, propensity, named)
     malformed = MalformedRows(on_error)
     _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)

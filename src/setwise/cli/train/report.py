@@ -18,6 +18,8 @@ from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
 from setwise.training.base.search import SETTINGS
 
+SHOWN = 8  # effects that were looked for in vain
+
 
 @dataclass(frozen=True)
 class TrainReport:
@@ -70,9 +72,28 @@ class TrainReport:
             names = SETTINGS.get(one["model"], ())
             setting = "".join(f"{name} {part:g}, " for name, part in zip(names, one["setting"], strict=False))
             lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
+        if self.report["read"]["kind"] == "slates":
+            return "\n".join([*lines, *self.effects()]) + "\n"
         if self.report["training"]["kept"] == "pointwise":
             lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
         return "\n".join(lines) + "\n"
+
+    def effects(self) -> list[str]:
+        """What items of a slate do to each other, what was looked for in vain, and how large it could be."""
+        training = self.report["training"]
+        lines = [escape(note) for note in training["notes"]]
+        if training["kept"] in ("interaction", "pair_table"):
+            form = "attention" if training["kept"] == "interaction" else "a table of all pairs"
+            lines.append(f"What items do to each other is {form}: no attribute explains it as well.")
+        elif training["words"]:
+            lines += ["Effects on an item of a slate:", *(f"  {escape(line)}" for line in training["words"])]
+        if not training["effects"] and training["kept"] in ("effects", "pointwise"):
+            lines.append("Items of a slate were not found to do anything to each other.")
+        missed = [tried for tried in training["effects_tried"] if not tried["entered"] and tried["smallest"]]
+        if missed:
+            listed = ", ".join(f"{tried['name']} ±{tried['smallest']:.2f}" for tried in missed[:SHOWN])
+            lines.append(f"Looked for in vain, with the smallest effect that this log would show: {escape(listed)}.")
+        return lines
 
     def no_quality(self) -> str:
         """The reason why there is no evaluation."""
