@@ -3,9 +3,9 @@
 1. A base is chosen and fitted (base/search.py): the settings on held-out sessions, then once more on all sessions.
 2. Its reward is calibrated on the slates that it would show for the held-out sessions (on_policy.py): an item is a hit
    if the rest of the session, its targets, contains it. This uses the base that was fitted without these sessions.
-3. Attention is learned on top of the fixed base, from on-policy slates for one half of the held-out sessions. It is
-   kept only if its slates have significantly more hits for the other half. Otherwise the model has no attention, and
-   the best slate is the k items of highest score.
+3. If it is asked for, attention is learned on top of the fixed base, from on-policy slates for one half of the held-out
+   sessions. It is kept only if its slates have significantly more hits for the other half. Otherwise the model has no
+   attention, and the best slate is the k items of highest score.
 """
 
 from __future__ import annotations
@@ -50,9 +50,14 @@ class Evaluated(NamedTuple):
 
 
 def fit_sessions(
-    stages: Stages, sessions: Sessions, embeddings: str | Floats32 | None, k: int, minutes: float | None
+    stages: Stages,
+    sessions: Sessions,
+    embeddings: str | Floats32 | None,
+    k: int,
+    minutes: float | None,
+    attention: bool,
 ) -> SlateModel:
-    """Train on sessions of items that were chosen together."""
+    """Train on sessions of items that were chosen together, with ``attention`` between those of a slate or without."""
     sessions = _usable(sessions.shuffled_where_unordered(stages.schedule.seed).distinct())
     final, trial, held_out, tried, chosen = _base(stages, sessions, k, minutes)
     split = HistorySplit.first(sessions.taken(held_out))
@@ -60,14 +65,16 @@ def fit_sessions(
     final, trial = final.scaled(pointwise.reward.scale), trial.scaled(pointwise.reward.scale)
     bias = Logistic(1.0, pointwise.reward.bias)
     plain = with_base(stages, trial).with_reward(bias)
-    halves = [split.taken(part) for part in random_split(len(split), (0.5, 0.5), stages.schedule.seed)]
-    network = stages.network(_vectors(stages, embeddings, trial, sessions))
-    attention = learn_attention(stages, network, Evaluated(plain, bias, pointwise.hits), trial, halves, k)
-    kept, hits = _more_hits(plain, attention, halves[1], k, stages.progress)
-    model = with_base(stages, final, attention if kept == "interaction" else None)
+    kept, hits, attentive = "pointwise", {"pointwise": float(pointwise.hits.mean())}, plain
+    if attention:
+        halves = [split.taken(part) for part in random_split(len(split), (0.5, 0.5), stages.schedule.seed)]
+        network = stages.network(_vectors(stages, embeddings, trial, sessions))
+        attentive = learn_attention(stages, network, Evaluated(plain, bias, pointwise.hits), trial, halves, k)
+        kept, hits = _more_hits(plain, attentive, halves[1], k, stages.progress)
+    model = with_base(stages, final, attentive if kept == "interaction" else None)
     base = {"base": chosen, "tried": tried, "calibrated_on": len(split)}
     summary = {**stages.summary(), **base, "hits": hits, "kept": kept}
-    reward = bias if kept == "pointwise" else calibrate_on_policy(attention, split, k, stages.progress).reward
+    reward = bias if kept == "pointwise" else calibrate_on_policy(attentive, split, k, stages.progress).reward
     catalog = model.with_reward(reward).catalog()
     return SlateModel(catalog, with_new_users(model.encoder, catalog, reward, sessions), summary)
 

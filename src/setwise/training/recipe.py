@@ -5,7 +5,9 @@ lowers the log loss of validation slates. Predictions for slates that the optimi
 showing them: do so, and call ``model.calibrated(those slates)``.
 
 **From sessions** (implicit feedback: it is not known what was shown; from_sessions.py): a blend of base models, chosen
-on held-out sessions, then attention on top of it, kept if its slates have significantly more hits.
+on held-out sessions. Sessions do not say what else was shown, so that what looks like an effect of items on each
+other there is mostly taste: attention is learned only if heads are asked for, as in the paper's experiments, and kept
+if its slates have significantly more hits.
 """
 
 from __future__ import annotations
@@ -34,6 +36,7 @@ def fit(
     loss: str,
     embeddings: str | Floats32 | None,
     features: Sequence[str] | None,
+    attention: bool,
     minutes: float | None,
     checkpoint: str | os.PathLike[str] | None,
     device: str | None,
@@ -60,7 +63,7 @@ def fit(
         raise InvalidInput("base", "True for sessions, of which the base models are the largest part", "False", todo)
     if minutes is not None and real_number("minutes", minutes) <= 0:
         raise InvalidInput("minutes", "a positive number", minutes, "leave it out")
-    return fit_sessions(stages, data, embeddings, whole_number("k", k), minutes)
+    return fit_sessions(stages, data, embeddings, whole_number("k", k), minutes, attention)
 
 
 def _require_same_ids(validation: object, slates: Slates) -> None:

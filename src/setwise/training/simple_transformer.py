@@ -29,7 +29,7 @@ class SimpleTransformer(SlateModel):
         data: Sessions | Slates,
         *,
         k: int = SLATE_SIZE,
-        heads: int = Shape.heads,
+        heads: int | None = None,
         dim: int | None = None,
         epochs: int = Schedule.epochs,
         minutes: float | None = None,
@@ -55,7 +55,8 @@ class SimpleTransformer(SlateModel):
 
         data           sessions or slates
         k              the size of the slates that will be shown (sessions only)
-        heads          attention heads
+        heads          attention heads; None: 4 for slates, none for sessions, which do not say what else was
+                       shown: what looks like an effect there is taste
         dim            dimension of the embeddings; None: 64 for sessions, 32 for slates
         epochs         at most so many passes over the data; early stopping may end the training before
         minutes        time to try settings of the base models (sessions only); None: the size of the data decides
@@ -91,13 +92,22 @@ class SimpleTransformer(SlateModel):
         decay = cycle.weight_decay if weight_decay is None else weight_decay
         model = fit_model(
             data,
-            Shape(usual.dim if dim is None else dim, heads, d_kq, d_v, base, sink, pooling or usual.pooling),
+            Shape(
+                usual.dim if dim is None else dim,
+                usual.heads if heads is None else heads,
+                d_kq,
+                d_v,
+                base,
+                sink,
+                pooling or usual.pooling,
+            ),
             Schedule(epochs, batch, rate, decay, patience, seed),
             k=k,
             validation=validation,
             loss=loss,
             embeddings=embeddings,
             features=features,
+            attention=heads is not None,
             minutes=minutes,
             checkpoint=checkpoint,
             device=device,

@@ -64,7 +64,7 @@ LeastSessions = Annotated[
 # --- training ---
 
 SlateSize = Annotated[int, typer.Option("--k", min=1, help="The size of the slates.")]
-Heads = Annotated[int | None, typer.Option(min=1, help="Attention heads; by default 4.")]
+Heads = Annotated[int | None, typer.Option(min=1, help="Attention heads; by default 4, none for sessions.")]
 Dim = Annotated[
     int | None,
     typer.Option(min=1, help="Dimension of the embeddings; by default 64 for sessions, 32 for slates, 8 for sets."),

@@ -74,7 +74,7 @@ class TrainReport:
             lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
         if self.report["read"]["kind"] == "slates":
             return "\n".join([*lines, *self.effects()]) + "\n"
-        if self.report["training"]["kept"] == "pointwise":
+        if self.report["training"]["kept"] == "pointwise" and self.report["training"]["stages"]:
             lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
         return "\n".join(lines) + "\n"
 
