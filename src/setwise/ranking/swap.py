@@ -42,6 +42,7 @@ MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the fir
 MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
 START_ITEMS = 8  # of each kind
 ANCHOR_PAIRS = 100_000  # pairs of an anchor and a partner that are valued, a few milliseconds: all up to 316 candidates
+FIRST_PAIRS = 6_000  # valued first; the others are if rewards beside an anchor double the largest of an item alone
 ANCHOR_MS = 20.0  # the least budget that has time for them
 FIRST_SLICE = 2_000  # evaluations before the clock is first read
 SLICE_MS = 0.5  # between later readings
@@ -202,8 +203,21 @@ def _start_items(instance: Instance, free: NDArray[np.bool_], k: int, pairs: int
     They come in turns. Under strong attention the best sets are an anchor with partners that earn most beside it; what
     an anchor promises is its reward alone and the k − 1 largest rewards that are above 0 beside it.
     """
-    alone = np.where(free, instance.alone, -np.inf)
-    score = np.where(free, instance.total_score, -np.inf)
+    alone, score = (np.where(free, part, -np.inf) for part in (instance.alone, instance.total_score))
+    promise = _promises(instance, free, alone, k, min(pairs, FIRST_PAIRS))
+    if pairs > FIRST_PAIRS and promise.max() > 2 * k * alone.max():
+        promise = _promises(instance, free, alone, k, pairs)
+    beside = np.where(free, _rewards_beside(instance, np.argmax(score, keepdims=True))[:, 0], -np.inf)
+    total = instance.weight.sum(axis=2) + instance.sink_weight
+    received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
+    attention = np.where(free, received, -np.inf)
+    columns = [np.argsort(-measure, kind="stable")[:START_ITEMS] for measure in (score, promise, beside, attention)]
+    turns = np.stack(columns, axis=1).ravel()
+    return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
+
+
+def _promises(instance: Instance, free: NDArray[np.bool_], alone: Floats, k: int, pairs: int) -> Floats:
+    """What the candidates of highest reward promise as anchors; −∞ for the others."""
     anchors = np.argsort(-alone, kind="stable")[: max(1, pairs // (instance.m * instance.heads))]
     partners = np.where(free[:, None], _rewards_beside(instance, anchors), 0.0)
     partners[anchors, np.arange(len(anchors))] = 0.0  # an item is no partner of itself
@@ -212,13 +226,7 @@ def _start_items(instance: Instance, free: NDArray[np.bool_], k: int, pairs: int
     promise = np.full(instance.m, -np.inf)
     with np.errstate(invalid="ignore", over="ignore"):  # infinite rewards; NaN comes last
         promise[anchors] = alone[anchors] + np.maximum(best, 0.0).sum(axis=0)
-    beside = np.where(free, _rewards_beside(instance, np.argmax(score, keepdims=True))[:, 0], -np.inf)
-    total = instance.weight.sum(axis=2) + instance.sink_weight
-    received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
-    attention = np.where(free, received, -np.inf)
-    columns = [np.argsort(-measure, kind="stable")[:START_ITEMS] for measure in (score, promise, beside, attention)]
-    turns = np.stack(columns, axis=1).ravel()
-    return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
+    return promise
 
 
 def _rewards_beside(instance: Instance, partners: Rows) -> Floats:
