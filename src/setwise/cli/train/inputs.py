@@ -51,6 +51,7 @@ class Inputs:
         if alone and (feature or embedding):
             raise InvalidInput("--no-features", "absent beside --feature and --embedding", "both", "leave one out")
         vector = [name.strip() for name in (embedding or "").split(",") if name.strip()]
+        _refuse_used(file, named, [*(feature or ()), *vector])
         if feature or vector or attributes or alone or "items" in named:
             return cls([] if alone else list(feature or ()), vector, attributes)
         if file_extension(file) not in DELIMITERS and "delimiter" not in named:
@@ -87,6 +88,18 @@ class Inputs:
         if known and (self.guessed or self.shown):
             notes.append(f"Items may have effects on each other through {', '.join(known)} (--no-features: none).")
         return replace(slates, attributes=attributes), options, notes
+
+
+def _refuse_used(file: Path, named: dict[str, Any], inputs: Sequence[str]) -> None:
+    """Refuse inputs that are another column of the log: an outcome would be learned from itself."""
+    if not inputs:
+        return
+    with path_of("FILE"):
+        read = columns_read(file, **{role: name for role, name in named.items() if role != "items"})
+    for role, columns in read.items():
+        for name in set(inputs) & set(columns.split(" and ")):
+            todo = "name columns that say what the items are, such as a category or a price"
+            raise InvalidInput("--feature", "an attribute of the items", f"'{name}', the column of the {role}", todo)
 
 
 def _no_attribute(name: str, cells: Sequence[Any], skipped: Counter[str], rows: int) -> str | None:

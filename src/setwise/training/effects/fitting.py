@@ -33,6 +33,7 @@ from setwise.training.effects.identification import (
     tastes_by_effect,
     tastes_by_label,
 )
+from setwise.training.effects.mistakes import notes_on, require_places
 from setwise.training.effects.place import Place, Size
 from setwise.training.effects.regression import Design, Rows, fit
 from setwise.training.effects.same_value import AnyOther, Each
@@ -154,7 +155,8 @@ class Evidence:
 
 def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
     """Learn the base and the effects of these slates."""
-    notes = list(features.notes)
+    require_places(slates)
+    notes = [*features.notes, *notes_on(slates)]
     evidence = Evidence(slates, Base.of(features), Tastes.of(features, slates.history), seed)
     explored = _explored(slates, notes)
     if explored is not None:

@@ -76,9 +76,11 @@ class Trace:
 
     def taste(self, name: str, together: Callable[[Shown], Floats]) -> Taste:
         """The test of a measure of how much the two items of a pair go together."""
+        if not len(self.product):
+            return Taste(name, 0.0, 0.0)
         actual, chance = together(self.pairs), together(self.strangers)
         noise = float(np.sqrt(actual**2 @ self.variance))
-        spread = float(np.sqrt((actual.var() + chance.var()) / max(len(actual), 1)))
+        spread = float(np.sqrt((actual.var() + chance.var()) / len(actual)))
         residuals = float(actual @ self.product) / noise if noise > 0 else 0.0
         return Taste(name, residuals, float(actual.mean() - chance.mean()) / spread if spread > 0 else 0.0)
 

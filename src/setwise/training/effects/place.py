@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats, Ints
-from setwise.training.effects.columns import Block, Head, Shown, in_odds, in_words, sink_of_sums
+from setwise.training.effects.columns import Block, Head, Shown, in_words, sink_of_sums
 
 MOST_PLACES = 50  # further ones are the last
 
@@ -30,8 +30,11 @@ class Place:
 
     def words(self, theta: Floats, covariance: Floats) -> list[str]:
         places = np.arange(1, len(theta) + 1)
-        slope = float(places @ theta) / float(places @ places)
-        return [f"place: {slope:+.2f} log-odds a further place ({in_odds(slope)})"]
+        weights = places / max(int(places @ places), 1)
+        slope, error = float(weights @ theta), float(np.sqrt(weights @ covariance @ weights))
+        if abs(slope) < 2 * error:
+            return []
+        return [f"each further place: {in_words(slope, error**2)}"]
 
 
 @dataclass(frozen=True, eq=False)
