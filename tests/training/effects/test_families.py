@@ -68,14 +68,16 @@ def test_the_step_is_near_one():
 def test_heads_of_a_threshold_rise_at_it(size):
     together = np.arange(1.0, 16)
     curve = np.column_stack([together / (together + sink) - 1 / (1 + sink) for sink in SINKS]) @ rise(size)
-    assert np.abs(curve[: size - 2]).max() < 0.2 and curve[size - 2] < 0.4 < curve[size - 1]
+    assert np.abs(curve[: size - 2]).max() < 0.2
+    assert curve[size - 2] < 0.4 < curve[size - 1]
     assert (curve[size - 1 :] > 0).all()
     family = Crowd(features().labels[0], size, whole=False)
     shown = Ragged.of([[0, 4, 8, 12, 16, 1][: max(size, 2) + 1], [1, 2]])
     model = as_model(np.zeros(ITEMS), NO_TASTE, family.heads(np.ones(1)), Logistic(), list(range(ITEMS)), {}, {})
     columns = family.block(Shown.of(shown)).columns.ravel()
     computed = model.arguments(Ragged.cut([], [0, 0]), shown)
-    assert (computed[columns == 1] > 0.4).all() and np.abs(computed[columns == 0]).max() < 0.02
+    assert (computed[columns == 1] > 0.4).all()
+    assert np.abs(computed[columns == 0]).max() < 0.02
     whole = Crowd(features().labels[0], size, whole=True).block(Shown.of(shown)).columns.ravel()
     np.testing.assert_array_equal(whole, [1.0] * (len(whole) - 2) + [0.0, 0.0])
     assert family.limit == ("kind", size - 1)
@@ -126,5 +128,8 @@ def test_features_are_typed_and_explained():
     assert [label.name for label in known.labels] == ["kind", "flag"]
     assert [number.name for number in known.numbers] == ["price", "huge"]
     assert all(np.isfinite(number.x).all() and abs(number.x).max() < 10 for number in known.numbers)
-    assert known.numbers[0].logged and known.numbers[0].missing.sum() == 1
-    assert len(known.notes) == 2 and "'constant'" in known.notes[0] and "'id'" in known.notes[1]
+    assert known.numbers[0].logged
+    assert known.numbers[0].missing.sum() == 1
+    assert len(known.notes) == 2
+    assert "'constant'" in known.notes[0]
+    assert "'id'" in known.notes[1]

@@ -58,9 +58,11 @@ def test_explored_slates_tell_effect_from_taste():
     world = World(nothing, 0.0, seed=102, taste=1.0, items=100)
     log = world.log(6000, explored=0.35)
     _, with_column = learned(world, log, explored=True)
-    assert with_column.words() == [] and not with_column.masked
+    assert with_column.words() == []
+    assert not with_column.masked
     slates, without = learned(world, log)
-    assert without.masked and without.words() == []
+    assert without.masked
+    assert without.words() == []
     assert any("tastes for category" in note for note in without.notes)
     promised, true = promised_and_true(world, without.model(slates))
     assert abs(promised / true - 1) < 0.2
@@ -79,7 +81,8 @@ def test_few_explored_slates_are_not_enough():
     log.explored[:] = False
     log.explored[:5] = True
     _, effects = learned(world, log, explored=True)
-    assert effects.explored is None and any("5 slates are explored" in note for note in effects.notes)
+    assert effects.explored is None
+    assert any("5 slates are explored" in note for note in effects.notes)
 
 
 def test_slates_weigh_by_their_propensities():

@@ -57,9 +57,11 @@ def test_outcomes_that_never_differ(outcome):
     slates = random_log()
     effects = fitted(replace(slates, outcome=np.full_like(slates.outcome, outcome)))
     assert any(f"Every outcome is {outcome:g}" in note for note in effects.notes)
-    assert np.isfinite(effects.alone).all() and effects.words() == []
+    assert np.isfinite(effects.alone).all()
+    assert effects.words() == []
 
 
 def test_a_very_short_log():
     effects = fitted(random_log(3))
-    assert np.isfinite(effects.alone).all() and effects.words() == []
+    assert np.isfinite(effects.alone).all()
+    assert effects.words() == []
