@@ -21,7 +21,7 @@ SOURCE = ROOT / "src" / "setwise"
 # Packages from the bottom up. A package may import itself and every package of an earlier line.
 LAYERS = [
     {"errors", "_types", "_standard_error"},
-    {"_validation", "_progress"},
+    {"_validation", "_progress", "_display"},
     {"storage", "kernels"},
     {"model"},
     {"verification"},

@@ -103,7 +103,7 @@ def test_queries_that_need_the_processor_are_answered_there(index: sw.Index) -> 
     for more in (
         {"include": [1]},
         {"at_most": {"even": 3}},
-        {"budget_ms": 50.0},
+        {"budget_ms": 1e-3},
         {"ranker": "greedy"},
         {"scores": np.zeros(N)},
         {"exclude": few},

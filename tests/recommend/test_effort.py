@@ -13,9 +13,10 @@ from reward_families import random_reward
 from setwise.bounds.catalog.cells import CellBounds
 from setwise.bounds.catalog.norm_bound import norm_bound
 from setwise.model.rewards import FAMILIES
-from setwise.recommend import effort, pipeline
+from setwise.recommend import effort
 from setwise.recommend.effort import Effort
 from setwise.recommend.query import Query
+from setwise.recommend.retrieve import retrieve
 from worlds import random_catalog
 
 
@@ -67,7 +68,7 @@ def test_the_eligible_items_of_one_cell_fill_the_slate() -> None:
     inside = 600 - len(outside)
     slate = rec.recommend(user, k=inside, exclude=outside, budget_ms=0.01, certify=False)
     assert len(slate.indices) <= inside
-    candidates = pipeline.retrieve(slate.query, rec._current(True))
+    candidates = retrieve(slate.query, rec._current(True))
     assert len(candidates.rows) >= min(inside, effort.SMALLEST)
 
 

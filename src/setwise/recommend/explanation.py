@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._display import html_table
 from setwise._types import Floats, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
@@ -28,8 +29,9 @@ from setwise.ranking.greedy import GREEDY
 from setwise.ranking.knn import KNN
 from setwise.ranking.mmr import MMR
 from setwise.ranking.top_k import TOP_K
-from setwise.recommend.pipeline import Clock, answer
-from setwise.recommend.retrieve import Candidates, Snapshot, retrieve
+from setwise.recommend.clock import Clock
+from setwise.recommend.pipeline import answer
+from setwise.recommend.retrieve import Candidates, Choice, Snapshot, retrieve
 from setwise.recommend.slate import Slate, finite, items_to_dicts
 
 RIVALS = (TOP_K, KNN, MMR, DPP, GREEDY, BEAM)
@@ -50,7 +52,7 @@ class Rival:
     catalog: Catalog = field(repr=False)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """The parts of a slate of k items.
 
@@ -80,6 +82,18 @@ class Explanation:
     def gain_over_greedy(self) -> float:
         """How much more the slate is worth than the greedy set."""
         return self._gain_over(GREEDY)
+
+    def __repr__(self) -> str:
+        return f"Explanation({self.slate!r}, rivals={[rival.ranker for rival in self.rivals]})"
+
+    def _repr_html_(self) -> str:
+        lent = self.lent - np.diag(np.diag(self.lent))  # without what an item gives to itself
+        columns = (self.slate.items, self.rewards, self.alone, lent.sum(axis=1), lent.sum(axis=0))
+        items = zip(*(column.tolist() for column in columns), strict=True)
+        rivals = ((rival.ranker, rival.value, rival.milliseconds) for rival in self.rivals)
+        return html_table("Items of the slate", ("id", "reward", "alone", "received", "lent"), items) + html_table(
+            "The same query with other rankers", ("ranker", "value", "ms"), rivals
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """The explanation without its slate as plain JSON data."""
@@ -145,4 +159,4 @@ def _answer(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candid
         return slate
     query = replace(slate.query, ranker=ranker, certify=False, budget_ms=None)
     candidates = retrieve(query, snapshot) if ranker.by_reward_alone else candidates
-    return answer(query, snapshot, candidates, Clock(slate.query.budget_ms))
+    return answer(Choice(query, snapshot, candidates), Clock(slate.query.budget_ms))

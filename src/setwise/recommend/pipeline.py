@@ -1,8 +1,11 @@
-"""The pipeline of one request: retrieve candidates, rank them, bound every other set, value the answer.
+"""The pipeline of a request: choose candidates, rank them, bound every other set, value the answer.
 
-A catalogue without attention is a special case that needs none of this (independent.py).
+A catalogue without attention is a special case that needs none of this (independent.py). Python, HTTP, the command line
+and batches come here through ``run_many``, a cluster's front through ``independent`` and ``answer``: the steps are the
+same, and what differs is who holds the rows. This process holds all of them, the shards of a cluster bring the
+candidates (cluster/rounds.py), and a device chooses and ranks for many queries at once (device_pipeline.py).
 
-**Retrieve.** Phase One: retrieve.py. With a budget it returns what there is time to rank (effort.py).
+**Choose.** Phase One: retrieve.py. With a budget it returns what there is time to rank (effort.py).
 
 **Rank and bound.** Swap search mostly finds the best set in its first few climbs; the later ones only confirm it. A
 bound confirms more. So if a bound is requested, the first ranking makes 1/16 of the evaluations and the bound gets a
@@ -10,16 +13,16 @@ quarter of its time. Unless that proves the set optimal, both continue. If the s
 feasible set, that set is the answer. Where all feasible sets can be evaluated in the bound's time, they are, and there
 is nothing else to do (few_sets.py). The bound counts pinned items and the tightest limit; other limits only remove
 feasible sets, so it holds for them too.
+
+**Value.** Rewards and value are computed again by the reference objective (valuation.py).
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -34,13 +37,14 @@ from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.ranking.registry import rank_or_advise, required_limits
 from setwise.recommend.bounded_limits import tightest_limit
+from setwise.recommend.clock import BOUND_MS, Clock
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
 from setwise.recommend.independent import best_independent, is_independent
-from setwise.recommend.lower_limits import Variety, with_varied
 from setwise.recommend.query import Query
-from setwise.recommend.retrieve import Candidates, Snapshot, chosen, retrieve, retrieve_many
-from setwise.recommend.slate import CERTIFICATE, Slate, proves
+from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, retrieve_many
+from setwise.recommend.slate import CERTIFICATE, Slate
+from setwise.recommend.valuation import valued, valued_many
 from setwise.retrieval.index_state import Retrieved
 
 if TYPE_CHECKING:
@@ -48,15 +52,14 @@ if TYPE_CHECKING:
     from setwise.bounds.catalog.reader import CatalogReader
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+    from setwise.recommend.device_pipeline import DeviceRequests
 
 
-BOUND_MS = 100.0  # for the bound when the query has no budget
 RANK_SHARE = 0.4  # of the remaining budget goes to ranking where a bound follows
 LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is for valuing the answer
 FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
-SHORTEST_MS = 0.5  # a phase gets at least this
 INFEASIBLE_TODO = "lower one of them, or leave one out"  # what can be done in Python, on the command line and over HTTP
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
@@ -80,152 +83,151 @@ class Bounded(NamedTuple):
     left_out: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class Clock:
-    """The budget of a request and the milliseconds of its phases."""
-
-    budget_ms: float | None
-    began: float = field(default_factory=time.perf_counter)
-    timings: dict[str, float] = field(default_factory=dict)
-
-    @contextmanager
-    def phase(self, name: str) -> Iterator[None]:
-        """Add the time that passes inside to the phase ``name``."""
-        start = time.perf_counter()
-        yield
-        self.timings[name] = self.timings.get(name, 0.0) + 1000 * (time.perf_counter() - start)
-
-    def share(self, share: float, default: float = math.inf, needed_ms: float = 0.0) -> float:
-        """A share of the remaining budget without ``needed_ms``, in milliseconds; ``default`` without a budget."""
-        if self.budget_ms is None:
-            return default
-        return max(share * (self.budget_ms - self._passed_ms() - needed_ms), SHORTEST_MS)
-
-    def has(self, needed_ms: float) -> bool:
-        """Whether so much of the budget is left."""
-        return self.budget_ms is None or self._passed_ms() + needed_ms <= self.budget_ms
-
-    def is_over(self) -> bool:
-        """Whether the budget is spent."""
-        return self.budget_ms is not None and self._passed_ms() >= self.budget_ms
-
-    def resumed(self) -> Clock:
-        """The same clock as if only the phases had taken time: waiting for other queries is not charged."""
-        return Clock(self.budget_ms, time.perf_counter() - sum(self.timings.values()) / 1000, self.timings)
-
-    def _passed_ms(self) -> float:
-        return 1000 * (time.perf_counter() - self.began)
-
-
-# --- one query, or many ---
+# --- queries, by who holds their rows ---
 
 
 def run(query: Query, snapshot: Snapshot, began: float | None = None) -> Slate:
     """The best slate found for the query; its budget counts from ``began``, now unless given."""
-    clock = Clock(query.budget_ms, time.perf_counter() if began is None else began)
-    if is_independent(query):
-        return _independent(query, clock)
-    if snapshot.device is not None and snapshot.device.answers(query):
-        return snapshot.device.run([query])[0]
-    with clock.phase("retrieve"):
-        candidates = retrieve(query, snapshot)
-    return answer(query, snapshot, candidates, clock)
+    return run_many([query], snapshot, 1, began)[0]
 
 
-def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int) -> list[Slate]:
+def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int, began: float | None = None) -> list[Slate]:
     """``run`` for queries with one k, one ranker and one filter.
 
     They share one retrieval pass and, a few at a time, the bound's pass over the scores. Each is charged its share.
     """
-    known = {number: run(query, snapshot) for number, query in enumerate(queries) if is_independent(query)}
-    if snapshot.device is not None:
-        there = [at for at, query in enumerate(queries) if at not in known and snapshot.device.answers(query)]
-        known |= dict(zip(there, snapshot.device.run([queries[at] for at in there]), strict=True)) if there else {}
-    if known:
-        others = iter(run_many([one for at, one in enumerate(queries) if at not in known], snapshot, threads))
-        return [known[at] if at in known else next(others) for at in range(len(queries))]
-    clocks = [Clock(query.budget_ms) for query in queries]
-    start = time.perf_counter()
-    found = retrieve_many(queries, snapshot)
-    share_ms = 1000 * (time.perf_counter() - start) / max(len(queries), 1)
-    for clock in clocks:
-        clock.timings["retrieve"] = share_ms
-    every = list(zip(queries, found, clocks, strict=True))
-    parts = [every[start : start + SCORED_TOGETHER] for start in range(0, len(every), SCORED_TOGETHER)]
-    if threads == 1:  # in the caller's own thread
-        return [slate for part in parts for slate in _answer_some(part, snapshot)]
-    with ThreadPoolExecutor(threads) as pool:
-        return [slate for some in pool.map(lambda part: _answer_some(part, snapshot), parts) for slate in some]
+    start = time.perf_counter() if began is None else began
+    clocks = [Clock(query.budget_ms, start) for query in queries]
+    slates = {
+        number: independent(query, clock)
+        for number, (query, clock) in enumerate(zip(queries, clocks, strict=True))
+        if is_independent(query)
+    }
+    device = snapshot.device
+    by_device, by_processor = list[int](), list[int]()
+    for number, query in enumerate(queries):
+        if number not in slates:
+            (by_device if device is not None and device.answers(query) else by_processor).append(number)
+    if device is not None and by_device:
+        asked = [queries[number] for number in by_device], snapshot, [clocks[number] for number in by_device]
+        slates |= zip(by_device, _on_device(device, *asked), strict=True)
+    if by_processor:
+        asked = [queries[number] for number in by_processor], snapshot, [clocks[number] for number in by_processor]
+        slates |= zip(by_processor, _in_this_process(*asked, threads), strict=True)
+    return [slates[number] for number in range(len(queries))]
 
 
-def _independent(query: Query, clock: Clock) -> Slate:
+def independent(query: Query, clock: Clock) -> Slate:
     """The slate of a query whose items do not interact: its value is the bound."""
-    clock.timings["retrieve"] = clock.timings["certify"] = 0.0
+    clock.timings.setdefault("retrieve", 0.0)
+    clock.timings["certify"] = 0.0
     with clock.phase("rank"):
         rows = best_independent(query)
-    return valued(query, Best(rows, math.nan), -math.inf if query.certify else math.inf, clock)
+    return valued(query, rows, -math.inf if query.certify else math.inf, clock.timings)
 
 
-def _answer_some(every: Sequence[tuple[Query, Candidates | Retrieved, Clock]], snapshot: Snapshot) -> list[Slate]:
-    part: list[tuple[Query, Candidates, Clock]] = []
-    for query, found, clock in every:
+def _on_device(
+    device: DeviceRequests, queries: Sequence[Query], snapshot: Snapshot, clocks: Sequence[Clock]
+) -> list[Slate]:
+    """Candidates and ranking on the device; bounds over cells here, where the catalogue has cells; values together."""
+    rows, filled, phases = device.ranked(queries)
+    if snapshot.cell_bounds is None or not any(query.certify for query in queries):
+        start = time.perf_counter()
+        upper = [device.upper(query) if query.certify else math.inf for query in queries]
+        phases["certify"] = 1000 * (time.perf_counter() - start) / len(queries)
+        return valued_many(queries, rows, filled, upper, phases)
+    slates = []
+    for query, clock, places, used in zip(queries, clocks, rows, filled, strict=True):
+        clock.timings.update(phases)
+        resumed, members = clock.resumed(), np.sort(places[used])
+        best = Best(members, objective.set_value(query.catalog, query.user, members))
+        waiting = query.certify and not snapshot.can_bound
+        bounded = Bounded(best, math.inf, True, (CERTIFICATE,) if waiting else ())
+        with resumed.phase("certify"):
+            if query.certify and not waiting:
+                bounded, _ = _begun_bound(query, snapshot.cell_bounds, best, resumed, (LAST_SHARE, BOUND_MS))
+        slates.append(valued(query, bounded.best.rows, bounded.upper_bound, resumed.timings, bounded.left_out))
+    return slates
+
+
+def _in_this_process(
+    queries: Sequence[Query], snapshot: Snapshot, clocks: Sequence[Clock], threads: int
+) -> list[Slate]:
+    start = time.perf_counter()
+    passes = retrieve_many(queries, snapshot)
+    share_ms = 1000 * (time.perf_counter() - start) / len(queries)
+    for clock in clocks:
+        clock.timings["retrieve"] = share_ms
+    members = list(zip(queries, passes, clocks, strict=True))
+    groups = [members[start : start + SCORED_TOGETHER] for start in range(0, len(members), SCORED_TOGETHER)]
+    if threads == 1:  # in the caller's own thread
+        return [slate for group in groups for slate in _answers(group, snapshot)]
+    with ThreadPoolExecutor(threads) as pool:
+        return [slate for slates in pool.map(lambda group: _answers(group, snapshot), groups) for slate in slates]
+
+
+def _answers(group: Sequence[tuple[Query, Candidates | Retrieved, Clock]], snapshot: Snapshot) -> list[Slate]:
+    """The slates of a few queries; what one of them waits for the others is not charged."""
+    choices: list[Choice] = []
+    for query, retrieved, clock in group:
         with clock.phase("retrieve"):
-            part.append((query, chosen(query, found, snapshot), clock))
-    scored = _score_together(part, snapshot)
+            choices.append(Choice(query, snapshot, chosen(query, retrieved, snapshot)))
+    clocks = [clock for *_, clock in group]
+    if len(group) == 1:
+        return [answer(choices[0], clocks[0])]
+    scored = _score_together(choices, clocks)
     return [
-        answer(query, snapshot, candidates, clock.resumed(), items)
-        for (query, candidates, clock), items in zip(part, scored, strict=True)
+        answer(choice, clock.resumed(), scores) for choice, clock, scores in zip(choices, clocks, scored, strict=True)
     ]
 
 
-def _score_together(part: Sequence[tuple[Query, Candidates, Clock]], snapshot: Snapshot) -> list[Scored | None]:
+def _score_together(choices: Sequence[Choice], clocks: Sequence[Clock]) -> list[Scored | None]:
     """The scores of all items that bounds read, in one pass; None where the bound needs none."""
-    needed = [query.certify and snapshot.can_bound and not candidates.complete for query, candidates, _ in part]
     from setwise.bounds.catalog.cells import CellBounds
     from setwise.bounds.catalog.user_scores import scores
 
-    if not isinstance(snapshot.cell_bounds, CellBounds) or not any(needed):
-        return [None] * len(part)
-
+    snapshot = choices[0].snapshot
+    wanted = [
+        number
+        for number, choice in enumerate(choices)
+        if choice.query.certify and snapshot.can_bound and not choice.candidates.complete
+    ]
+    if not isinstance(snapshot.cell_bounds, CellBounds) or not wanted:
+        return [None] * len(choices)
     start = time.perf_counter()
-    asking = [each for each, wanted in zip(part, needed, strict=True) if wanted]
-    users, eligible = [query.user for query, *_ in asking], [query.eligible for query, *_ in asking]
-    found = iter(scores(snapshot.cell_bounds, users, eligible))
-    for *_, clock in asking:
-        clock.timings["certify"] = 1000 * (time.perf_counter() - start) / len(asking)
-    return [next(found) if wanted else None for wanted in needed]
+    queries = [choices[number].query for number in wanted]
+    passed = scores(snapshot.cell_bounds, [query.user for query in queries], [query.eligible for query in queries])
+    for number in wanted:
+        clocks[number].timings["certify"] = 1000 * (time.perf_counter() - start) / len(wanted)
+    scored = dict(zip(wanted, passed, strict=True))
+    return [scored.get(number) for number in range(len(choices))]
 
 
-def answer(
-    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
-) -> Slate:
-    """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found."""
-    bounded = ranked_and_bounded(query, snapshot, candidates, clock, scored)
-    return valued(query, bounded.best, bounded.upper_bound, clock, bounded.left_out)
+# --- the steps of one query: rank, bound, value ---
 
 
-def ranked_and_bounded(
-    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None = None
-) -> Bounded:
-    """The best set found among the candidates or by the bound, and the bound where one is wanted.
+def answer(choice: Choice, clock: Clock, scored: Scored | None = None) -> Slate:
+    """Rank the candidates, bound all feasible sets where that is wanted, and value the best set found.
 
     If the candidates hold no feasible set, items of other values of the limited attributes join them.
     """
     try:
-        return _of_candidates(query, snapshot, candidates, clock, scored)
+        bounded = _ranked_and_bounded(choice, clock, scored)
     except Infeasible:
-        variety = Variety.of(query.limits, query.required, len(query.include), snapshot.most_candidates)
-        rows = with_varied(candidates.rows, query.required, query.catalog, query.user, variety)
-        if candidates.complete or len(rows) == len(candidates.rows):
+        varied = choice.varied()
+        if varied is None:
             raise
-    return _of_candidates(query, snapshot, Candidates(rows, False), clock, scored)
+        choice = varied
+        bounded = _ranked_and_bounded(choice, clock, scored)
+    query, rows = choice.settled(bounded.best.rows)
+    return valued(query, rows, bounded.upper_bound, clock.timings, bounded.left_out)
 
 
-def _of_candidates(
-    query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock, scored: Scored | None
-) -> Bounded:
+def _ranked_and_bounded(choice: Choice, clock: Clock, scored: Scored | None) -> Bounded:
+    """The best set found among the candidates or by the bound, and the bound where one is wanted."""
+    query, snapshot, candidates = choice.query, choice.snapshot, choice.candidates
     if not snapshot.effort(query).candidates:
-        return _unranked(query, snapshot, candidates, clock)
+        return _unranked(choice, clock)
     with clock.phase("rank"):
         instance = Instance.from_catalog(query.catalog, query.user, candidates.rows)
     waiting = query.certify and not snapshot.can_bound
@@ -234,19 +236,23 @@ def _of_candidates(
             best = _ranked(query, instance, clock, LAST_SHARE)
         clock.timings.setdefault("certify", 0.0)
         return Bounded(best, math.inf, True, (CERTIFICATE,) if waiting else ())
-    return _rank_and_bound(query, snapshot, candidates, instance, clock, scored)
+    if candidates.complete:
+        return _bounded_among_candidates(query, instance, clock)
+    assert snapshot.cell_bounds is not None
+    return _in_turns(query, snapshot, instance, snapshot.cell_bounds, clock, scored)
 
 
-def _unranked(query: Query, snapshot: Snapshot, candidates: Candidates, clock: Clock) -> Bounded:
+def _unranked(choice: Choice, clock: Clock) -> Bounded:
     """The set of candidates that there is no time to rank, with the bound that takes no time."""
+    query, cells = choice.query, choice.snapshot.cell_bounds
     clock.timings.setdefault("rank", 0.0)
     clock.timings.setdefault("certify", 0.0)
     bound = math.inf
-    if query.certify and snapshot.cell_bounds is not None:
+    if query.certify and cells is not None:
         from setwise.bounds.catalog.norm_bound import norm_bound
 
-        bound = norm_bound(snapshot.cell_bounds, query.user, query.k)
-    return Bounded(Best(candidates.rows, math.nan), bound, True)
+        bound = norm_bound(cells, query.user, query.k)
+    return Bounded(Best(choice.candidates.rows, math.nan), bound, True)
 
 
 # --- Phase Two and the bound ---
@@ -276,36 +282,34 @@ def _rank(
     return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, include=pinned, **limits, **options)
 
 
-def _rank_and_bound(
+def _bounded_among_candidates(query: Query, instance: Instance, clock: Clock) -> Bounded:
+    """All eligible items are candidates: evaluate all feasible sets where they are few, or else rank and bound."""
+    pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
+    constraints = Constraints.of(instance, query.k, include=pinned, **limits)
+    if enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS):
+        return _best_of_all(query, instance, clock)
+    with clock.phase("rank"):
+        best = _ranked(query, instance, clock, RANK_SHARE, needed_ms=2 * value_ms(query.catalog.heads, query.k))
+    with clock.phase("certify"):
+        return bound_candidates(query, instance, best, clock)
+
+
+def _in_turns(
     query: Query,
     snapshot: Snapshot,
-    candidates: Candidates,
     instance: Instance,
+    cells: CellBounds | CatalogReader,
     clock: Clock,
     scored: Scored | None,
 ) -> Bounded:
-    """Rank and bound in turns; see the module's docstring."""
-    cells = snapshot.cell_bounds
-    if candidates.complete and _has_few_sets(query, instance, clock):
-        return _best_of_all(query, instance, clock)
-    in_turns = query.ranker.takes_evaluations and not candidates.complete and snapshot.effort(query).in_turns
-    before = 2 * value_ms(query.catalog.heads, query.k)
-    if cells is not None and not candidates.complete:
-        before += bound_ms(cells.catalog, query.k, cells.n_cells)
+    """Rank and bound over the whole catalogue, in turns; see the module's docstring."""
+    in_turns = query.ranker.takes_evaluations and snapshot.effort(query).in_turns
     with clock.phase("rank"):
-        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, before)
+        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, _before_bound(query, cells))
     with clock.phase("certify"):
-        if candidates.complete:
-            return bound_candidates(query, instance, best, clock)
-        assert cells is not None
-        from setwise.bounds.catalog.norm_bound import norm_bound
-
-        if not clock.has(MARGIN * before):
-            return Bounded(best, norm_bound(cells, query.user, query.k), True)
-        search = catalog_search(query, cells, best, scored)
-        share, default = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
-        bounded = bound_catalog(query, search, best, clock.share(share, default))
-    if not in_turns or bounded.settled:
+        share = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
+        bounded, search = _begun_bound(query, cells, best, clock, share, scored)
+    if search is None or not in_turns or bounded.settled:
         return bounded
     with clock.phase("rank"):
         if not clock.is_over():  # from the start again: the same sets come in the same order, then more
@@ -320,11 +324,26 @@ def _rank_and_bound(
     return bounded
 
 
-def _has_few_sets(query: Query, instance: Instance, clock: Clock) -> bool:
-    """Whether all feasible sets can be evaluated in the time of the bound; all eligible items are candidates."""
-    pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
-    constraints = Constraints.of(instance, query.k, include=pinned, **limits)
-    return enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS)
+def _before_bound(query: Query, cells: CellBounds | CatalogReader) -> float:
+    """About how many milliseconds a bound takes before its search, and valuing what it finds."""
+    return 2 * value_ms(query.catalog.heads, query.k) + bound_ms(cells.catalog, query.k, cells.n_cells)
+
+
+def _begun_bound(
+    query: Query,
+    cells: CellBounds | CatalogReader,
+    best: Best,
+    clock: Clock,
+    share: tuple[float, float],
+    scored: Scored | None = None,
+) -> tuple[Bounded, WholeCatalogSearch | None]:
+    """The bound after a share of the time that is left, and its search; the bound by norms where that is too little."""
+    if not clock.has(MARGIN * _before_bound(query, cells)):
+        from setwise.bounds.catalog.norm_bound import norm_bound
+
+        return Bounded(best, norm_bound(cells, query.user, query.k), True), None
+    search = catalog_search(query, cells, best, scored)
+    return bound_catalog(query, search, best, clock.share(*share)), search
 
 
 def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
@@ -332,8 +351,8 @@ def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
     required_limits(query.ranker, query.limits)  # the answer to a request does not depend on the shortcut
     clock.timings.setdefault("certify", 0.0)
     with clock.phase("rank"):
-        every = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)
-    return Bounded(Best(instance.candidates[every.indices], every.value), every.upper_bound, True)
+        ranking = _rank(query, instance, EXHAUSTIVE, math.inf, query.limits)
+    return Bounded(Best(instance.candidates[ranking.indices], ranking.value), ranking.upper_bound, True)
 
 
 def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock) -> Bounded:
@@ -372,29 +391,7 @@ def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_m
     The search may ignore pins and limits, so a set that it finds is used only if it keeps them.
     """
     search.run(budget_ms)
-    found = search.found()
-    if found.better is not None and query.admits(found.better):
-        best = Best(found.better, found.value)
-    return Bounded(best, found.upper_bound, search.finished and found.value <= best.value)
-
-
-# --- the answer ---
-
-
-def valued(query: Query, best: Best, upper_bound: float, clock: Clock, left_out: tuple[str, ...] = ()) -> Slate:
-    """The slate, ordered by reward, with its value recomputed by the reference objective."""
-    rewards = objective.item_rewards(query.catalog, query.user, best.rows)
-    order = np.lexsort((best.rows, -rewards))
-    rows, rewards = best.rows[order], rewards[order]
-    value = float(rewards.sum())
-    bound = max(upper_bound, value)
-    return Slate(
-        query=query,
-        indices=rows,
-        value=value,
-        rewards=rewards,
-        upper_bound=bound,
-        proven=proves(query, rows, rewards, bound),
-        timings=dict(clock.timings),
-        left_out=left_out,
-    )
+    bound = search.found()
+    if bound.better is not None and query.admits(bound.better):
+        best = Best(bound.better, bound.value)
+    return Bounded(best, bound.upper_bound, search.finished and bound.value <= best.value)

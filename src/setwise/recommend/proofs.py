@@ -24,11 +24,13 @@ from setwise._validation import real_number
 from setwise.errors import InvalidInput
 from setwise.model.instance import Instance
 from setwise.recommend import pipeline
+from setwise.recommend.clock import Clock
 from setwise.recommend.independent import is_independent
-from setwise.recommend.pipeline import Best, Clock
+from setwise.recommend.pipeline import Best
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Snapshot
 from setwise.recommend.slate import Slate
+from setwise.recommend.valuation import valued
 
 if TYPE_CHECKING:
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
@@ -71,7 +73,7 @@ class Proofs:
             if not proof.settled:
                 with clock.phase("certify"):
                     self._search(query, proof, seconds)
-            return pipeline.valued(query, proof.best, proof.upper_bound, clock)
+            return valued(query, proof.best.rows, proof.upper_bound, clock.timings)
 
     def _proof(self, slate: Slate, snapshot: Snapshot) -> Proof:
         """The proof of the slate's query, which becomes the latest one; the searches of old ones are dropped."""

@@ -21,7 +21,7 @@ from setwise.kernels.parts import Part
 from setwise.model import objective
 from setwise.model.alone import best_alone
 from setwise.recommend.effort import PARTNERS, PER_HEAD, Effort, reserve_per_cell
-from setwise.recommend.lower_limits import with_required
+from setwise.recommend.lower_limits import Variety, with_required, with_varied
 from setwise.recommend.query import Query
 from setwise.retrieval import Index
 from setwise.retrieval.index_state import Retrieved
@@ -78,6 +78,28 @@ class Candidates(NamedTuple):
     complete: bool
 
 
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What is ranked for one request: the candidates, the query about their catalogue, and what bounds read."""
+
+    query: Query
+    snapshot: Snapshot
+    candidates: Candidates
+
+    def varied(self) -> Choice | None:
+        """With items of other values of the limited attributes, where the candidates hold no feasible set."""
+        query, rows = self.query, self.candidates.rows
+        variety = Variety.of(query.limits, query.required, len(query.include), self.snapshot.most_candidates)
+        more = with_varied(rows, query.required, query.catalog, query.user, variety)
+        if self.candidates.complete or len(more) == len(rows):
+            return None
+        return replace(self, candidates=Candidates(more, False))
+
+    def settled(self, rows: Rows) -> tuple[Query, Rows]:
+        """The query of the answer, and the rows of its set."""
+        return self.query, rows
+
+
 def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
     """The best items of every cell, by total score and by each head, and the best partners of the anchor."""
     effort = snapshot.effort(query)
@@ -99,15 +121,14 @@ def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
     )
 
 
-def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> list[Candidates | Retrieved]:
+def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> Sequence[Candidates | Retrieved]:
     """``retrieve`` for queries with one k, one ranker and one filter, in one pass.
 
     Of most queries only what the pass found: ``chosen`` takes the candidates from it, for several queries at once.
     """
-    if not queries:
-        return []
     full = Effort(snapshot.most_candidates, queries[0].k, True, True)
-    if any(replace(snapshot.effort(query), in_turns=True) != full for query in queries):  # small budgets
+    small = any(replace(snapshot.effort(query), in_turns=True) != full for query in queries)
+    if small or len(queries) == 1:
         return [retrieve(query, snapshot) for query in queries]
     complete = [query.eligible.count <= snapshot.most_candidates for query in queries]
     asking = [query for query, all_ in zip(queries, complete, strict=True) if not all_]

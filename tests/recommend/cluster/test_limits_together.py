@@ -34,8 +34,8 @@ def answered(one, user: np.ndarray, request: dict) -> sw.Slate | str:
 
 
 def test_slates_and_refusals_are_those_of_one_index(tmp_path: Path, count, monkeypatch: pytest.MonkeyPatch) -> None:
-    widened, original = [], Rounds._varied
-    monkeypatch.setattr(Rounds, "_varied", lambda *given: widened.append(original(*given)) or widened[-1])
+    widened, original = [], Rounds.varied
+    monkeypatch.setattr(Rounds, "varied", lambda *given: widened.append(original(*given)) or widened[-1])
     found = 0
     for seed in range(count(300, 50)):
         rng = np.random.default_rng(seed)

@@ -10,7 +10,6 @@ import numpy as np
 from setwise._types import Ints, Rows
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.recommend.pipeline import Best
 from setwise.recommend.query import Query
 
 Parse = Callable[[Catalog, Ints], Query]
@@ -43,13 +42,13 @@ class Held:
         """The query about the candidates, which also checks sets with later items."""
         return _Asking(**vars(self.query), held=self)
 
-    def settled(self, best: Best) -> tuple[Query, Best]:
-        """The query about all items in the order of the cluster, and the set as its rows."""
+    def settled(self, rows: Rows) -> tuple[Query, Rows]:
+        """The query about all items in the order of the cluster, and a set as its rows."""
         if len(self.rows) == self._candidates:
-            return self.query, best
+            return self.query, rows
         order = np.argsort(self.rows)
         query = self._parse(self.query.catalog.taken(order), self.rows[order])
-        return query, best._replace(rows=np.argsort(order)[best.rows])
+        return query, np.argsort(order)[rows]
 
 
 @dataclass(frozen=True, eq=False)

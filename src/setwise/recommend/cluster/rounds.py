@@ -17,20 +17,20 @@ vectors of cells that the search opens. A shard that does not answer leaves no b
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Floats, Ints
+from setwise._types import Floats, Ints, Rows
 from setwise.errors import Infeasible, InvalidInput, UnknownId
 from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
-from setwise.recommend import pipeline
+from setwise.recommend.clock import Clock
 from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.held import Held
@@ -46,18 +46,42 @@ from setwise.recommend.effort import Effort
 from setwise.recommend.histories import refuses_unknown
 from setwise.recommend.independent import is_independent
 from setwise.recommend.lower_limits import Variety
+from setwise.recommend.pipeline import answer, independent
 from setwise.recommend.query import Query
-from setwise.recommend.retrieve import Candidates, Snapshot, chosen, per_head, reserve
+from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, per_head, reserve
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 from setwise.retrieval.index_state import IndexState, search_vectors
 
 
-class _Fetched(NamedTuple):
+class Fetched(NamedTuple):
     """Items that were fetched, in the order of their rows, as an index that is not searched again."""
 
     rows: Ints
     items: Index
+
+
+@dataclass(frozen=True, eq=False)
+class RemoteChoice(Choice):
+    """Candidates that the shards have sent; they send more where these hold no feasible set, or the bound finds one."""
+
+    rounds: Rounds
+    general: Query
+    fetched: Fetched
+    held: Held
+
+    def varied(self) -> Choice | None:
+        """With items of other values of the limited attributes."""
+        more = self.fetched if self.candidates.complete else self.rounds.varied(self.general, self.fetched)
+        if len(more.rows) == len(self.fetched.rows):
+            return None
+        candidates = Candidates(np.searchsorted(more.rows, self.fetched.rows), False)
+        choice = self.rounds.choice(self.general, more, candidates)
+        return Choice.varied(choice) or choice
+
+    def settled(self, rows: Rows) -> tuple[Query, Rows]:
+        """The query about all items that are here, in the order of the cluster, and the rows of its set."""
+        return self.held.settled(rows)
 
 
 class Rounds:
@@ -82,32 +106,30 @@ class Rounds:
     def slate(self, user: ArrayLike | User) -> Slate:
         """The slate for this user."""
         general = self._general(user)
-        clock = pipeline.Clock(general.budget_ms, self._began)
+        clock = Clock(general.budget_ms, self._began)
         if is_independent(general):
             with clock.phase("retrieve"):
-                limits = {name: self._options[name] for name in ("at_most", "ranker") if name in self._options}
-                found = self._found("independent", general.user, general.k, limits)
-                best = np.concatenate([one.few for one in found.values() if one.few is not None])
-                items = self._records(found, np.union1d(best, _pins(found)))
-            return pipeline.run(self._query(items, general.user), self._snapshot(items.items), self._began)
+                query = self._independent(general)
+            return independent(query, clock)
         with clock.phase("retrieve"):
             fetched, complete = self._candidates(general)
-        try:
-            return self._ranked(general, fetched, Candidates(np.arange(len(fetched.rows)), complete), clock)
-        except Infeasible:
-            more = fetched if complete else self._varied(general, fetched)
-            if len(more.rows) == len(fetched.rows):
-                raise
-        return self._ranked(general, more, Candidates(np.searchsorted(more.rows, fetched.rows), False), clock)
+            choice = self.choice(general, fetched, Candidates(np.arange(len(fetched.rows)), complete))
+        return answer(choice, clock)
 
-    def _ranked(self, general: Query, fetched: _Fetched, candidates: Candidates, clock: pipeline.Clock) -> Slate:
-        """The slate from these candidates, and from what the bound and the limits add to them."""
+    def choice(self, general: Query, fetched: Fetched, candidates: Candidates) -> RemoteChoice:
+        """These candidates, as the pipeline ranks them."""
         held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
-        snapshot, query = self._snapshot(fetched.items, self._reader(general, held)), held.asking()
-        bounded = pipeline.ranked_and_bounded(query, snapshot, candidates, clock)
-        return pipeline.valued(*held.settled(bounded.best), bounded.upper_bound, clock)
+        snapshot = self._snapshot(fetched.items, self._reader(general, held))
+        return RemoteChoice(held.asking(), snapshot, candidates, self, general, fetched, held)
 
-    def _varied(self, general: Query, fetched: _Fetched) -> _Fetched:
+    def _independent(self, general: Query) -> Query:
+        """The query about the best items of every shard, where items do not interact."""
+        limits = {name: self._options[name] for name in ("at_most", "ranker") if name in self._options}
+        found = self._found("independent", general.user, general.k, limits)
+        best = np.concatenate([one.few for one in found.values() if one.few is not None])
+        return self._query(self._records(found, np.union1d(best, _pins(found))), general.user)
+
+    def varied(self, general: Query, fetched: Fetched) -> Fetched:
         """These items, and those of other values that a single index would look at (``required.py``)."""
         query = self._query(fetched, general.user)
         variety = Variety.of(query.limits, query.required, len(query.include), self._files.options["candidates"])
@@ -118,7 +140,7 @@ class Rounds:
             more = self._joined(more, general.user, groups, variety)
         return more
 
-    def _joined(self, fetched: _Fetched, user: User, groups: list[RequiredGroup], variety: Variety) -> _Fetched:
+    def _joined(self, fetched: Fetched, user: User, groups: list[RequiredGroup], variety: Variety) -> Fetched:
         """These items, and what the shards add for the required groups."""
         asked = dict.fromkeys(self._alive, (self._asked, user, groups, variety))
         rows, catalog = merged_records(list(self._shards.ask("varied", asked).values()))
@@ -128,7 +150,7 @@ class Rounds:
         every = np.concatenate([fetched.rows, rows[new]])
         order = np.argsort(every)
         joined = fetched.items.catalog.joined(catalog.taken(new)).taken(order)
-        return _Fetched(every[order], self._index(joined, np.zeros(len(every), np.int32)))
+        return Fetched(every[order], self._index(joined, np.zeros(len(every), np.int32)))
 
     def _reader(self, general: Query, held: Held) -> RemoteReader | None:
         """What bounds over all items read; None if a shard is lost, or the cluster has no cells."""
@@ -153,7 +175,7 @@ class Rounds:
 
     # --- rounds ---
 
-    def _candidates(self, general: Query) -> tuple[_Fetched, bool]:
+    def _candidates(self, general: Query) -> tuple[Fetched, bool]:
         """The candidates, and whether they are all eligible items."""
         cells = self._files.partition.n_cells
         pinned = replace(general, include=np.zeros(len(self._asked.include), np.intp))
@@ -219,12 +241,12 @@ class Rounds:
             raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
         return found
 
-    def _records(self, found: Mapping[int, Found], rows: Ints, known: Sequence[Records] = ()) -> _Fetched:
+    def _records(self, found: Mapping[int, Found], rows: Ints, known: Sequence[Records] = ()) -> Fetched:
         """These rows with vectors, ids and attributes; the last round, if some are not ``known``."""
         missing = np.setdiff1d(rows, np.concatenate([one.rows for one in known])) if known else rows
         fetched = self._ask_records(self._by_shard(found, missing)) if len(missing) else []
         catalog = merged_records([*known, *fetched], rows)[1]
-        return _Fetched(rows, self._index(catalog, np.zeros(len(rows), np.int32)))
+        return Fetched(rows, self._index(catalog, np.zeros(len(rows), np.int32)))
 
     def _ask_records(self, wanted: Mapping[int, Ints]) -> list[Records]:
         return list(self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()}).values())
@@ -255,10 +277,10 @@ class Rounds:
     def _parser(self, user: User) -> Callable[[Catalog, Ints], Query]:
         """What makes the query about a catalogue at the front."""
         return lambda catalog, rows: self._query(
-            _Fetched(rows, self._index(catalog, np.zeros(len(catalog), np.int32))), user
+            Fetched(rows, self._index(catalog, np.zeros(len(catalog), np.int32))), user
         )
 
-    def _query(self, fetched: _Fetched, user: User) -> Query:
+    def _query(self, fetched: Fetched, user: User) -> Query:
         """The request about the items at the front."""
         asked, options, index = self._asked, self._options, fetched.items
         if asked.history is not None:

@@ -1,0 +1,58 @@
+"""Valuation: the answer to a query from the rows of its set, by the reference objective, in float64."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from setwise._types import Mask, Rows
+from setwise.model import objective
+from setwise.model.batch_objective import many_arguments
+from setwise.model.rewards import evaluate
+from setwise.recommend.query import Query
+from setwise.recommend.slate import Slate, proves
+
+
+def valued(
+    query: Query, rows: Rows, upper_bound: float, timings: Mapping[str, float], left_out: tuple[str, ...] = ()
+) -> Slate:
+    """The slate, ordered by reward, with its value recomputed by the reference objective."""
+    rewards = objective.item_rewards(query.catalog, query.user, rows)
+    order = np.lexsort((rows, -rewards))
+    rows, rewards = rows[order], rewards[order]
+    value = float(rewards.sum())
+    bound = max(upper_bound, value)
+    return Slate(
+        query=query,
+        indices=rows,
+        value=value,
+        rewards=rewards,
+        upper_bound=bound,
+        proven=proves(query, rows, rewards, bound),
+        timings=dict(timings),
+        left_out=left_out,
+    )
+
+
+def valued_many(
+    queries: Sequence[Query], rows: Rows, filled: Mask, upper: Sequence[float], timings: Mapping[str, float]
+) -> list[Slate]:
+    """The slates of sets ``rows`` (B, k), of which the ``filled`` are used, valued in float64 all at once."""
+    catalog = queries[0].catalog
+    heads = np.stack([query.user.heads for query in queries])
+    base = None
+    if catalog.base is not None:
+        none = np.zeros(catalog.base.shape[1])
+        base = np.stack([none if query.user.base is None else query.user.base for query in queries])
+    argument = many_arguments(catalog, heads, base, rows, filled)
+    reward = evaluate(catalog.rewards, catalog.reward_class[rows].reshape(-1), argument.reshape(-1)).reshape(rows.shape)
+    order = np.lexsort((rows, -reward, ~filled), axis=1)  # best first, unused places last
+    rows, reward = np.take_along_axis(rows, order, 1), np.take_along_axis(reward, order, 1)
+    result = []
+    sizes = filled.sum(axis=1).tolist()
+    for query, own, gained, size, above in zip(queries, rows, reward, sizes, upper, strict=True):
+        value, bound = float(gained[:size].sum()), max(above, float(gained[:size].sum()))
+        proven = proves(query, own[:size], gained[:size], bound)
+        result.append(Slate(query, own[:size], value, gained[:size], bound, proven, dict(timings)))
+    return result
