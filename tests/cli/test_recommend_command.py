@@ -191,7 +191,7 @@ def test_unknown_ids_of_a_history(songs: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "sentence"),
     [
-        ((), InvalidInput, "the user must be given by one of --history, --history-file, --user-json, --features, got none; pass one of them, --history '' for an empty history, or --scores alone."),
+        ((), InvalidInput, "the user must be described by exactly one of --history, --history-file, --user-json, --features, or by scores alone, got none of them; pass one of them, --history '' for an empty history, or --scores alone."),
         (("--history", "s1", "--user-json", "x"), InvalidInput, "got --history and --user-json; pass one of them"),
         (("--history", "s1", "--include", "unknown"), UnknownId, "'unknown'"),
         (("--history", "s1,gone", "--unknown", "error"), UnknownId, "got 'gone'; check its spelling"),

@@ -216,7 +216,7 @@ def test_options_that_no_user_can_have_are_refused_at_once(shop: Path, tmp_path:
         recommend_table(table, shop, out, Columns(history="history", where={"price": "user"}), where={"price": (5, 40)})
     with pytest.raises(InvalidInput, match=r"let it end in \.parquet"):
         recommend_table(table, shop, tmp_path / "out.csv", HISTORIES)
-    with pytest.raises(InvalidInput, match="one of history, vector and features, got history and vector"):
+    with pytest.raises(InvalidInput, match="exactly one of history, vector, features, got history and vector"):
         Columns(history="history", vector="v")
 
 

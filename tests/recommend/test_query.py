@@ -114,8 +114,8 @@ def test_the_json_form_there_and_back() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ({}, "exactly one of history, user, vector and features"),
-        ({"vector": [1.0], "history": []}, "exactly one of history, user, vector and features"),
+        ({}, "exactly one of history, user, features, vector"),
+        ({"vector": [1.0], "history": []}, "exactly one of history, user, features, vector"),
         ({"vector": [1.0], "wish": 1}, "keys among"),
         ({"user": [1.0]}, 'user must be an object {"heads"'),
         ({"vector": [1.0], "where": {"year": {"low": 1}}}, 'a range in where must be an object {"from"'),

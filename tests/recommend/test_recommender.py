@@ -162,8 +162,8 @@ def test_many_users_get_what_each_gets_alone(heads: int, options, monkeypatch) -
             assert slate.value == pytest.approx(alone.value) or not (slate.proven and alone.proven)
         assert set(slate.timings) == {"retrieve", "rank", "certify"}
     assert rec.recommend_many([], k=4) == []
-    for whom, got in (({}, "neither"), ({"users": 5}, "int"), ({"histories": "s1"}, "str")):
-        with pytest.raises(InvalidInput, match=f"(users|histories) must be .*, got {got}"):
+    for whom, got in (({}, "none of them"), ({"users": 5}, "int"), ({"histories": "s1"}, "str")):
+        with pytest.raises(InvalidInput, match=f"(the user|users|histories) must be .*, got {got}"):
             rec.recommend_many(**whom, k=4)
 
 
@@ -310,8 +310,8 @@ def test_an_index_alone_loads_without_histories(tmp_path) -> None:
 @pytest.mark.parametrize(
     ("option", "sentence"),
     [
-        ({}, "user or history must be given, and not both, got neither; pass one of the two."),
-        ({"user": [1.0, 2.0, 3.0], "history": []}, "user or history must be given, and not both, got both; pass one of the two."),
+        ({}, "the user must be described by exactly one of history, user, features, or by scores alone, got none of them; pass one of them."),
+        ({"user": [1.0, 2.0, 3.0], "history": []}, "the user must be described by exactly one of history, user, features, or by scores alone, got history and user; pass one of them."),
         ({"history": []}, "history must be left out, as this recommender has no encoder for it, got one; use Recommender.from_model(model), or pass a user."),
         ({"user": [1.0, 2.0, 3.0], "ranker": "best"}, None),
     ],

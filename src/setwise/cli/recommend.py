@@ -20,7 +20,7 @@ from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.query_texts import ids, split
 from setwise.recommend.recommender import Recommender
@@ -123,19 +123,15 @@ def _user(
     scores: Path | None,
 ) -> dict[str, Any]:
     """The user as keyword arguments of ``recommend``, from the one option that was given; none with scores alone."""
-    given = 4 - [history, history_file, user_json, features].count(None)
-    if not given and scores is not None:
+    stated = {"--history": history, "--history-file": history_file, "--user-json": user_json, "--features": features}
+    todo = "pass one of them, --history '' for an empty history, or --scores alone"
+    option = description(stated, scores is not None, todo)
+    if option is None:
         return {}
-    if given != 1:
-        todo = "pass one of them, --history '' for an empty history, or --scores alone"
-        named = {"--history": history, "--history-file": history_file, "--user-json": user_json, "--features": features}
-        got = " and ".join(name for name, value in named.items() if value is not None) or "none"
-        raise InvalidInput("the user", "given by one of --history, --history-file, --user-json, --features", got, todo)
     if features is not None:
         return {"features": query_options.features(features)}
     if user_json is not None:
         return {"user": query_options.user(user_json)}
-    option = "--history" if history is not None else "--history-file"
     known = split(history) if history is not None else query_options.lines(Path(history_file or ""))
     return {"history": ids(catalog, known, option)}
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from setwise._types import SLATE_SIZE as SLATE_SIZE
+from setwise.errors import InvalidInput
 
 IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
 
@@ -41,8 +42,24 @@ OPTIONS: Mapping[str, Argument] = {
     "at_most": Argument("The largest number of items of one value, by attribute: {artist: 1}."),
     "at_least": Argument("The smallest number of items of a value: {genre: {jazz: 2}}."),
     "exactly": Argument("The number of items of every value of an attribute: {site: 1}."),
-    "budget_ms": Argument("Milliseconds for search and proof together."),
+    "budget_ms": Argument(
+        "Milliseconds for search and proof together; without them the request alone says how much is searched, and the "
+        "proof takes at most 100 ms."
+    ),
     "ranker": Argument("The search; by default that of the recommender."),
     "certify": Argument("Whether to compute an upper bound; by default as the recommender does."),
 }
 ARGUMENTS: Mapping[str, Argument] = {**DESCRIPTIONS, **OPTIONS}
+
+
+def description(stated: Mapping[str, Any], scored: bool | None, todo: str = "pass one of them") -> str | None:
+    """The name of the one entry of ``stated`` that describes the user; None where scores do so alone.
+
+    Every door calls this with its names of these entries; one that was left out is None. ``scored`` is whether there
+    are scores, or None where a door has none.
+    """
+    names = [name for name, value in stated.items() if value is not None]
+    if len(names) > 1 or not (names or scored):
+        must = f"described by exactly one of {', '.join(stated)}" + ("" if scored is None else ", or by scores alone")
+        raise InvalidInput("the user", must, " and ".join(names) or "none of them", todo)
+    return names[0] if names else None

@@ -41,7 +41,7 @@ from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
-from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, description
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.lower_limits import Required, requirements
@@ -119,12 +119,12 @@ class Query:
         if where is not None and not isinstance(where, Mapping):
             must = "a mapping of attributes, or left out"
             raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
-        fitting, own = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
+        fitting, added = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
         shared = index.eligible(where=where) if filtered is None else filtered
-        if own is not None:
-            fitting = fitting.with_scores(own.combined(fitting.scores))
-            shared = shared if own.named is None else shared.within(own.named)
-            ignored = (*ignored, *own.ignored)
+        if added is not None:
+            fitting = fitting.with_scores(added.combined(fitting.scores))
+            shared = shared if added.named is None else shared.within(added.named)
+            ignored = (*ignored, *added.ignored)
         size, eligible = min(whole_number("k", k), _MOST), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
@@ -140,7 +140,7 @@ class Query:
             certify=bool(certify),
             eligible=eligible,
             required=requirements(catalog, eligible, size, limited),
-            only_scored=own is not None and own.named is not None,
+            only_scored=added is not None and added.named is not None,
             ignored=ignored,
         )
 
@@ -164,7 +164,7 @@ class Query:
 
     def keeps_limits(self, rows: Rows) -> bool:
         """Whether a set of eligible items keeps every limit."""
-        if not all(np.isin(one.rows, rows).sum() >= one.least for one in self.required):
+        if not all(np.isin(group.rows, rows).sum() >= group.least for group in self.required):
             return False
         return all(
             self._keeps_upper(LIMITS[name], attribute, numbers, rows)
@@ -224,19 +224,16 @@ def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     unknown = [key for key in content if key not in known]
     if unknown:
         raise InvalidInput("the query", f"an object with keys among {', '.join(known)}", unknown[0], "drop it")
-    given = {key: part for key, part in content.items() if part is not None}
-    stated = [key for key in USER_KEYS if key in given]
-    if len(stated) > 1 or not (stated or "scores" in given):
-        got = " and ".join(stated) or "none of them"
-        must = "an object with exactly one of history, user, vector and features, or with scores alone"
-        raise InvalidInput("the query", must, got, "send one")
-    if "vector" in given:
-        given["user"] = User(given.pop("vector"))
-    elif "user" in given:
-        given["user"] = _user_from_json(given["user"])
-    if "where" in given:
-        given["where"] = {name: condition_from_json(one) for name, one in given["where"].items()}
-    return given
+    arguments = {key: part for key, part in content.items() if part is not None}
+    description({key: arguments.get(key) for key in USER_KEYS}, "scores" in arguments)
+    if "vector" in arguments:
+        arguments["user"] = User(arguments.pop("vector"))
+    elif "user" in arguments:
+        arguments["user"] = _user_from_json(arguments["user"])
+    if "where" in arguments:
+        where = arguments["where"].items()
+        arguments["where"] = {name: condition_from_json(condition) for name, condition in where}
+    return arguments
 
 
 def _user_from_json(content: Any) -> User:
@@ -269,7 +266,7 @@ def condition_to_json(condition: Any) -> Any:
     if isinstance(condition, (np.ndarray, np.generic)):
         return condition.tolist()
     if isinstance(condition, list):
-        return [condition_to_json(one) for one in condition]
+        return [condition_to_json(value) for value in condition]
     if not isinstance(condition, tuple):
         return condition
     ends = [None if end is None or math.isinf(end) else condition_to_json(end) for end in condition]

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._validation import available_cores, listed, whole_number
+from setwise._validation import available_cores, whole_number
 from setwise.errors import InvalidInput
 from setwise.kernels import parts, preparation
 from setwise.model.catalog import Catalog
@@ -35,11 +35,11 @@ from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, ranker_named
 from setwise.recommend import pipeline
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
 from setwise.recommend.caller_scores import Given
+from setwise.recommend.descriptions import descriptions, featured
 from setwise.recommend.encoder_items import EncoderItems
 from setwise.recommend.explanation import Explanation, answers_of_rivals, explained
-from setwise.recommend.given import featured, one_of, requests_of
 from setwise.recommend.histories import Seen, known_items
 from setwise.recommend.memory import keep_some
 from setwise.recommend.proofs import Proofs, positive_seconds
@@ -186,7 +186,7 @@ class Recommender:
         in ``slate.ignored``, or refused with ``unknown="error"``. ``where`` filters by attributes ({"city": "Rome",
         "price": (None, 200)}); ``at_most={"artist": 2}`` allows two items of one artist, ``at_least={"genre": {"jazz":
         2}}`` requires two of jazz, and ``exactly={"site": 1}`` one of every site; ``budget_ms`` is for the whole
-        request (some 100 ms otherwise). ``ranker`` and ``certify`` are for this request alone.
+        request; without it the bound takes at most 100 ms. ``ranker`` and ``certify`` are for this request alone.
 
         ``scores`` are those of your own recommender for this request, on the scale of the argument: one number per
         item in the order of the catalogue, or {id: score}. They are added to each item's argument. An item that a
@@ -195,10 +195,9 @@ class Recommender:
         """
         began = time.perf_counter()
         snapshot = self._snapshot_for(certify)
+        description({"history": history, "user": user, "features": features}, scores is not None)
         if features is not None:
-            one_of(user=user, history=history, features=features)
             user = featured(self.features, features, k, _shown(snapshot))
-        one_of(user=user, history=history, unless=scores)
         pair = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
         query = self._query(
             snapshot,
@@ -240,21 +239,18 @@ class Recommender:
         """
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
-        if features is not None:
-            one_of(users=users, histories=histories, features=features)
-            n = _shown(snapshot)
-            users = [featured(self.features, one, k, n) for one in listed("features", features, "features")]
-        every, added = requests_of(users, histories, scores)
+        name, people, of_user = descriptions(scores, users=users, histories=histories, features=features)
+        if name == "features":
+            shown = _shown(snapshot)
+            people = [featured(self.features, of_one, k, shown) for of_one in people]
         where, slates = options.get("where"), list[Slate]()
-        filtered = snapshot.index.eligible(where=where) if every and isinstance(where, Mapping) else None
-        for start in range(0, len(every), RETRIEVED_TOGETHER):
-            some, own = (part[start : start + RETRIEVED_TOGETHER] for part in (every, added))
-            seen = [Seen(user) for user in some]
-            if histories is not None:
-                seen = self._encoded(snapshot.index, some, unknown)
+        filtered = snapshot.index.eligible(where=where) if people and isinstance(where, Mapping) else None
+        for start in range(0, len(people), RETRIEVED_TOGETHER):
+            part = slice(start, start + RETRIEVED_TOGETHER)
+            encoded = self._encoded(snapshot.index, people[part], unknown) if name == "histories" else None
             queries = [
-                self._query(snapshot, one, k=k, scores=scored, unknown=unknown, filtered=filtered, **options)
-                for one, scored in zip(seen, own, strict=True)
+                self._query(snapshot, seen, k=k, scores=scored, unknown=unknown, filtered=filtered, **options)
+                for seen, scored in zip(encoded or map(Seen, people[part]), of_user[part], strict=True)
             ]
             answers = pipeline.run_many(queries, snapshot, workers)
             slates += [replace(slate, improver=self.certify) for slate in answers]

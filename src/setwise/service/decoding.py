@@ -21,7 +21,6 @@ from setwise.service.schemas import (
     ITEMS_LIMIT,
     KEY_LENGTH,
     QUERY_LENGTH,
-    USER_FIELDS,
     BatchRequest,
     ExplainRequest,
     HttpRequest,
@@ -124,13 +123,7 @@ def decode_items(parameters: dict[str, str]) -> ItemsRequest:
 
 
 def check(request: RecommendRequest, settings: Settings, explain: bool = False) -> None:
-    """Raise an error for what no catalogue could answer; the library checks what depends on the catalogue."""
-    given = [name for name in USER_FIELDS if getattr(request, name) is not None]
-    if len(given) > 1 or not (given or request.scores is not None):
-        got = " and ".join(given) or "none of them"
-        raise _invalid(
-            "the request", "exactly one of history, user, vector and features, or scores alone", got, "send one"
-        )
+    """Raise an error for what is beyond the limits of the service; the library checks all else, once."""
     if request.ranker is not None and request.ranker not in INTERACTIVE:
         raise _invalid("ranker", f"one of {', '.join(INTERACTIVE)}", repr(request.ranker), "choose one of those")
     longest, reason = settings.k, ""
@@ -138,16 +131,16 @@ def check(request: RecommendRequest, settings: Settings, explain: bool = False) 
         longest, reason = settings.slow_k, " in an explanation"
     elif request.ranker is not None and RANKERS[request.ranker].slow_growth:
         longest, reason = settings.slow_k, f" with the ranker {request.ranker}"
-    if not 1 <= request.k <= longest:
-        raise _invalid("k", f"a whole number from 1 to {longest}{reason}", request.k, "choose one of those")
-    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", request.k)):
+    if request.k > longest:
+        raise _invalid("k", f"at most {longest}{reason}", request.k, "choose a smaller one")
+    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", longest)):
         if len(getattr(request, name) or ()) > most:
             raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
     if len(request.key or "") > KEY_LENGTH:
         raise _invalid("key", f"a text of at most {KEY_LENGTH} characters", len(request.key or ""), "shorten it")
-    if request.budget_ms is not None and not 0 < request.budget_ms <= settings.deadline_ms:
-        must = f"above 0 and at most the deadline of {settings.deadline_ms}"
-        raise _invalid("budget_ms", must, request.budget_ms, "pass milliseconds, or leave it out")
+    if request.budget_ms is not None and request.budget_ms > settings.deadline_ms:
+        must = f"at most the deadline of {settings.deadline_ms}"
+        raise _invalid("budget_ms", must, request.budget_ms, "pass a smaller one, or leave it out")
 
 
 def _decode(decoder: msgspec.json.Decoder[Decoded], body: bytes) -> Decoded:

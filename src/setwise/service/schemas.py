@@ -98,9 +98,6 @@ class ExplainRequest(RecommendRequest):
     items: list[Id] | None = None
 
 
-USER_FIELDS = ("history", "user", "vector", "features")
-
-
 class BatchRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Requests that are answered together."""
 
@@ -168,9 +165,9 @@ class SlateResponse(msgspec.Struct):
     """A slate, best item first; upper_bound and gap are null without a certificate, slate without a log.
 
     slate is the id under which outcomes are sent. left_out lists what the answer lacks because the service is busy
-    or has just been installed: "certificate" (no upper bound was computed) and "search" (the set was grown greedily in
-    a tenth of the budget). partial says that a shard of the cluster did not answer, so its items were
-    not searched.
+    or has just been installed: "certificate" (no upper bound was computed), "search" (the set was grown greedily in
+    a twentieth of the budget) and "time" (search and proof were cut short by the deadline). partial says that
+    a shard of the cluster did not answer, so its items were not searched.
     """
 
     items: list[SlateItem]

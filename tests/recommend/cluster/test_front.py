@@ -261,7 +261,11 @@ def test_a_change_waits_for_another_front_and_then_says_so(tmp_path: Path, monke
         ({"include": ["item 3"], "exclude": ["item 3"]}, Infeasible, "include must be items that may be shown"),
         ({"ranker": "nothing"}, InvalidInput, "ranker"),
         ({"k": 0}, InvalidInput, "k must be"),
-        ({"history": ["item 1"]}, InvalidInput, "user or history must be given, and not both, got both"),
+        (
+            {"history": ["item 1"]},
+            InvalidInput,
+            "exactly one of history, user, features, or by scores alone, got history and user",
+        ),
     ],
 )
 def test_mistakes_are_refused(tmp_path_factory, request_, error, match: str) -> None:
@@ -418,7 +422,9 @@ def test_many_requests_are_answered_as_one_by_one(tmp_path: Path) -> None:
     for user, slate in zip(users, slates, strict=True):
         same(cluster.recommend(user, k=3, where={"colour": "red"}, certify=False), slate)
     assert cluster.recommend_many([]) == []
-    with pytest.raises(InvalidInput, match="users or histories or features must be given, and not both, got neither"):
+    with pytest.raises(
+        InvalidInput, match="exactly one of users, histories, features, or by scores alone, got none of them"
+    ):
         cluster.recommend_many()
 
 

@@ -26,6 +26,7 @@ from setwise.datasets.text_files import parse_number
 from setwise.errors import InvalidInput, SetwiseError
 from setwise.model.catalog import Catalog
 from setwise.model.users import User
+from setwise.recommend.arguments import description
 from setwise.recommend.query import where_to_json
 from setwise.recommend.query_texts import condition, ids, split
 from setwise.recommend.recommender import Recommender
@@ -47,10 +48,7 @@ class Columns:
     separator: str = ","  # between the ids of a text
 
     def __post_init__(self) -> None:
-        given = [name for name in ("history", "vector", "features") if getattr(self, name)]
-        if len(given) != 1:
-            must, got = "one of history, vector and features", " and ".join(given) or "none of them"
-            raise InvalidInput("columns", must, got, "name the column that describes a user")
+        description({name: getattr(self, name) or None for name in ("history", "vector", "features")}, None)
         if not self.separator:
             raise InvalidInput("separator", "one character or more", "an empty text", "pass the one of the table")
 

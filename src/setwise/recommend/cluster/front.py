@@ -34,6 +34,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -41,13 +42,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from setwise._validation import listed, real_number, whole_number
+from setwise._validation import real_number, whole_number
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import Ranker, ranker_named
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
 from setwise.recommend.caller_scores import caller_scores, ids_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes, changing
@@ -56,8 +57,8 @@ from setwise.recommend.cluster.front_cells import warm_up_bounds
 from setwise.recommend.cluster.rounds import Rounds
 from setwise.recommend.cluster.seen_items import Encoded, encoded
 from setwise.recommend.cluster.shard_reader import Filter
+from setwise.recommend.descriptions import descriptions, featured
 from setwise.recommend.explanation import Explanation, explained, rivals_of
-from setwise.recommend.given import featured, one_of
 from setwise.recommend.proofs import positive_seconds
 from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
@@ -155,10 +156,9 @@ class ClusterRecommender:
     ) -> Slate:
         """``Recommender.recommend`` from all shards; the module's docstring says what differs."""
         began = time.perf_counter()
+        description({"history": history, "user": user, "features": features}, scores is not None)
         if features is not None:
-            one_of(user=user, history=history, features=features)
             user = featured(self._files.features, features, k, self._files.layout.items)
-        one_of(user=user, history=history, unless=scores)
         if user is None and history is None:
             user = zero_user(self._files.pattern)
         if isinstance(user, User) and user.scores is not None:
@@ -193,17 +193,19 @@ class ClusterRecommender:
         *,
         histories: Iterable[IdChoice] | None = None,
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
+        scores: Iterable[Mapping[Any, float]] | None = None,
         threads: int = THREADS,
         **options: Any,
     ) -> list[Slate]:
         """``recommend`` for many users, histories or features with the same options, ``threads`` at a time."""
-        one_of(users=users, histories=histories, features=features)
-        stated: dict[str, Any] = {"users": users, "histories": histories, "features": features}
-        name, given = next((name, one) for name, one in stated.items() if one is not None)
-        argument = {"users": "user", "histories": "history", "features": "features"}[name]
-        every = listed(name, given, name)
+        name, people, of_user = descriptions(scores, users=users, histories=histories, features=features)
+        argument = {"users": "user", "histories": "history", "features": "features", None: "user"}[name]
+        calls = [
+            partial(copy_context().run, self.recommend, k=k, scores=scored, **{argument: described}, **options)
+            for described, scored in zip(people, of_user, strict=True)
+        ]  # each in a copy of the context: the limit of the caller's thread holds in the others
         with ThreadPoolExecutor(whole_number("threads", threads)) as pool:
-            return list(pool.map(lambda one: self.recommend(k=k, **{argument: one}, **options), every))
+            return list(pool.map(lambda call: call(), calls))
 
     def _answer(self, request: Request, began: float) -> Slate:
         """The slate of a request; its budget counts from ``began``."""
