@@ -26,7 +26,7 @@ from setwise.service.settings import Settings
 
 def test_levels_of_a_queue() -> None:
     """Two workers, 100 ms a request, a deadline of 2 s: 500 ms of work may wait."""
-    pace = Pace(Settings(workers=2, budget_ms=100, deadline_ms=2000, queue=1000))
+    pace = Pace(Settings(workers=2, deadline_ms=2000, queue=1000))
     assert [pace.level(queued) for queued in (0, 10, 11, 25, 26, 100, 10_000)] == [
         FULL, FULL, UNCERTIFIED, UNCERTIFIED, GREEDY, GREEDY, GREEDY,
     ]  # fmt: skip
@@ -59,7 +59,7 @@ def test_a_longer_queue_never_loses_less(observed: list[tuple[int, float]], queu
 
 
 def test_measured_times_count() -> None:
-    pace = Pace(Settings(workers=1, budget_ms=100, deadline_ms=2000))
+    pace = Pace(Settings(workers=1, deadline_ms=2000))
     assert pace.level(5) == FULL
     for _ in range(100):
         pace.observe(FULL, 0.3)
@@ -106,11 +106,11 @@ def handlers(folder: Path) -> Handlers:
     return Handlers(ServedArtifact.open(folder, "v"), Settings())
 
 
-def answer(handlers: Handlers, level: int, handler: str = "recommend", **fields: object) -> dict:
+def answer(handlers: Handlers, level: int, handler: str = "recommend", left_s: float = 60, **fields: object) -> dict:
     request = RecommendRequest(history=["song-1"], k=3, **fields)
     content = BatchRequest([request]) if handler == "batch" else request
     now = time.monotonic()
-    task = TaskMessage(handler, msgspec.Raw(msgspec.json.encode(content)), now, now + 60, level=level)
+    task = TaskMessage(handler, msgspec.Raw(msgspec.json.encode(content)), now, now + left_s, level=level)
     return json.loads(next(handlers.replies([task])).outcome)
 
 
@@ -135,6 +135,31 @@ def test_answers_say_what_was_left_out(handlers: Handlers, level: int, fields: d
         certified = "certificate" not in lost and fields.get("certify", True)
         assert (one["upper_bound"] is not None) == certified
     assert answer(handlers, level, "explain", **fields)["slate"]["left_out"] == lost
+
+
+def test_a_request_near_its_deadline_says_that_it_had_less_time(handlers: Handlers) -> None:
+    assert answer(handlers, FULL, left_s=0.05)["left_out"] == ["time"]
+    assert answer(handlers, FULL, left_s=0.05, budget_ms=90)["left_out"] == ["time"]
+    assert answer(handlers, FULL, left_s=30, budget_ms=90)["left_out"] == []
+    assert len(answer(handlers, FULL, left_s=-1)["items"]) == 3  # it was close to its deadline when it was dispatched
+    assert answer(handlers, UNCERTIFIED, left_s=0.001)["left_out"] == ["certificate", "time"]
+
+
+def test_a_service_has_a_budget_only_if_its_operator_sets_one(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    budgets: list[float | None] = []
+    served = ServedArtifact.open(folder, "v")
+    original = sw.Recommender.recommend
+
+    def noting(self: sw.Recommender, **arguments: object) -> sw.Slate:
+        slate = original(self, **arguments)
+        budgets.append(slate.query.budget_ms)
+        return slate
+
+    monkeypatch.setattr(sw.Recommender, "recommend", noting)
+    for settings in (Settings(), Settings(budget_ms=70)):
+        for fields in ({}, {"budget_ms": 30}):
+            answer(Handlers(served, settings), FULL, **fields)
+    assert budgets == [None, 30, 70, 30]
 
 
 def test_a_recommender_without_certificates_loses_none(folder: Path, tmp_path: Path) -> None:

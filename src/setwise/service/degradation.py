@@ -2,8 +2,11 @@
 
     FULL         everything that was asked for
     UNCERTIFIED  no upper bound, and 40 % of the budget
-    GREEDY       a tenth of the budget: the default ranker in place of one that searches, which then hardly does more
-                 than to grow its first set greedily, in compiled code (the ranker "greedy" itself would take longer)
+    GREEDY       a twentieth of the budget: the default ranker in place of one that searches, which then hardly does
+                 more than to grow its first set greedily, in compiled code (the ranker "greedy" would take longer)
+
+Where neither the request nor the service has a budget, these are shares of ``USUAL_MS``. A request whose deadline is
+nearer than that gets what is left as its budget; the answer lists the time as left out.
 
 A request that is dispatched loses as little as the queue allows. With t_l the mean seconds of a request at level l, W
 workers and n requests behind it in a queue of N places, l is the first level with
@@ -22,7 +25,8 @@ from setwise.service.settings import Settings
 
 FULL, UNCERTIFIED, GREEDY = range(3)
 BUDGET_SHARES = (1.0, 0.4, 0.05)  # of the budget, by level; the first guesses of the mean times too
-SEARCH = "search"  # what an answer lists as left out, beside the certificate
+SEARCH, TIME = "search", "time"  # what an answer lists as left out, beside the certificate
+USUAL_MS = 100.0  # that a request without a budget takes, about: the bound's are most of them
 QUEUED_SHARE = 0.25  # of the deadline that the requests in the queue may take
 PLACES_SHARES = (1 / 8, 1 / 4)  # of the places in the queue, by level: beyond it requests lose more
 REFUSED_SHARE = 0.5  # of the deadline: beyond it a request is refused
@@ -34,7 +38,7 @@ class Pace:
 
     def __init__(self, settings: Settings) -> None:
         self._workers, self._deadline_s = settings.worker_count, settings.deadline_ms / 1000
-        self._mean_s = [share * settings.budget_ms / 1000 for share in BUDGET_SHARES]
+        self._mean_s = [share * (settings.budget_ms or USUAL_MS) / 1000 for share in BUDGET_SHARES]
         self._places = [share * settings.queue for share in PLACES_SHARES]
 
     def observe(self, level: int, seconds: float) -> None:

@@ -11,16 +11,18 @@ from typing import Any, TypeVar
 import msgspec
 import numpy as np
 
+from setwise._validation import milliseconds
 from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
 from setwise.model import objective
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.arguments import ERROR
+from setwise.recommend.clock import limited_to
 from setwise.recommend.exploration import explore
 from setwise.recommend.query import Query
 from setwise.recommend.slate import CERTIFICATE, Slate
 from setwise.service.decoding import DECODERS
-from setwise.service.degradation import BUDGET_SHARES, FULL, GREEDY, SEARCH
+from setwise.service.degradation import BUDGET_SHARES, FULL, GREEDY, SEARCH, TIME, USUAL_MS
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
 from setwise.service.item_records import attributes, item
 from setwise.service.schemas import (
@@ -135,8 +137,8 @@ class Handlers:
         undone = len(requests)
         for numbers in groups.values():
             for part in _parts(numbers, self._settings.micro_batch):
-                some, share = [requests[number] for number in part], len(part) / undone
-                slates = self._slates_in_time(some, task.left_ms(), share, task.level)
+                members, share = [requests[number] for number in part], len(part) / undone
+                slates = self._slates_in_time(members, task.left_ms(), share, task.level)
                 for number, slate in zip(part, slates, strict=True):
                     if isinstance(slate, HttpError):
                         answers[number] = slate.as_dict()
@@ -149,12 +151,14 @@ class Handlers:
         """One slate and its explanation."""
         queued = task.elapsed_ms()
         left_ms = task.left_ms() / EXPLAINED
-        given = request.items is not None
-        slate = self._given(request, left_ms) if given else self._slate(request, left_ms, task.level)
-        explanation = self._artifact.recommender.explain(slate)
+        slate = self._named(request, left_ms) if request.items else self._slate(request, left_ms, task.level)
+        with limited_to(left_ms):
+            explanation = self._artifact.recommender.explain(slate)
         rivals = [
-            RivalResponse(one.ranker, [item(one.catalog, row) for row in one.indices], one.value, one.milliseconds)
-            for one in explanation.rivals
+            RivalResponse(
+                rival.ranker, [item(rival.catalog, row) for row in rival.indices], rival.value, rival.milliseconds
+            )
+            for rival in explanation.rivals
         ]
         return msgspec.json.encode(
             ExplainResponse(
@@ -177,9 +181,10 @@ class Handlers:
     # --- slates ---
 
     def _slate(self, request: RecommendRequest, left_ms: float, level: int) -> Slate:
-        return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
+        with limited_to(left_ms):
+            return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
 
-    def _given(self, request: ExplainRequest, left_ms: float) -> Slate:
+    def _named(self, request: ExplainRequest, left_ms: float) -> Slate:
         """The slate of the request's items, as an answer to its query: pinned, they are the only slate."""
         recommend, items = self._artifact.recommender.recommend, request.items or []
         if len(set(items)) < len(items):
@@ -189,23 +194,25 @@ class Handlers:
             slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
         except InvalidInput as error:
             raise error.about(error.parameter.replace("include", "items")) from None
-        query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL)["budget_ms"]
+        query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL).get("budget_ms")
         if query.catalog is slate.catalog:
             return _revalued(slate, replace(query, budget_ms=budget_ms))
-        free = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: it answers again
+        with limited_to(left_ms):
+            free = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: it answers again
         user = User(free.user.heads, free.user.base, slate.user.scores)
-        return replace(_revalued(slate, replace(slate.query, user=user)), improver=free.improver)
+        return replace(_revalued(slate, replace(slate.query, user=user, budget_ms=budget_ms)), improver=free.improver)
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
         share = left_ms / len(requests)
         try:
-            each = [request.arguments() for request in requests]
-            arguments = each[0] | self._limits(requests[0], share, level)
-            for one, many in SHARED:
-                if arguments.pop(one, None) is not None:
-                    arguments[many] = [given[one] for given in each]
-            return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
+            stated = [request.arguments() for request in requests]
+            arguments = stated[0] | self._limits(requests[0], share, level)
+            for name, of_many in SHARED:
+                if arguments.pop(name, None) is not None:
+                    arguments[of_many] = [of_request[name] for of_request in stated]
+            with limited_to(share):
+                return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
         except ShardUnavailable as error:
             if requests[0].unknown != ERROR:  # else it may be one history alone that the other shards cannot answer
                 return [from_error(error)] * len(requests)  # each alone would wait for it again
@@ -228,16 +235,22 @@ class Handlers:
         return self._slates(requests, left_ms * share, level)
 
     def _limits(self, request: RecommendRequest, left_ms: float, level: int) -> dict[str, Any]:
-        """The budget of the request, or else of the service, within the time that is left; and what it loses."""
-        wanted = self._settings.budget_ms if request.budget_ms is None else request.budget_ms
-        lost = self._left_out(request, level)
-        share = BUDGET_SHARES[level] if lost else 1.0
-        limits: dict[str, Any] = {"budget_ms": max(LEAST_MS, min(share * wanted, left_ms))}
+        """What a request loses, and its budget within the time that is left; none where that is enough without one."""
+        lost, budget_ms, limits = self._left_out(request, level), self._budget_ms(request, level), dict[str, Any]()
+        if budget_ms is not None or left_ms < USUAL_MS:
+            limits["budget_ms"] = max(LEAST_MS, min(math.inf if budget_ms is None else budget_ms, left_ms))
         if CERTIFICATE in lost:
             limits["certify"] = False
         if SEARCH in lost:
             limits["ranker"] = DEFAULT.name
         return limits
+
+    def _budget_ms(self, request: RecommendRequest, level: int) -> float | None:
+        """The budget of the request, or else of the service, at this level; None without one."""
+        budget_ms = milliseconds(request.budget_ms) or self._settings.budget_ms or None
+        if not self._left_out(request, level):
+            return budget_ms
+        return BUDGET_SHARES[level] * (USUAL_MS if budget_ms is None else budget_ms)
 
     def _left_out(self, request: RecommendRequest, level: int) -> list[str]:
         """What a request loses at this level, of what it would have; nothing where the answer takes no search."""
@@ -271,6 +284,10 @@ class Handlers:
             slate.catalog,
             zip(slate.items.tolist(), slate.rewards.tolist(), slate.indices.tolist(), strict=True),
         )
+        left_out = [*slate.left_out, *self._left_out(request, task.level)]
+        asked_ms, had_ms = self._budget_ms(request, task.level), slate.query.budget_ms
+        if self._artifact.attends and had_ms is not None and (asked_ms is None or had_ms < asked_ms):
+            left_out.append(TIME)
         response = SlateResponse(
             items=[SlateItem(id_, reward, attributes(catalog, row)) for id_, reward, row in chosen],
             value=slate.value,
@@ -281,7 +298,7 @@ class Handlers:
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
             slate=id_,
-            left_out=[*dict.fromkeys((*slate.left_out, *self._left_out(request, task.level)))],
+            left_out=[*dict.fromkeys(left_out)],
             partial=slate.partial,
         )
         self._made.append(response)

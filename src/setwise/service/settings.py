@@ -53,7 +53,9 @@ class Settings:
     batch: int = _setting(256, 1, 10_000, "The most requests in one batch.")
     queue: int = _setting(128, 1, 100_000, "The most requests in the queue; the next one is answered 503.")
     deadline_ms: int = _setting(2000, 10, 600_000, "Milliseconds until a request in the queue is answered 504.")
-    budget_ms: int = _setting(100, 1, 600_000, "Milliseconds to compute a slate in, where a request names none.")
+    budget_ms: int = _setting(
+        0, 0, 600_000, "Milliseconds to compute a slate in, where a request names none; 0 for none, as in Python."
+    )
     workers: int = _setting(0, 0, 256, "Worker processes, each with one request or group at a time; 0 for one a core.")
     micro_batch: int = _setting(4, 1, 256, "Queued requests that differ only in the user and share a retrieval pass.")
     grace_ms: int = _setting(3000, 10, 600_000, "Milliseconds after a deadline until a worker still at it is replaced.")

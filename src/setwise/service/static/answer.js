@@ -36,12 +36,13 @@ export async function answer(body, limits, shows) {
   await Promise.all([bounded, compare(body, known, signal, shows)]);
 }
 
+export const USUAL = 100; // milliseconds that a request without a budget takes, about
 const BACKGROUND = 700; // milliseconds: with those of the slate less than a second
 
 /** The budget that a slate gets in the background; null where it needs none, or a busy service should not be asked. */
 export function backgroundBudget({ proven, upper_bound: bound, left_out: lacks }, { budget_ms: usual, deadline_ms: deadline }) {
   const budget = Math.min(BACKGROUND, longest(deadline));
-  return proven || bound === null || lacks.length || budget <= usual ? null : budget;
+  return proven || bound === null || lacks.length || budget <= (usual || USUAL) ? null : budget;
 }
 
 /** Lower the upper bound of the slate, and call ``onBound(slate, milliseconds)``; a better slate takes its place. */

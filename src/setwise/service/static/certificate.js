@@ -39,7 +39,7 @@ export function certificate(slate, info) {
   ];
 }
 
-const LEFT_OUT = { certificate: "no upper bound was computed", search: "only a tenth of the search was done" };
+const LEFT_OUT = { certificate: "no upper bound was computed", search: "only a twentieth of the search was done", time: "there was less time than usual" };
 
 /** What a busy service has left out of this slate, as a sentence; null if nothing. */
 export function leftOutWords({ left_out: parts }) {

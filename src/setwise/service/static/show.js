@@ -1,6 +1,6 @@
 // What the page shows while it asks: the slate, then the comparison, or what went wrong.
 
-import { backgroundBudget } from "./answer.js";
+import { backgroundBudget, USUAL } from "./answer.js";
 import { showAttention } from "./attention.js";
 import { leftOutWords, spent, valueDecimals, verdict } from "./certificate.js";
 import { aside, byId } from "./dom.js";
@@ -40,7 +40,7 @@ export function showing({ info, body, actions, unknown }) {
     },
     onSlate(slate) {
       shows.onStep(slate);
-      offerLonger(slate, info.limits.budget_ms, gaps, { info, body, shows });
+      offerLonger(slate, info.limits.budget_ms || USUAL, gaps, { info, body, shows });
       boundIs(backgroundBudget(slate, info.limits) === null ? "final" : "pending");
       every(".card", (card) => (card.hidden = false));
       every(".comparing", (note) => (note.textContent = note.dataset.words));
