@@ -18,6 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
+from setwise._display import short_repr
 from setwise._types import Floats, Rows
 from setwise._validation import frozen, index_array, real_array, real_number
 
@@ -30,6 +31,8 @@ class AddedScores:
     values: Floats
     rows: Rows | None = None  # None: dense
     rest: float = 0.0  # t_i of the items that are not in ``rows``
+
+    __repr__ = short_repr
 
     @classmethod
     def dense(cls, values: ArrayLike) -> AddedScores:

@@ -16,6 +16,7 @@ from functools import reduce
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array
 from setwise.model.added_scores import AddedScores
@@ -33,6 +34,8 @@ class BaseTerms:
     neighbours: tuple[Neighbours, ...] = ()
     two_tower: TwoTower | None = None
     new_user: Array | None = None  # (n,)
+
+    __repr__ = short_repr
 
     @property
     def vector_models(self) -> tuple[FoldIn | TwoTower, ...]:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array
 from setwise.errors import InvalidInput
@@ -43,6 +44,8 @@ class Encoder:
     attend: Array | None = None  # (dim,): g, for attention over the history
     project: Array | None = None  # (dim, dim + 1): P, whose last column is added
     base_terms: BaseTerms = field(default_factory=BaseTerms)  # of base models that are not of the pooled form
+
+    __repr__ = short_repr
 
     def fitted_to(self, catalog: Catalog) -> Encoder:
         """The encoder, its arrays checked against the shapes of the catalogue."""

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
@@ -46,6 +47,8 @@ class FeatureEncoder:
     weight: Array  # (entries,)
     otherwise: Array  # (H, d_v)
     size: int = 0  # of the sets whose value the catalogue states; 0 where it states that of sets of any size
+
+    __repr__ = short_repr
 
     def fitted_to(self, catalog: Catalog) -> FeatureEncoder:
         """The encoder, its shape checked against that of the catalogue."""

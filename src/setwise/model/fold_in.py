@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array, real_number
 from setwise.model.recency import recency_weights
@@ -31,6 +32,8 @@ class FoldIn:
     confidence: float = 10.0
     decay: float = 1.0
     scale: float = 1.0
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, items: Array, confidence: float, regularization: float, decay: float = 1.0) -> FoldIn:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array, real_number
 from setwise.errors import InvalidInput
@@ -27,6 +28,8 @@ class Neighbours:
     weights: Array  # (m,)
     decay: float = 1.0  # γ of the recency weights
     power: float = 0.0  # η
+
+    __repr__ = short_repr
 
     def checked(self, n: int) -> Neighbours:
         """The same with its arrays checked, for a catalogue of ``n`` items."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from setwise._display import short_repr
 from setwise._types import Array, Floats, Ints, Mask, Rows
 from setwise._validation import real_array, real_number
 from setwise.model.recency import recency_weights
@@ -28,6 +29,8 @@ class TwoTower:
     bias: Array  # (d,)
     decay: float = 0.8
     scale: float = 1.0
+
+    __repr__ = short_repr
 
     def checked(self, n: int) -> TwoTower:
         """The same with its arrays and numbers checked, for a catalogue of ``n`` items."""

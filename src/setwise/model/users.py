@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._display import short_repr
 from setwise._validation import numbers, real_array
 from setwise.model.added_scores import AddedScores
 
@@ -23,6 +24,8 @@ class User:
     heads: NDArray[np.float64]
     base: NDArray[np.float64] | None = None
     scores: AddedScores | None = None
+
+    __repr__ = short_repr
 
     def __init__(
         self, heads: ArrayLike, base: ArrayLike | None = None, scores: AddedScores | ArrayLike | None = None

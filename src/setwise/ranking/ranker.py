@@ -11,8 +11,10 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._display import html_table
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking:
     """A set of candidates, its value and an upper bound.
 
@@ -32,6 +34,21 @@ class Ranking:
     evaluations: int = 0
     trace: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
     solutions: NDArray[np.float64] = field(default_factory=lambda: np.empty(0))
+
+    def __repr__(self) -> str:
+        return f"Ranking(indices={self.indices.tolist()}, {self._worth})"
+
+    @property
+    def _worth(self) -> str:
+        """Value and bound in words."""
+        value = f"value={self.value:.6g}"
+        if self.proven:
+            return f"{value}, proven optimal"
+        return f"{value}, upper_bound={self.upper_bound:.6g}" if math.isfinite(self.upper_bound) else value
+
+    def _repr_html_(self) -> str:
+        places = enumerate(self.indices.tolist(), 1)
+        return html_table(f"Ranking: {self._worth}, {self.evaluations:,} sets evaluated", ("rank", "candidate"), places)
 
 
 @dataclass(frozen=True)

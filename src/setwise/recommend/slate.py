@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._display import html_table
 from setwise._types import Floats, Rows
 from setwise.bounds.gap import relative_gap, zero_scale
 from setwise.errors import InvalidInput, MissingDependency
@@ -120,18 +121,32 @@ class Slate:
         return self.improver(self, seconds)
 
     def __repr__(self) -> str:
-        bound = ""
-        if self.proven:
-            bound = ", proven optimal"
-        elif math.isfinite(self.upper_bound):
-            bound = f", upper_bound={self.upper_bound:.6g}, gap={self.gap:.2%}"
-        elif self.left_out:
-            bound = f", left_out={list(self.left_out)}"
         ignored = f", ignored={self.ignored}" if self.ignored else ""
-        return f"Slate(items={self.items.tolist()}, value={self.value:.6g}{bound}{ignored})"
+        return f"Slate(items={self.items.tolist()}, {self._worth}{ignored})"
+
+    @property
+    def _worth(self) -> str:
+        """Value and bound in words."""
+        value = f"value={self.value:.6g}"
+        if self.proven:
+            return f"{value}, proven optimal"
+        if math.isfinite(self.upper_bound):
+            return f"{value}, upper_bound={self.upper_bound:.6g}, gap={self.gap:.2%}"
+        return f"{value}, left_out={list(self.left_out)}" if self.left_out else value
+
+    def _repr_html_(self) -> str:
+        names = [name for name in self.catalog.attributes if name not in ("id", "reward")]
+        rows = (
+            (item["id"], reward, *(item["attributes"][name] for name in names))
+            for item, reward in zip(items_to_dicts(self.catalog, self.indices), self.rewards.tolist(), strict=True)
+        )
+        return html_table(f"Slate: {self._worth}", ("id", "reward", *names), rows)
 
     def __len__(self) -> int:
         return len(self.indices)
+
+    def __getitem__(self, place: int) -> Any:
+        return self.items.tolist()[place]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.items.tolist())

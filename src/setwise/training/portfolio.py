@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from setwise._display import short_repr
 from setwise._types import Floats, Rows
 from setwise._validation import real_number
 from setwise.errors import InvalidInput, MissingDependency
@@ -43,6 +44,8 @@ class PortfolioModel:
     catalog: Catalog
     encoder: FeatureEncoder
     redundancy: float
+
+    __repr__ = short_repr
 
     @classmethod
     def fit(
