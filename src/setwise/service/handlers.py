@@ -137,8 +137,10 @@ class Handlers:
         undone = len(requests)
         for numbers in groups.values():
             for part in _parts(numbers, self._settings.micro_batch):
-                members, share = [requests[number] for number in part], len(part) / undone
-                slates = self._slates_in_time(members, task.left_ms(), share, task.level)
+                members, left_ms = [requests[number] for number in part], task.left_ms()
+                slates: Sequence[Slate | HttpError] = [deadline_exceeded(self._settings.deadline_ms)] * len(part)
+                if left_ms > 0:
+                    slates = self._slates(members, left_ms * len(part) / undone, task.level)
                 for number, slate in zip(part, slates, strict=True):
                     if isinstance(slate, HttpError):
                         answers[number] = slate.as_dict()
@@ -225,14 +227,6 @@ class Handlers:
             return self._slate(request, left_ms, level)
         except SetwiseError as error:
             return from_error(error)
-
-    def _slates_in_time(
-        self, requests: Sequence[RecommendRequest], left_ms: float, share: float, level: int
-    ) -> Sequence[Slate | HttpError]:
-        """The slates of a group in its share of the time that is left, if any."""
-        if left_ms <= 0:
-            return [deadline_exceeded(self._settings.deadline_ms)] * len(requests)
-        return self._slates(requests, left_ms * share, level)
 
     def _limits(self, request: RecommendRequest, left_ms: float, level: int) -> dict[str, Any]:
         """What a request loses, and its budget within the time that is left; none where that is enough without one."""
