@@ -70,6 +70,14 @@ def test_bounds_of_few_items_and_of_items_that_do_not_interact_are_those_of_one_
         assert other.proven
 
 
+def test_more_pins_than_places_are_refused_where_items_do_not_interact(tmp_path: Path) -> None:
+    catalog, user = world(3, 300)
+    cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=5), candidates=40), tmp_path, 3)
+    for person in (user, sw.User(np.zeros_like(user.heads))):
+        with pytest.raises(Infeasible, match="include must be at most k = 1 candidates, got 2"):
+            cluster.recommend(person, k=1, include=["item 3", "item 200"])
+
+
 def test_saved_slates_are_verified_against_their_candidates(tmp_path: Path) -> None:
     catalog, user = world(6, 300)
     cluster, _ = cluster_of(sw.Recommender(sw.Index.build(catalog, cells=5), candidates=40), tmp_path, 3)

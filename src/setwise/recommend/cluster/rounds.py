@@ -107,14 +107,12 @@ class Rounds:
         """The slate for this user."""
         general = self._general(user)
         clock = Clock(general.budget_ms, self._began)
-        if is_independent(general):
-            with clock.phase("retrieve"):
-                query = self._independent(general)
-            return independent(query, clock)
         with clock.phase("retrieve"):
-            fetched, complete = self._candidates(general)
-            choice = self.choice(general, fetched, Candidates(np.arange(len(fetched.rows)), complete))
-        return answer(choice, clock)
+            alone = is_independent(general)
+            fetched, complete = (self._best_alone(general), True) if alone else self._candidates(general)
+        if alone and is_independent(query := self._query(fetched, general.user)):  # its pins are within k and limits
+            return independent(query, clock)
+        return answer(self.choice(general, fetched, Candidates(np.arange(len(fetched.rows)), complete)), clock)
 
     def choice(self, general: Query, fetched: Fetched, candidates: Candidates) -> RemoteChoice:
         """These candidates, as the pipeline ranks them."""
@@ -122,12 +120,12 @@ class Rounds:
         snapshot = self._snapshot(fetched.items, self._reader(general, held))
         return RemoteChoice(held.asking(), snapshot, candidates, self, general, fetched, held)
 
-    def _independent(self, general: Query) -> Query:
-        """The query about the best items of every shard, where items do not interact."""
+    def _best_alone(self, general: Query) -> Fetched:
+        """The best items of every shard, where items do not interact, and the pinned ones."""
         limits = {name: self._options[name] for name in ("at_most", "ranker") if name in self._options}
         found = self._found("independent", general.user, general.k, limits)
         best = np.concatenate([one.few for one in found.values() if one.few is not None])
-        return self._query(self._records(found, np.union1d(best, _pins(found))), general.user)
+        return self._records(found, np.union1d(best, _pins(found)))
 
     def varied(self, general: Query, fetched: Fetched) -> Fetched:
         """These items, and those of other values that a single index would look at (``required.py``)."""
