@@ -36,7 +36,7 @@ from gpu import DEVICE, K, Row, host_ms, keeper, made, row
 
 import setwise as sw
 from setwise.ranking import device_swap
-from setwise.recommend import device_candidates, device_pipeline
+from setwise.recommend import device_candidates, device_pipeline, pipeline
 from setwise.recommend.query import Query
 from setwise.retrieval.backends.gpu import GPU
 from setwise.retrieval.device_catalog import DeviceCatalog
@@ -55,7 +55,7 @@ PARTS = (
     (device_swap, "_grown"),
     (device_swap, "_climbed"),
     (device_swap, "_perturbed"),
-    (device_pipeline, "valued_many"),
+    (pipeline, "valued_many"),
 )
 
 
