@@ -277,5 +277,5 @@ def test_errors_of_many() -> None:
         recommender.recommend_many([user, user], scores=[np.zeros(12)])
     with pytest.raises(InvalidInput, match="scores must be a list of scores"):
         recommender.recommend_many(scores={"i1": 1.0})
-    with pytest.raises(InvalidInput, match="users or histories must be given"):
+    with pytest.raises(InvalidInput, match="exactly one of users, histories, features, or by scores alone, got none"):
         recommender.recommend_many()
