@@ -75,7 +75,8 @@ def test_commands_in_sentences_exist(span: str) -> None:
     """Their options too; with a file that is missing they would go no further."""
     _, name, *words = shlex.split(span)
     command = typer.main.get_command(cli.app).commands[name]
-    options = {option for parameter in command.params for option in parameter.opts}
+    kinds = [command, *getattr(command, "commands", {}).values()]  # setwise train has a command for each kind of data
+    options = {option for kind in kinds for parameter in kind.params for option in parameter.opts}
     assert {word for word in words if word.startswith("--")} <= options
 
 

@@ -15,7 +15,7 @@ from setwise.training.effects.columns import LEAK, Block, Head, Shown, in_words,
 from setwise.training.effects.features import Label
 from setwise.training.effects.regression import errors
 
-MOST_VALUES = 40
+MOST_VALUES = 24
 TOLD = 5  # pairs in words
 
 
