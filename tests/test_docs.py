@@ -128,7 +128,7 @@ def test_readme_names_both_commands_and_ci_runs_the_second() -> None:
     assert "make test" in (ROOT / ".ci" / "run").read_text()
 
 
-WITH_COMMANDS = ("whole-sets.md",)  # its snippets need its commands: tests/service/test_tutorial_of_sets.py runs both
+WITH_COMMANDS = ("whole-sets.md", "impressions.md")  # tests/service/test_tutorials.py runs their commands as well
 TRAINING, SLOW = ("learning.md",), pytest.mark.nightly  # pages whose snippets train for half a minute
 SNIPPETS = [page for page in PAGES if "```python" in page.read_text() and page.name not in WITH_COMMANDS]
 

@@ -288,7 +288,7 @@ def test_a_service_offers_it_up_to_a_smaller_k() -> None:
 
     body = '{{"history": [], "ranker": "beam", "k": {}}}'
     assert decode_recommend(body.format(4).encode(), Settings(slow_k=4)).ranker == "beam"
-    with pytest.raises(HttpError, match="k must be a whole number from 1 to 4 with the ranker beam, got 5"):
+    with pytest.raises(HttpError, match="k must be at most 4 with the ranker beam, got 5"):
         decode_recommend(body.format(5).encode(), Settings(slow_k=4))
 
 

@@ -121,7 +121,7 @@ def test_features_that_are_refused() -> None:
     ):
         with pytest.raises(InvalidInput, match=sentence):
             rec.recommend(features=given)
-    with pytest.raises(InvalidInput, match="given, and not both, got both; pass one of the three"):
+    with pytest.raises(InvalidInput, match=r"exactly one of history, user, features, .*, got history and features"):
         rec.recommend(features={}, history=[])
     plain = sw.Recommender(sw.Index.build(model.catalog))
     with pytest.raises(InvalidInput, match="no encoder for them"):

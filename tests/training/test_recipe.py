@@ -26,8 +26,8 @@ TINY = {"dim": 4, "heads": 1, "d_kq": 2, "d_v": 2, "epochs": 2}
 
 
 def test_a_model_of_the_simulated_world_beats_the_mean_outcome() -> None:
-    world = World.make(300)
-    log, test = world.log(2000), world.log(1000, seed=1)
+    world = World.make(100)
+    log, test = world.log(1000), world.log(500, seed=1)
     model = SimpleTransformer.fit(log, dim=8, heads=2, epochs=6, batch=64)
     constant = np.full(len(test.outcome), log.outcome.mean())
     assert log_loss(model.predict(test), test.outcome) < log_loss(constant, test.outcome)
@@ -35,7 +35,7 @@ def test_a_model_of_the_simulated_world_beats_the_mean_outcome() -> None:
     stages = model.summary["stages"]
     assert sum(len(stages[stage]["validation"]) for stage in ("pointwise", "continued") if stage in stages) <= 6
     assert model.summary["shape"]["heads"] == 2
-    assert model.summary["calibrated_on"] == 1900 if model.summary["kept"] == "effects" else 100
+    assert model.summary["calibrated_on"] in (50, 950)  # the validation slates, or all others where effects were kept
 
 
 def test_sessions_of_groups_give_slates_of_groups() -> None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from setwise import Recommender
+from setwise.training.effects import fitting
 from setwise.training.effects.features import Features
 from setwise.training.effects.fitting import fit_effects
 from training.effects.worlds import FORMS, World, four_of_category, nothing, same_category
@@ -108,3 +109,15 @@ def test_a_threshold_is_found_and_avoided():
     promised, true = promised_and_true(world, effects.model(slates))
     assert abs(promised / true - 1) < 0.12
     assert true > 0.9 * world.worth(world.best()[None])[0]
+
+
+def test_effects_are_looked_for_in_a_sample_and_fitted_to_all(monkeypatch):
+    world = World(same_category, -1.4, seed=107, items=60)
+    log = world.log(2400)
+    _, every = learned(world, log)
+    monkeypatch.setattr(fitting, "MOST_SELECTED", 800)
+    _, sampled = learned(world, log)
+    (effect, covariance), (wanted, error) = (part.selected.fit.of("same category") for part in (sampled, every))
+    assert sampled.slates == 800
+    assert abs(effect[0] - wanted[0]) < 0.02
+    assert covariance[0, 0] == pytest.approx(error[0, 0], rel=0.05)

@@ -45,6 +45,7 @@ from setwise.training.effects.value_pairs import ValuePairs
 from setwise.training.slate_model import SlateModel
 
 POLICY = "as the policy shows them"  # the base's column of what unexplored slates say
+MOST_SELECTED = 100_000  # slates in which effects are looked for; the coefficients are those of all slates
 FEWEST = 50  # slates from which effects are learned
 MASKED = (
     "Users have tastes for {} that the model does not know, and the log shows them what they like: effects by which "
@@ -89,7 +90,7 @@ class Effects:
     def model(self, slates: Slates) -> SlateModel:
         """The model of these items and their users."""
         kept = "effects" if self.heads else "pointwise"
-        counted = {"calibrated_on": self.slates}  # each slate by a fit without it
+        counted = {"calibrated_on": self.slates, "log_loss": self.selected.log_loss()}  # of fits without each slate
         summary = {"stages": {}, "kept": kept, **counted, **self.summary()}
         return as_model(self.alone, self.taste, self.heads, self.reward, slates.ids, slates.attributes, summary)
 
@@ -143,6 +144,13 @@ class Evidence:
         folds = Folds.of(self.shown, self.slates.session, self.seed)
         return select(self.rows, self.base.blocks, self.always, candidates, self.shown, folds, losses_only)
 
+    def sampled(self) -> Evidence:
+        """At most ``MOST_SELECTED`` of the slates, drawn at random."""
+        if len(self.slates) <= MOST_SELECTED:
+            return self
+        drawn = np.random.default_rng(self.seed).permutation(len(self.slates))[:MOST_SELECTED]
+        return replace(self, slates=self.slates.taken(np.sort(drawn)))
+
     def only(self, numbers: Ints) -> Evidence:
         """Some of the slates; what the others say about each item alone is one more column of the base."""
         others = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
@@ -161,6 +169,7 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
     explored = _explored(slates, notes)
     if explored is not None:
         evidence = evidence.only(explored)
+    every, evidence = evidence, evidence.sampled()
     candidates = families_of(features, evidence.shown)
     selected = evidence.selected(candidates)
     tastes: list[Taste] = []
@@ -171,6 +180,10 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
         tastes = [*of_labels, *of_effects]
         if any(taste.suspected for taste in tastes):
             evidence, selected = _in_doubt(evidence, features, candidates, of_labels, of_effects, notes)
+    if len(every.slates) > len(evidence.slates) == MOST_SELECTED:
+        blocks = [*every.always, *(family.block(every.shown) for family in selected.families)]
+        whole = fit(every.rows, Design.of(every.rows, every.base.blocks, blocks), selected.fit, learned="new")
+        selected = replace(selected, fit=whole)
     heads = [head for family in selected.families for head in family.heads(selected.fit.of(family.name)[0])]
     places = [place.block(evidence.shown) for place in evidence.places]
     by_place = sum((block.columns @ selected.fit.of(block.name)[0] for block in places), np.zeros(1))

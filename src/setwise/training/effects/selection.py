@@ -50,6 +50,12 @@ class Selected:
     base_held_out: Floats  # the same of the base alone
     tried: tuple[Tried, ...]
 
+    def log_loss(self) -> dict[str, float]:
+        """The held-out log loss of an item, by the base alone and with the effects."""
+        both = {"base": self.base_held_out, "effects": self.held_out}
+        each = {name: losses(argument, self.rows.outcome) for name, argument in both.items()}
+        return {name: float(np.average(part, weights=self.rows.weight)) for name, part in each.items()}
+
 
 @dataclass(frozen=True, eq=False)
 class Folds:

@@ -1,4 +1,4 @@
-"""The tutorial of whole sets: every command and snippet runs in order, and prints what the page shows."""
+"""Tutorials with commands: every command and snippet runs in order, and prints what the page shows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from saved_songs import run
 
 pytestmark = pytest.mark.nightly
 
-PAGE = Path(__file__).parents[2] / "docs" / "tutorial" / "whole-sets.md"
+PAGES = Path(__file__).parents[2] / "docs" / "tutorial"
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 
@@ -31,16 +31,16 @@ def served(folder: str, body: str) -> dict:
         return post(service, "/v1/recommend", json.loads(body))
 
 
-def test_the_page_runs_and_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def run_page(page: Path) -> tuple[dict[str, object], list[dict]]:
+    """Run all blocks of a page in the current folder; returns the names that are bound and the answers of services."""
     namespace: dict[str, object] = {}
     printed, folder, answers = "", "", []
-    for language, text in BLOCK.findall(PAGE.read_text(encoding="utf-8")):
+    for language, text in BLOCK.findall(page.read_text(encoding="utf-8")):
         if language == "text":
-            assert shape(text) in shape(printed), f"{PAGE.name} shows other output than:\n{printed}"
+            assert shape(text) in shape(printed), f"{page.name} shows other output than:\n{printed}"
         elif language == "python":
             with contextlib.redirect_stdout(io.StringIO()) as out:
-                exec(compile(text, PAGE.name, "exec"), namespace)
+                exec(compile(text, page.name, "exec"), namespace)
             printed = out.getvalue()
         elif text.startswith("curl "):
             answers.append(served(folder, shlex.split(text)[-1]))
@@ -50,7 +50,19 @@ def test_the_page_runs_and_shows_what_is_printed(tmp_path: Path, monkeypatch: py
             results = [run(*shlex.split(line)[1:]) for line in text.splitlines()]
             assert all(result.exit_code == 0 for result in results), [one.output or one.exception for one in results]
             printed = "".join(result.output for result in results)
-    variant, portfolio = answers
+    return namespace, answers
+
+
+def test_impressions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace, _ = run_page(PAGES / "impressions.md")
+    (line,) = namespace["model"].summary["words"]
+    assert line.startswith("each further item of the same category: -1.")
+
+
+def test_whole_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    namespace, (variant, portfolio) = run_page(PAGES / "whole-sets.md")
     assert sorted(item["attributes"]["site"] for item in variant["items"]) == ["1", "2", "3", "4"]
     assert namespace["better"] < 13, "the found variant is one of the best hundredth"
     assert variant["proven"]
