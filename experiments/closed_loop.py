@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from baselines import PointwiseNetwork
 from kept_rows import KeptRows, Row
 from rich.console import Console
 from rich.table import Table
@@ -33,7 +34,6 @@ import setwise as sw
 from setwise.datasets import Sessions, Slates, World, random_split
 from setwise.model.ragged import Ragged
 from setwise.training import SimpleTransformer
-from setwise.training.baselines import PointwiseNetwork
 from setwise.training.embeddings import spectral, unit
 from setwise.training.on_policy import optimised_slates
 from setwise.training.trainer import Schedule, train

@@ -23,6 +23,7 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+from baselines import FEATURES, MODELS, FlatModel, PointwiseNetwork
 from hotels import Scorers, cross_validated, fives, network_scorer, read_lists, vectors
 from kept_rows import KeptRows
 from representation import (
@@ -55,7 +56,6 @@ from rich.table import Table
 from titles import title_vectors
 
 from setwise.datasets.sessions import Slates
-from setwise.training.baselines import FEATURES, MODELS, FlatModel, PointwiseNetwork
 
 PAPER = {
     ("playlists", "random forest"): 0.518,

@@ -4,12 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from effect_worlds import FORMS, World, four_of_category, nothing, same_category
 
 from setwise import Recommender
 from setwise.training.effects import fitting
 from setwise.training.effects.features import Features
 from setwise.training.effects.fitting import fit_effects
-from training.effects.worlds import FORMS, World, four_of_category, nothing, same_category
 
 SIZE = 6
 FOUND = {

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import sys
 
+import baselines
 import numpy as np
 import pytest
+from baselines import FEATURES, MODELS, FlatModel
 
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
-from setwise.training import baselines
-from setwise.training.baselines import FEATURES, MODELS, FlatModel
 
 LEARNERS = [name for name in MODELS if name != "random guess"]
 

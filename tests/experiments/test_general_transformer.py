@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from baselines import PointwiseNetwork
+from general_transformer import Depth, GeneralTransformer
 from torch import Tensor
 
 from setwise.errors import InvalidInput
-from setwise.training.baselines import PointwiseNetwork
-from setwise.training.general_transformer import Depth, GeneralTransformer
 
 ITEMS = 50
 
