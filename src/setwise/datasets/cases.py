@@ -51,8 +51,8 @@ def case_columns(
     """The columns of case, item and outcome of a table; those not given have usual names."""
     file = existing_file(path)
     header, columns = table_columns(file, delimiter), dict[str, str]()
-    for role, given in (("case", case), ("item", item), ("outcome", outcome)):
-        name = given or usual_column(role, header)
+    for role, column in (("case", case), ("item", item), ("outcome", outcome)):
+        name = column or usual_column(role, header)
         if name is None:
             option = "--session" if role == "case" else f"--{role}"
             raise missing_column(option, file, header, f"name the column with {option}", role)
@@ -73,14 +73,14 @@ def read_cases(
 ) -> Cases:
     """Read the trials; ``features`` are names of columns or patterns such as ``f_*``, among the other columns."""
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
-    own = [case, item, outcome]
-    names = _matching(table_columns(file, delimiter), features, own)
+    named = [case, item, outcome]
+    names = _matching(table_columns(file, delimiter), features, named)
     row_of: dict[Any, int] = {}
     item_of: dict[str, int] = {}
     known: list[list[float]] = []
     trials: dict[tuple[int, int], float] = {}
-    for line, (key, one, result, *cells) in table_rows(file, [*own, *names], 0, delimiter, progress):
-        if any(_missing(cell) for cell in (key, one, result)):
+    for line, (key, tried, result, *cells) in table_rows(file, [*named, *names], 0, delimiter, progress):
+        if any(_missing(cell) for cell in (key, tried, result)):
             counts["rows without a case, an item or an outcome"] += 1
             continue
         row = row_of.setdefault(key, len(row_of))
@@ -89,9 +89,9 @@ def read_cases(
             known.append(numbers)
         elif not np.array_equal(known[row], numbers, equal_nan=True):
             raise MalformedFile(file, line, f"all rows of a case must have the same features, case {key!r:.60}")
-        place = (row, item_of.setdefault(str(one), len(item_of)))
+        place = (row, item_of.setdefault(str(tried), len(item_of)))
         if place in trials:
-            raise MalformedFile(file, line, f"a case must not try an item twice, got {one!r:.60}")
+            raise MalformedFile(file, line, f"a case must not try an item twice, got {tried!r:.60}")
         trials[place] = _success(file, line, outcome, result)
     report_skipped(counts, file, progress)
     if not trials:
@@ -102,9 +102,9 @@ def read_cases(
     return Cases(outcomes, np.array(known).reshape(len(known), len(names)), tuple(names), list(item_of))
 
 
-def _matching(columns: list[str], patterns: Sequence[str], own: list[str]) -> list[str]:
+def _matching(columns: list[str], patterns: Sequence[str], named: list[str]) -> list[str]:
     """The columns that the patterns name, in the order of the file."""
-    others = [name for name in columns if name not in own]
+    others = [name for name in columns if name not in named]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name in others):
             got = f"{pattern!r} among {', '.join(others)}"[:300]

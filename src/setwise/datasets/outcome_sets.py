@@ -36,7 +36,7 @@ from setwise.errors import InvalidInput, MalformedFile
 
 GROUP = "group"  # the attribute of the wide form
 Item = tuple[Any, Any]  # group, or None, and text
-Found = dict[Any, tuple[list[Item], float]]
+Members = dict[Any, tuple[list[Item], float]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,9 +89,9 @@ def set_columns(
     if wide and (set_column is not None or item is not None):
         must = "left out where several groups name the columns of the items"
         raise InvalidInput("set and item", must, "given", "leave them out, or name one group")
-    given = {"outcome": outcome} if wide else {"outcome": outcome, "set": set_column, "item": item}
+    asked = {"outcome": outcome} if wide else {"outcome": outcome, "set": set_column, "item": item}
     header = table_columns(file, delimiter)
-    names = {role: name or usual_column(role, header) for role, name in given.items()}
+    names = {role: name or usual_column(role, header) for role, name in asked.items()}
     for role, name in names.items():
         if name is None:
             several = "" if role == "outcome" else ", or name the columns of the items by several --group"
@@ -119,44 +119,44 @@ def read_outcome_sets(
     file, counts = existing_file(path), Skipped() if skipped is None else skipped
     columns = set_columns(file, outcome, groups=groups, set_column=set_column, item=item, delimiter=delimiter)
     if len(groups) > 1:
-        found = _wide(file, columns["outcome"], list(groups), delimiter, progress, counts)
+        members = _wide(file, columns["outcome"], list(groups), delimiter, progress, counts)
         name: str | None = GROUP
     else:
         name = groups[0] if groups else None
-        found = _long(file, columns, name, delimiter, progress, counts)
+        members = _long(file, columns, name, delimiter, progress, counts)
     report_skipped(counts, file, progress)
-    if not found:
+    if not members:
         raise InvalidInput("sets", "at least one with an outcome", "none", "check the file and its columns")
-    return _collected(found, name, qualified=len(groups) > 1)
+    return _collected(members, name, qualified=len(groups) > 1)
 
 
 def _long(
     file: Path, columns: dict[str, str], group: str | None, delimiter: str | None, progress: bool, skipped: Skipped
-) -> Found:
-    found: Found = {}
+) -> Members:
+    members: Members = {}
     outcome = columns["outcome"]
     names = [columns["set"], columns["item"], outcome, *([group] if group else [])]
-    for line, (key, item, number, *label) in table_rows(file, names, 0, delimiter, progress):
-        if _missing(key) or _missing(item) or any(map(_missing, label)):
+    for line, (key, item, number, *of_group) in table_rows(file, names, 0, delimiter, progress):
+        if _missing(key) or _missing(item) or any(map(_missing, of_group)):
             skipped["rows without a set, an item or a group"] += 1
             continue
         if _missing(number):
             skipped["rows without an outcome"] += 1
             continue
-        items, known = found.setdefault(key, ([], value := _real(file, line, outcome, number)))
+        items, known = members.setdefault(key, ([], value := _real(file, line, outcome, number)))
         if known != value and known != _real(file, line, outcome, number):
             raise MalformedFile(file, line, f"all rows of a set must have the same {outcome}, got {number!r:.30}")
-        one = (label[0] if label else None, item)
-        if one in items:
+        label = (of_group[0] if of_group else None, item)
+        if label in items:
             raise MalformedFile(file, line, f"a set must not have an item twice, got {item!r:.60}")
-        items.append(one)
-    return found
+        items.append(label)
+    return members
 
 
 def _wide(
     file: Path, outcome: str, groups: list[str], delimiter: str | None, progress: bool, skipped: Skipped
-) -> Found:
-    found: Found = {}
+) -> Members:
+    members: Members = {}
     for line, (number, *cells) in table_rows(file, [outcome, *groups], 0, delimiter, progress):
         items = [(group, cell) for group, cell in zip(groups, cells, strict=True) if not _missing(cell)]
         if _missing(number):
@@ -164,21 +164,23 @@ def _wide(
         elif not items:
             skipped["rows without an item"] += 1
         else:
-            found[line] = (items, _real(file, line, outcome, number))
-    return found
+            members[line] = (items, _real(file, line, outcome, number))
+    return members
 
 
-def _collected(found: Found, name: str | None, qualified: bool) -> OutcomeSets:
+def _collected(members: Members, name: str | None, qualified: bool) -> OutcomeSets:
     """Number the items, in the order of groups and texts, and pad the sets."""
-    every = sorted({one for items, _ in found.values() for one in items}, key=lambda one: (str(one[0]), str(one[1])))
-    qualified = qualified or len({str(item) for _, item in every}) < len(every)
-    ids = [f"{group}:{item}" if qualified and name is not None else str(item) for group, item in every]
-    row_of = {one: row for row, one in enumerate(every)}
-    sets = np.full((len(found), max(len(items) for items, _ in found.values())), -1, np.int64)
-    for place, (items, _) in enumerate(found.values()):
-        sets[place, : len(items)] = sorted(row_of[one] for one in items)
-    outcome = np.array([number for _, number in found.values()])
-    return OutcomeSets(sets, outcome, ids, None if name is None else (name, [str(group) for group, _ in every]))
+    labels = sorted(
+        {label for items, _ in members.values() for label in items}, key=lambda label: (str(label[0]), str(label[1]))
+    )
+    qualified = qualified or len({str(item) for _, item in labels}) < len(labels)
+    ids = [f"{group}:{item}" if qualified and name is not None else str(item) for group, item in labels]
+    row_of = {label: row for row, label in enumerate(labels)}
+    sets = np.full((len(members), max(len(items) for items, _ in members.values())), -1, np.int64)
+    for place, (items, _) in enumerate(members.values()):
+        sets[place, : len(items)] = sorted(row_of[label] for label in items)
+    outcome = np.array([number for _, number in members.values()])
+    return OutcomeSets(sets, outcome, ids, None if name is None else (name, [str(group) for group, _ in labels]))
 
 
 def _missing(cell: Any) -> bool:

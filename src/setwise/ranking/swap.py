@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from setwise._types import Floats, Rows
+from setwise._types import Floats
 from setwise._validation import milliseconds, read_only, whole_number
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
@@ -41,8 +41,7 @@ DEFAULT_EVALUATIONS = 400_000
 MAX_PER_PAIR, MIN_PER_PAIR = 1_000, 100  # default evaluations per pair: the first caps small instances
 MAX_PER_SET = 100  # evaluations per feasible set: a larger budget would only repeat them
 START_ITEMS = 8  # of each kind
-ANCHOR_PAIRS = 100_000  # pairs of an anchor and a partner that are valued, a few milliseconds: all up to 316 candidates
-FIRST_PAIRS = 6_000  # valued first; the others are if rewards beside an anchor double the largest of an item alone
+ANCHOR_PAIRS = 100_000  # pairs of an anchor and a partner that are valued: all up to 316 candidates
 ANCHOR_MS = 20.0  # the least budget that has time for them
 FIRST_SLICE = 2_000  # evaluations before the clock is first read
 SLICE_MS = 0.5  # between later readings
@@ -180,10 +179,11 @@ def _swap_instance(instance: Instance, constraints: Constraints, pairs: int = AN
         constraints.minimums,
         slot,
         pair_at,
-        _start_items(instance, free, constraints.k, pairs),
+        np.empty(0, np.int64),
     )
     parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
-    return SwapInstance(*parts)
+    problem = SwapInstance(*parts)
+    return problem._replace(start_items=read_only(_start_items(instance, problem, pairs)))
 
 
 def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -197,17 +197,19 @@ def _slots(instance: Instance) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     return np.stack([item, place], axis=1).astype(np.int64), pair_at.astype(np.int64)
 
 
-def _start_items(instance: Instance, free: NDArray[np.bool_], k: int, pairs: int) -> NDArray[np.int64]:
+def _start_items(instance: Instance, problem: SwapInstance, pairs: int) -> NDArray[np.int64]:
     """The best free candidates by score, as an anchor, by reward beside the best-scored one and by attention received.
 
     They come in turns. Under strong attention the best sets are an anchor with partners that earn most beside it; what
     an anchor promises is its reward alone and the k − 1 largest rewards that are above 0 beside it.
     """
+    from setwise.ranking.swap_kernels import promises
+
+    free = problem.free
     alone, score = (np.where(free, part, -np.inf) for part in (instance.alone, instance.total_score))
-    promise = _promises(instance, free, alone, k, min(pairs, FIRST_PAIRS))
-    if pairs > FIRST_PAIRS and promise.max() > 2 * k * alone.max():
-        promise = _promises(instance, free, alone, k, pairs)
-    beside = np.where(free, _rewards_beside(instance, np.argmax(score, keepdims=True))[:, 0], -np.inf)
+    anchors = np.argsort(-alone, kind="stable")[: max(1, pairs // (instance.m * instance.heads))]
+    promise = promises(problem, anchors, alone)
+    beside = np.where(free, _rewards_beside(instance, np.argmax(score)), -np.inf)
     total = instance.weight.sum(axis=2) + instance.sink_weight
     received = np.einsum("hi,hij->j", 1 / np.where(total > 0, total, 1.0), instance.weight)
     attention = np.where(free, received, -np.inf)
@@ -216,28 +218,14 @@ def _start_items(instance: Instance, free: NDArray[np.bool_], k: int, pairs: int
     return turns[np.sort(np.unique(turns, return_index=True)[1])].astype(np.int64)
 
 
-def _promises(instance: Instance, free: NDArray[np.bool_], alone: Floats, k: int, pairs: int) -> Floats:
-    """What the candidates of highest reward promise as anchors; −∞ for the others."""
-    anchors = np.argsort(-alone, kind="stable")[: max(1, pairs // (instance.m * instance.heads))]
-    partners = np.where(free[:, None], _rewards_beside(instance, anchors), 0.0)
-    partners[anchors, np.arange(len(anchors))] = 0.0  # an item is no partner of itself
-    count = min(k - 1, instance.m)
-    best = np.partition(partners, instance.m - max(count, 1), axis=0)[instance.m - count :]
-    promise = np.full(instance.m, -np.inf)
-    with np.errstate(invalid="ignore", over="ignore"):  # infinite rewards; NaN comes last
-        promise[anchors] = alone[anchors] + np.maximum(best, 0.0).sum(axis=0)
-    return promise
-
-
-def _rewards_beside(instance: Instance, partners: Rows) -> Floats:
-    """f_i(a_i({i, p})) for every candidate i and each of ``partners``: (m, P)."""
-    own = np.diagonal(instance.weight, axis1=1, axis2=2)
-    given = instance.weight[:, :, partners]
-    total = (own + instance.sink_weight)[:, :, None] + given
-    numerator = (own * instance.score + instance.sink_weight * _sink_score(instance))[:, :, None]
-    numerator = numerator + given * instance.score[:, None, partners]
+def _rewards_beside(instance: Instance, partner: np.intp) -> Floats:
+    """f_i(a_i({i, p})) for every candidate i and one p."""
+    own, given = np.diagonal(instance.weight, axis1=1, axis2=2), instance.weight[:, :, partner]
+    total = own + instance.sink_weight + given
+    numerator = own * instance.score + instance.sink_weight * _sink_score(instance)
+    numerator = numerator + given * instance.score[:, [partner]]
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
-    return evaluate(instance.rewards, instance.reward_class, (instance.base[:, None] + ratio.sum(axis=0)).T).T
+    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:

@@ -19,7 +19,7 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.kernels.copy import copy_cube, copy_entries
-from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
+from setwise.kernels.options import INNER, NO_ITEM, OUTER, ZERO, njit
 from setwise.kernels.rewards import add_rewards, has_fast_path, table_value
 from setwise.ranking.kernels import (
     SMALLEST_WEIGHT,
@@ -80,6 +80,50 @@ class SwapState(NamedTuple):
     sums: Floats  # (2, H)
     front: Floats  # (2, H, m) each candidate's sums over the members before the leaving one
     back: Floats  # (k + 2, 2, H, m) and over those after it
+
+
+@njit(**OUTER)
+def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
+    """What each candidate promises as an anchor p, −∞ for others than ``anchors``.
+
+    This is f_p(a_p({p})) and the k − 1 largest positive f_i(a_i({i, p})) of free candidates i. A reward does not
+    decrease: if there is only one, the largest are those of the largest arguments.
+    """
+    code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
+    promise, measure, largest = np.full(len(alone), -np.inf), np.empty(len(alone)), np.empty(max(problem.k - 1, 0))
+    for p in anchors:
+        promise[p] = alone[p]
+        if len(largest) == 0:
+            continue
+        copy_entries(measure, problem.base, len(alone))
+        for h in range(len(problem.score)):
+            first, second = problem.sink[0, h], problem.sink[1, h]
+            _add_averages(first, second, problem.own[h], problem.score[h], problem.received[p, h], p, measure)
+        largest[:] = -np.inf
+        for i in range(len(alone)):
+            if len(code) > 1:
+                measure[i] = table_value(code, parameter, first_knot, knot, problem.reward_class[i], measure[i])
+            if measure[i] > largest[0] and problem.free[i] and i != p:
+                place = 1
+                while place < len(largest) and measure[i] > largest[place]:  # in ascending order; the smallest leaves
+                    largest[place - 1] = largest[place]
+                    place += 1
+                largest[place - 1] = measure[i]
+        for x in largest:
+            if x > -np.inf:
+                promise[p] += max(table_value(code, parameter, first_knot, knot, ZERO, x) if len(code) == 1 else x, 0.0)
+    return promise
+
+
+@njit(**INNER)
+def _add_averages(
+    first: Floats, second: Floats, own: Floats, score: Floats, received: Floats, p: int, total: Floats
+) -> None:
+    """Add what one head gives each item i beside p: (z_i s_0 + w_ii s_i + w_ip s_p) / (z_i + w_ii + w_ip)."""
+    of_anchor = score[p]
+    for i in range(len(total)):
+        numerator = first[i] + own[i] * score[i] + received[i] * of_anchor
+        total[i] += numerator / max(second[i] + own[i] + received[i], SMALLEST_WEIGHT)
 
 
 @njit(**INNER)

@@ -65,19 +65,19 @@ def sets(
         names = set_columns(file, **named)
     say_columns(file, names, outcome=outcome, set=set_column, item=item)
     data = read_outcome_sets(file, **named, skipped=skipped)
-    given = {"link": link, "heads": heads, "dim": dim, "epochs": epochs}
-    model, report = _fit(data, {name: value for name, value in given.items() if value is not None}, seed)
+    chosen = {"link": link, "heads": heads, "dim": dim, "epochs": epochs}
+    model, report = _fit(data, {name: value for name, value in chosen.items() if value is not None}, seed)
     report["read"]["skipped"] = dict(skipped)
     output.write(model, report, print_sets)
 
 
-def _fit(data: OutcomeSets, given: dict[str, Any], seed: int) -> tuple[SlateModel, dict[str, Any]]:
-    """The model of the sets, and the report; ``given`` are options of ``OutcomeModel.fit``."""
+def _fit(data: OutcomeSets, chosen: dict[str, Any], seed: int) -> tuple[SlateModel, dict[str, Any]]:
+    """The model of the sets, and the report; ``chosen`` are options of ``OutcomeModel.fit``."""
     training, held_out = _hold_out(data, seed)
     batch = min(256, max(1, len(training) // 8))
     epochs = int(np.clip(STEPS * batch / len(training), FEWEST, MOST))
-    link = given.get("link") or suggested_link(data.outcome)
-    settings = {"members": 2, "batch": batch, "epochs": epochs, **given, "link": link}
+    link = chosen.get("link") or suggested_link(data.outcome)
+    settings = {"members": 2, "batch": batch, "epochs": epochs, **chosen, "link": link}
     began = time.perf_counter()
     model = OutcomeModel.fit(training.sets, training.outcome, data.n_items, seed=seed, **settings)
     rows = []

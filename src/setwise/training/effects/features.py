@@ -70,15 +70,15 @@ class Features:
         notes: list[str] = []
         for name, column in table.items():
             if isinstance(column, Categorical):
-                found: Label | Number | str = _label(name, column.codes.astype(np.int64), list(column.values))
+                measured: Label | Number | str = _label(name, column.codes.astype(np.int64), list(column.values))
             else:
-                found = _of_numbers(name, np.asarray(column, np.float64))
-            if isinstance(found, str):
-                notes.append(found)
-            elif isinstance(found, Label):
-                labels.append(found)
+                measured = _of_numbers(name, np.asarray(column, np.float64))
+            if isinstance(measured, str):
+                notes.append(measured)
+            elif isinstance(measured, Label):
+                labels.append(measured)
             else:
-                quantities.append(found)
+                quantities.append(measured)
         units = tuple(_vector(name, array, items) for name, array in vectors.items())
         return cls(items, tuple(labels), tuple(quantities), units, tuple(notes))
 

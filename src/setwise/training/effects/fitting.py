@@ -153,10 +153,10 @@ class Evidence:
 
     def only(self, numbers: Ints) -> Evidence:
         """Some of the slates; what the others say about each item alone is one more column of the base."""
-        others = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
+        rest = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
         base = self.base
-        if len(others) >= FEWEST:
-            rows = _rows(others, Shown.of(others.shown))
+        if len(rest) >= FEWEST:
+            rows = _rows(rest, Shown.of(rest.shown))
             base = base.with_column(POLICY, base.alone(fit(rows, Design.of(rows, base.blocks, []))))
         return replace(self, slates=self.slates.taken(numbers), base=base)
 
@@ -169,7 +169,7 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
     explored = _explored(slates, notes)
     if explored is not None:
         evidence = evidence.only(explored)
-    every, evidence = evidence, evidence.sampled()
+    whole_log, evidence = evidence, evidence.sampled()
     candidates = families_of(features, evidence.shown)
     selected = evidence.selected(candidates)
     tastes: list[Taste] = []
@@ -180,10 +180,12 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
         tastes = [*of_labels, *of_effects]
         if any(taste.suspected for taste in tastes):
             evidence, selected = _in_doubt(evidence, features, candidates, of_labels, of_effects, notes)
-    if len(every.slates) > len(evidence.slates) == MOST_SELECTED:
-        blocks = [*every.always, *(family.block(every.shown) for family in selected.families)]
-        whole = fit(every.rows, Design.of(every.rows, every.base.blocks, blocks), selected.fit, learned="new")
-        selected = replace(selected, fit=whole)
+    if len(whole_log.slates) > len(evidence.slates) == MOST_SELECTED:
+        blocks = [*whole_log.always, *(family.block(whole_log.shown) for family in selected.families)]
+        refitted = fit(
+            whole_log.rows, Design.of(whole_log.rows, whole_log.base.blocks, blocks), selected.fit, learned="new"
+        )
+        selected = replace(selected, fit=refitted)
     heads = [head for family in selected.families for head in family.heads(selected.fit.of(family.name)[0])]
     places = [place.block(evidence.shown) for place in evidence.places]
     by_place = sum((block.columns @ selected.fit.of(block.name)[0] for block in places), np.zeros(1))

@@ -64,15 +64,20 @@ class Trace:
         p = 1 / (1 + np.exp(-argument))
         residual, spread = np.zeros(shown.rows.shape), np.zeros(shown.rows.shape)
         residual[shown.filled], spread[shown.filled] = outcome - p, p * (1 - p)
-        some = slice(0, FIRST_SLATES)
-        rows, filled, residual, spread = shown.rows[some], shown.filled[some], residual[some], spread[some]
+        first_slates = slice(0, FIRST_SLATES)
+        rows, filled, residual, spread = (
+            shown.rows[first_slates],
+            shown.filled[first_slates],
+            residual[first_slates],
+            spread[first_slates],
+        )
         first, second = np.triu_indices(rows.shape[1], 1)
         both = filled[:, first] & filled[:, second]
         items = np.stack([rows[:, first][both], rows[:, second][both]], axis=1)
         turned = np.stack([items[:, 0], np.roll(items[:, 1], max(1, len(items) // 2))], axis=1)
-        every = np.ones(items.shape, bool)
+        filled_in = np.ones(items.shape, bool)
         product, variance = (part[:, first][both] * part[:, second][both] for part in (residual, spread))
-        return cls(Shown(items, every), Shown(turned, every), product, variance)
+        return cls(Shown(items, filled_in), Shown(turned, filled_in), product, variance)
 
     def taste(self, name: str, together: Callable[[Shown], Floats]) -> Taste:
         """The test of a measure of how much the two items of a pair go together."""

@@ -100,10 +100,10 @@ class Design:
         heavy, thin = weight[:, None] * self.dense, self.sparse.copy()
         thin.data = thin.data * np.repeat(weight, np.diff(thin.indptr))
         by_item = self.indicator @ weight
-        own, full = by_item[:, None] * self.alone, np.asarray(self.indicator @ heavy)
+        of_items, full = by_item[:, None] * self.alone, np.asarray(self.indicator @ heavy)
         sums = (self.indicator @ thin).toarray()
         cross = np.asarray(self.sparse.T @ heavy)
-        first, second, third = self.alone.T @ own, self.alone.T @ full, self.alone.T @ sums
+        first, second, third = self.alone.T @ of_items, self.alone.T @ full, self.alone.T @ sums
         gram = np.block(
             [
                 [first, second, third],
@@ -111,7 +111,7 @@ class Design:
                 [third.T, cross, (self.sparse.T @ thin).toarray()],
             ]
         )
-        return by_item, np.concatenate([own, full, sums], axis=1), gram
+        return by_item, np.concatenate([of_items, full, sums], axis=1), gram
 
 
 def _indicator(rows: Rows) -> Any:

@@ -53,8 +53,8 @@ class Selected:
     def log_loss(self) -> dict[str, float]:
         """The held-out log loss of an item, by the base alone and with the effects."""
         both = {"base": self.base_held_out, "effects": self.held_out}
-        each = {name: losses(argument, self.rows.outcome) for name, argument in both.items()}
-        return {name: float(np.average(part, weights=self.rows.weight)) for name, part in each.items()}
+        by_fit = {name: losses(argument, self.rows.outcome) for name, argument in both.items()}
+        return {name: float(np.average(part, weights=self.rows.weight)) for name, part in by_fit.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class Folds:
 
     def by_slate(self, rows: Rows, argument: Floats) -> Floats:
         """The loss of every slate: the sum over its rows."""
-        each = rows.weight * losses(argument, rows.outcome)
-        return np.asarray(np.bincount(self.owner, each, int(self.owner.max()) + 1), np.float64)
+        of_row = rows.weight * losses(argument, rows.outcome)
+        return np.asarray(np.bincount(self.owner, of_row, int(self.owner.max()) + 1), np.float64)
 
 
 def select(
@@ -122,15 +122,15 @@ def select(
             wider = fit(rows, design, whole, learned="new")
             argument = folds.held_out(rows, design, wider)
             gain = before - folds.by_slate(rows, argument)
-            found = Tried(family.name, float(gain.mean()), float(gain.std() / np.sqrt(len(gain))), smallest)
-            tried.setdefault(family.name, found)
+            trial = Tried(family.name, float(gain.mean()), float(gain.std() / np.sqrt(len(gain))), smallest)
+            tried.setdefault(family.name, trial)
             gains = family in losses_only and wider.of(family.name)[0][0] > 0
-            if found.beyond_doubt and not gains and (best is None or found.gain > best[0].gain):
-                best = (found, family, wider, argument)
+            if trial.beyond_doubt and not gains and (best is None or trial.gain > best[0].gain):
+                best = (trial, family, wider, argument)
         if best is None:
             break
-        found, family, whole, held_out = best
-        tried[family.name] = Tried(found.name, found.gain, found.error, found.smallest, entered=True)
+        trial, family, whole, held_out = best
+        tried[family.name] = Tried(trial.name, trial.gain, trial.error, trial.smallest, entered=True)
         families.append(family)
         blocks.append(columns[family.name])
     whole = fit(rows, Design.of(rows, base, blocks), whole)
