@@ -18,6 +18,7 @@ from setwise.recommend.diagnosis import diagnose
 from setwise.recommend.sample_users import random_histories
 from setwise.training.portfolio import PortfolioModel
 from setwise.training.set_outcomes import OutcomeModel
+from setwise.training.slate_model import SlateModel
 
 
 @pytest.fixture(scope="module")
@@ -66,6 +67,26 @@ def test_models_and_catalogues_in_a_table(folders: dict[str, Path], kind: str, d
     ):
         assert part in text
     assert "pays" in text or "greedy is enough" in text or "does not pay" in text
+
+
+@pytest.mark.parametrize(
+    ("summary", "sentence"),
+    [
+        ({"kept": "effects", "words": ["each further item: -1"]}, "see show: each further item: -1."),
+        ({"kept": "pointwise", "words": []}, "nothing that items of a slate do to each other"),
+        (
+            {"kept": "pair_table", "words": []},
+            "a table of all pairs of items lowers the log loss of held-out slates from",
+        ),
+    ],
+)
+def test_the_data_have_a_verdict_of_their_own(tmp_path: Path, summary: dict[str, Any], sentence: str) -> None:
+    made = model()
+    losses = {"log_loss": {"effects": 0.5, "pair_table": 0.4}}
+    SlateModel(made.catalog(), made.encoder, summary | losses).save(tmp_path / "model")
+    shown = " ".join(run("diagnose", tmp_path / "model", "--users", 3, "--k", 2).stdout.split())
+    assert "By the model: " in shown
+    assert sentence in shown.partition("By its data: ")[2]
 
 
 def test_users_of_features_and_the_only_user(tmp_path: Path) -> None:

@@ -17,6 +17,13 @@ from setwise import cli
 from setwise.storage import artifact
 
 SESSIONS = "playlist,track\n" + "".join(f"{i // 4},s{i * 7 % N}\n" for i in range(80))
+# Slates of four of twelve items: the first is clicked, the second in half of them; the rank is that of the outcome.
+SHOWN = "slate,item,clicked,rank,bought,kind,x0,x1\n" + "".join(
+    f"{slate},s{item},{int(place <= slate % 2)},{place + 2},{int(place <= slate % 2)},k{item % 3},{item % 4}.5,{item}.5\n"
+    for slate in range(200)
+    for place, item in enumerate((slate * 7 + step * (1 + slate % 2)) % 12 for step in range(4))
+)
+SLATES = "train slates shown.csv --slate slate --item item --outcome clicked --out m"
 ASK = "recommend songs --history s1"
 
 MISTAKES = [
@@ -25,6 +32,23 @@ MISTAKES = [
     ("train good.csv", "--out", "nothing", "setwise train sessions --help"),
     ("train sets", "FILE", "nothing", "setwise train sets --help"),
     ("train slates good.csv --out m", "--slate", "good.csv with playlist, track", "name the column with --slate"),
+    ("{slates} --feature clicked", "--feature", "the column of the outcome", "such as a category or a price"),
+    ("{slates} --feature item", "--feature", "the column of the item", "such as a category or a price"),
+    ("{slates} --feature colour", "--feature", "'colour'", "check the spelling"),
+    ("{slates} --embedding x0,x9", "--embedding", "'x9'", "check the spelling"),
+    ("{slates} --feature x0 --embedding x0,x1", "--feature", "'x0'", "name it in one of them"),
+    (
+        "{slates} --feature bought",
+        "--feature",
+        "differs between rows of one item",
+        "such as an outcome, is no attribute",
+    ),
+    ("{slates} --embedding x0,kind", "--embedding", "in 'kind'", "leave that column out"),
+    ("{slates} --no-features --feature kind", "--no-features", "both", "leave one out"),
+    ("{slates} --position rank", "--position", "sort the outcomes of 100%", "use the places that users saw"),
+    ("{slates} --position kind", "shown.csv", "must be a number", "--on-error skip"),
+    ("{slates} --propensity rank", "shown.csv", "above 0 and at most 1", "--on-error skip"),
+    ("{slates} --explored kind", "shown.csv", "true or false", "--on-error skip"),
     ("train sets good.csv --minutes 3 --out m", "--minutes", "unknown", "setwise train sets --help"),
     ("train --out m", "FILE or --from-log", "neither", "name one of them"),
     ("train good.csv more.csv --out m", "more.csv", "setwise train sessions --help"),
@@ -142,6 +166,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (made / "taken").mkdir()
     (made / "taken" / "notes.txt").write_text("x")
     (made / "good.csv").write_text(SESSIONS)
+    (made / "shown.csv").write_text(SHOWN)
     (made / "user.json").write_text('{"vector": [1.0]}')
     (made / "bad.npz").write_text("x")
     three, four = np.zeros((3, 2)), np.zeros((4, 2))
@@ -161,7 +186,7 @@ def test_a_mistake_is_explained(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        known = {"port": taken.getsockname()[1], "key": "a-key-that-is-long-enough"}
+        known = {"port": taken.getsockname()[1], "key": "a-key-that-is-long-enough", "slates": SLATES}
         check_mistake(monkeypatch, capsys, folder, command.format(**known), [word.format(**known) for word in words])
 
 

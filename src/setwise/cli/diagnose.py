@@ -24,6 +24,7 @@ from setwise.training import portfolio
 
 HISTORY = 5  # items of a random history
 PLURAL = {"user": "users", "history": "histories"}  # arguments of many users
+LATENT = {"interaction": "attention", "pair_table": "a table of all pairs of items"}  # kinds of models
 INDEXED = ("index", "recommender")
 
 
@@ -62,12 +63,30 @@ def diagnose(
         argument, each, drawn = sample_users(recommender, users, HISTORY, seed)
         source = {PLURAL.get(argument, argument): each}
     result = diagnosed(recommender, k, **source, budget_ms=budget_ms)
+    of_data = _of_data(folder)
     if as_json:
-        print(json.dumps(result.to_dict() | {"source": drawn}))
+        print(json.dumps(result.to_dict() | {"source": drawn, "data": of_data}))
     else:
         console = Console()
         console.print(_table(result, drawn))
-        console.print(result.sentence, highlight=False, soft_wrap=True)
+        console.print(f"By the model: {result.sentence}", highlight=False, soft_wrap=True)
+        if of_data is not None:
+            console.print(f"By its data: {of_data}", highlight=False, soft_wrap=True, markup=False)
+
+
+def _of_data(folder: Path) -> str | None:
+    """What held-out slates say of the effects of a saved model, which may have some that they do not show."""
+    if folder.suffix == ".npz":
+        return None
+    summary = artifact.read(folder, "model", portfolio.KIND, "catalog", *INDEXED).meta.get("summary") or {}
+    loss, kept = summary.get("log_loss", {}), summary.get("kept")
+    if kept not in ("effects", "pointwise", *LATENT) or "effects" not in loss:
+        return None
+    if kept in LATENT:
+        return f"{LATENT[kept]} lowers the log loss of held-out slates from {loss['effects']:.4f} to {loss[kept]:.4f}."
+    if not summary["words"]:
+        return "slates that the fit did not see show nothing that items of a slate do to each other."
+    return f"slates that the fit did not see show: {'; '.join(summary['words'])}."
 
 
 def _recommender(folder: Path) -> Recommender:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 QUANTITIES = frozenset({"price", "year", "rating", "duration", "popularity", "age", "size", "weight"})
-_NUMBER = re.compile(r"[-+]?[0-9]{1,15}(\.[0-9]+)?")
+_NUMBER = re.compile(r"[-+]?([0-9]{1,15}(\.[0-9]+)?|\.[0-9]+)([eE][-+][0-9]{2})?")  # 1.5e-05, not the code 1e3
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")  # UnitPrice, unit_price and PRICE have the word price
 
 
@@ -24,7 +24,7 @@ def _typed(name: str, cells: Sequence[Any]) -> Sequence[Any]:
     texts = [cell for cell in cells if isinstance(cell, str)]
     if not texts or not all(_NUMBER.fullmatch(text.strip()) for text in texts):
         return cells
-    decimals = any("." in text for text in texts)
+    decimals = any("." in text or "e" in text.lower() for text in texts)
     if not decimals and QUANTITIES.isdisjoint(word.lower() for word in _WORD.findall(name)):
         return cells
     kind = float if decimals else int

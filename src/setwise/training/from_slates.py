@@ -29,6 +29,7 @@ from setwise.errors import InvalidInput
 from setwise.training.calibration import item_log_losses
 from setwise.training.effects.features import Features
 from setwise.training.effects.fitting import fit_effects
+from setwise.training.effects.mistakes import never_differs
 from setwise.training.pair_effects import PairEffects, initialise_heads
 from setwise.training.pair_table import MOST_ITEMS, fit_pair_table
 from setwise.training.slate_model import SlateModel
@@ -73,9 +74,9 @@ def fit_slates(
         slates, validation = _held_out(slates, validation)
         network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
         return stages.train_stage(network, slates, validation, loss, stages.schedule, "interaction")
-    known = _features(slates, embeddings, features)
+    known = Features.of_slates(slates, embeddings, features)
     small, latent = len(stages.ids) <= MOST_ITEMS, bool(len(slates.history.values)) or not known.known
-    if not small and not latent:
+    if never_differs(slates) or not (small or latent):
         return fit_effects(slates, known, stages.schedule.seed).model(slates)
     slates, validation = _held_out(slates, validation)
     effects = fit_effects(slates, known, stages.schedule.seed)
@@ -88,17 +89,6 @@ def fit_slates(
         alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
         models["pair_table"] = fit_pair_table(alone, slates, validation)
     return _chosen(stages, models, of_pairs, validation)
-
-
-def _features(slates: Slates, embeddings: str | Floats32 | None, names: Sequence[str] | None) -> Features:
-    """What is known of the items: these attributes, and vectors where they are given."""
-    for name in names or ():
-        if name not in slates.attributes:
-            known = ", ".join(slates.attributes) or "none"
-            raise InvalidInput("features", f"attributes of the slates ({known})", repr(name), "read them with the data")
-    columns = {name: column for name, column in slates.attributes.items() if names is None or name in names}
-    vectors = {} if embeddings is None or isinstance(embeddings, str) else {"embeddings": embeddings}
-    return Features.of(columns, vectors, len(slates.ids))
 
 
 def _held_out(slates: Slates, validation: Slates | None) -> tuple[Slates, Slates]:

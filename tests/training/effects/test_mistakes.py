@@ -59,9 +59,58 @@ def test_outcomes_that_never_differ(outcome):
     assert any(f"Every outcome is {outcome:g}" in note for note in effects.notes)
     assert np.isfinite(effects.alone).all()
     assert effects.words() == []
+    assert effects.selected.tried == ()
 
 
 def test_a_very_short_log():
     effects = fitted(random_log(3))
     assert np.isfinite(effects.alone).all()
     assert effects.words() == []
+
+
+def with_number(values) -> tuple[Slates, Features]:
+    rng, items = np.random.default_rng(0), len(values)
+    rows = np.argsort(rng.random((300, items)), axis=1)[:, :4]
+    chance = 1 / (1 + np.exp(-rng.normal(-0.5, 0.7, items)))
+    outcome = (rng.random(rows.shape) < chance[rows]).astype(np.float32)
+    history = Ragged.cut([], np.zeros(len(rows), int))
+    slates = Slates(history, Ragged.of(rows), outcome.ravel(), list(range(items)), {"number": values})
+    rate = np.bincount(rows.ravel(), outcome.ravel()) / np.bincount(rows.ravel())
+    return slates, Features.of({"number": values, "rate": rate, "quality": chance}, {}, items)
+
+
+def test_numbers_that_are_the_mean_outcome():
+    slates, features = with_number([float(row) for row in range(40)])
+    notes = fit_effects(slates, features).notes
+    assert [note[:6] for note in notes] == ["'rate'"]  # and not the true chance
+    assert "mean outcome of every item" in notes[0]
+
+
+@pytest.mark.parametrize(
+    ("value", "noted"), [("1e308", False), ("inf", True), ("n/a", True), ("1.5e-05", False), ("-7", False)]
+)
+def test_strange_numbers_among_prices(value, noted):
+    values = [value, *(f"{row + 0.5}" for row in range(39))]
+    features = Features.of({"price": values}, {}, 40)
+    (price,) = features.numbers
+    assert price.missing.sum() == noted
+    assert np.isfinite(price.x).all()
+    assert any("no numbers, such as" in note for note in features.notes) == noted
+
+
+def test_texts_that_differ_for_every_item_are_shown():
+    features = Features.of({"price": [f"${row}.50" for row in range(40)]}, {}, 40)
+    assert not features.known
+    assert "such as '$0.50'), like an id: left out" in features.notes[0]
+
+
+def test_one_place_for_all():
+    slates = random_log()
+    effects = fitted(replace(slates, place=np.ones_like(slates.place)))
+    assert effects.words() == []
+    assert "same position" in effects.notes[0]
+
+
+def test_items_without_a_vector():
+    features = Features.of({}, {"vector": np.eye(4) * [[0], [1], [1], [1]]}, 4)
+    assert features.notes == ("1 of 4 items have no vector: they are like no other item.",)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
 from setwise.training.calibration import log_loss
 from setwise.training.comparison import compare, verdict
+from setwise.training.effects.features import Features
 from setwise.training.on_policy import on_policy_slates
+from setwise.training.rivals import advice, expected, rivals
 
 EFFECTS = ("effects", "words", "effects_tried", "tastes", "notes")  # of slates, in the summary
 BINS = 5  # of the reliability diagram
@@ -70,9 +72,24 @@ class Fitting:
         model = SimpleTransformer.fit(training, k=self.k, seed=self.seed, checkpoint=self.checkpoint, **self.options)
         seconds = time.perf_counter() - began
         quality = None if held_out is None else _quality(model, training, held_out, self.k)
+        if quality is not None and isinstance(training, Slates):
+            quality["comparison"] = self._beside_rules(model, training)
         report = {"read": read, "training": _training(model, seconds), "quality": quality}
         output.write(model, report, lambda console, shown: TrainReport(shown, model, self.k).print(console))
         _remove_checkpoint(self.checkpoint, model.summary["stages"])
+
+    def _beside_rules(self, model: SimpleTransformer, slates: Slates) -> dict[str, Any] | None:
+        """The optimised slate and simple rules, where effects that can be read were kept."""
+        if model.summary["kept"] not in ("effects", "pointwise"):
+            return None
+        known = Features.of_slates(slates, self.options.get("embeddings"), self.options.get("features"))
+        k = int(np.median(slates.shown.lengths))
+        effects = model.summary["effects"]
+        rows = rivals(slates, known, effects, k, self.seed)
+        if not rows:
+            return None
+        verdict = "\n".join([advice(rows, effects), expected(rows)])
+        return {"k": k, "rows": [asdict(row) for row in rows], "verdict": verdict}
 
 
 def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:

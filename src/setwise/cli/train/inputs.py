@@ -24,7 +24,9 @@ from setwise.datasets.text_files import file_extension, parse_number
 from setwise.errors import InvalidInput
 
 LEAST_VECTOR = 3  # columns of one name
+MOST_DIFFERING = 0.2  # of the values of a column that is named an attribute
 AGREE = 0.99  # of the values of an attribute, with the most frequent one of their item
+_DIFFERING = "values of '{}' that differ from the most frequent one of their item"  # datasets/attribute_values.py
 NUMBERED = re.compile(r"(.*?)_?[0-9]+")
 
 
@@ -51,7 +53,11 @@ class Inputs:
         if alone and (feature or embedding):
             raise InvalidInput("--no-features", "absent beside --feature and --embedding", "both", "leave one out")
         vector = [name.strip() for name in (embedding or "").split(",") if name.strip()]
+        _refuse_unknown(named.get("items", file), named, "--feature", feature or ())
+        _refuse_unknown(named.get("items", file), named, "--embedding", vector)
         _refuse_used(file, named, [*(feature or ()), *vector])
+        for name in set(feature or ()) & set(vector):
+            raise InvalidInput("--feature", "of other columns than --embedding", repr(name), "name it in one of them")
         if feature or vector or attributes or alone or "items" in named:
             return cls([] if alone else list(feature or ()), vector, attributes)
         if file_extension(file) not in DELIMITERS and "delimiter" not in named:
@@ -73,12 +79,15 @@ class Inputs:
     def taken(self, slates: Slates, skipped: Counter[str]) -> tuple[Slates, dict[str, Any], list[str]]:
         """The slates without what is no attribute, the arguments of ``fit``, and what to say."""
         attributes, notes = dict(slates.attributes), []
-        if self.guessed:
-            for name in (*self.features, *self.vector):
-                reason = _no_attribute(name, attributes[name], skipped, len(slates.shown.values))
-                if reason is not None:
-                    notes.append(reason)
-                    del attributes[name]
+        for name in (*self.features, *self.vector):
+            differing = skipped.get(_DIFFERING.format(name), 0) / len(slates.shown.values)
+            if self.guessed and differing > 1 - AGREE:
+                notes.append(f"Column '{name}' differs between rows of one item, so it is no attribute: left out.")
+                del attributes[name], skipped[_DIFFERING.format(name)]
+            elif differing > MOST_DIFFERING:
+                got = f"'{name}', which differs between rows of one item ({differing:.0%} of the rows)"
+                todo = "leave it out: what is only known of a row, such as an outcome, is no attribute"
+                raise InvalidInput("--feature", "an attribute of the items", got, todo)
         vector = [name for name in self.vector if name in attributes]
         features = [name for name in (*self.features, *(self.shown or {})) if name in attributes]
         options: dict[str, Any] = {"features": features}
@@ -88,6 +97,17 @@ class Inputs:
         if known and (self.guessed or self.shown):
             notes.append(f"Items may have effects on each other through {', '.join(known)} (--no-features: none).")
         return replace(slates, attributes=attributes), options, notes
+
+
+def _refuse_unknown(file: Path, named: dict[str, Any], option: str, names: Sequence[str]) -> None:
+    if not names:
+        return
+    with path_of("FILE"):
+        columns = table_columns(file, named.get("delimiter"))
+    for name in names:
+        if name not in columns:
+            must, got = f"a column of {file.name}", f"{name!r} among {', '.join(columns)}"[:300]
+            raise InvalidInput(option, must, got, "check the spelling")
 
 
 def _refuse_used(file: Path, named: dict[str, Any], inputs: Sequence[str]) -> None:
@@ -100,14 +120,6 @@ def _refuse_used(file: Path, named: dict[str, Any], inputs: Sequence[str]) -> No
         for name in set(inputs) & set(columns.split(" and ")):
             todo = "name columns that say what the items are, such as a category or a price"
             raise InvalidInput("--feature", "an attribute of the items", f"'{name}', the column of the {role}", todo)
-
-
-def _no_attribute(name: str, cells: Sequence[Any], skipped: Counter[str], rows: int) -> str | None:
-    """Why a column is no attribute of the items, if it is none."""
-    differing = skipped.pop(f"values of '{name}' that differ from the most frequent one of their item", 0)
-    if differing > (1 - AGREE) * rows:
-        return f"Column '{name}' differs between rows of one item, so it is no attribute of items: left out."
-    return None
 
 
 def _vectors(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> Floats32:

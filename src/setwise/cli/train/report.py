@@ -34,7 +34,7 @@ class TrainReport:
         parts: list[Callable[[], str | Table]] = [self.read, self.training]
         parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
         if self.report["quality"] and self.report["quality"]["comparison"]:
-            parts.insert(2, self.comparison)
+            parts.insert(2, self.comparison if self.report["read"]["kind"] == "sessions" else self.rules)
             parts.insert(3, self.verdict)
         for part in parts:
             console.print(part(), highlight=False)
@@ -90,6 +90,7 @@ class TrainReport:
         if not training["effects"] and training["kept"] in ("effects", "pointwise"):
             lines.append("Items of a slate were not found to do anything to each other.")
         missed = [tried for tried in training["effects_tried"] if not tried["entered"] and tried["smallest"]]
+        missed = [tried for tried in missed if not tried["name"][0].isdigit()]  # "3 or more of the same" says no more
         if missed:
             listed = ", ".join(f"{tried['name']} ±{tried['smallest']:.2f}" for tried in missed[:SHOWN])
             lines.append(f"Looked for in vain, with the smallest effect that this log would show: {escape(listed)}.")
@@ -111,9 +112,19 @@ class TrainReport:
             table.add_row(name, f"{row['hits']:.3f}", f"{row['error']:.3f}", predicted, *shares)
         return table
 
+    def rules(self) -> Table:
+        """The optimised slate beside simple rules."""
+        compared = self.report["quality"]["comparison"]
+        title = f"Slates of {compared['k']}, chosen by one half of the log and valued by the other's model"
+        table = _table(title, "", "hits", "of the best")
+        most = max(row["hits"] for row in compared["rows"])
+        for row in compared["rows"]:
+            table.add_row(escape(row["rule"]), f"{row['hits']:.3f}", f"{row['hits'] / most:.1%}")
+        return table
+
     def verdict(self) -> str:
         """What to deploy."""
-        return f"{self.report['quality']['comparison']['verdict']}\n"
+        return escape(f"{self.report['quality']['comparison']['verdict']}\n")
 
     def hits(self) -> Table:
         """Predicted and observed hits per slate."""

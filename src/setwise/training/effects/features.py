@@ -10,10 +10,13 @@ from numpy.typing import ArrayLike
 
 from setwise._types import Floats, Ints
 from setwise._validation import numbers, real_array
+from setwise.datasets.sessions import Slates
+from setwise.datasets.text_files import parse_number
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Attributes, Categorical
 
 MOST_LABELS = 0.5  # of the items: a label that is different for more of them is an id
+MOST_NUMBERS = 0.9  # of the values: the others count as missing
 SKEW = 1.5  # numbers above 0 whose mean is this many times the median, or more, are compared by their logarithm
 DIGITS = 10  # whole numbers of at most so many values are labels
 
@@ -69,8 +72,9 @@ class Features:
         quantities: list[Number] = []
         notes: list[str] = []
         for name, column in table.items():
+            measured: Label | Number | str
             if isinstance(column, Categorical):
-                measured: Label | Number | str = _label(name, column.codes.astype(np.int64), list(column.values))
+                measured = _of_texts(name, column.codes.astype(np.int64), list(column.values), notes)
             else:
                 measured = _of_numbers(name, np.asarray(column, np.float64))
             if isinstance(measured, str):
@@ -79,8 +83,37 @@ class Features:
                 labels.append(measured)
             else:
                 quantities.append(measured)
-        units = tuple(_vector(name, array, items) for name, array in vectors.items())
+        units = tuple(_vector(name, array, items, notes) for name, array in vectors.items())
         return cls(items, tuple(labels), tuple(quantities), units, tuple(notes))
+
+    @classmethod
+    def of_slates(
+        cls, slates: Slates, embeddings: str | ArrayLike | None = None, names: Sequence[str] | None = None
+    ) -> Features:
+        """The attributes of these slates, or those of ``names``, and vectors where they are given."""
+        for name in names or ():
+            if name not in slates.attributes:
+                known = ", ".join(slates.attributes) or "none"
+                raise InvalidInput(
+                    "features", f"attributes of the slates ({known})", repr(name), "read them with the data"
+                )
+        columns = {name: column for name, column in slates.attributes.items() if names is None or name in names}
+        vectors = {} if embeddings is None or isinstance(embeddings, str) else {"embeddings": embeddings}
+        return cls.of(columns, vectors, len(slates.ids))
+
+
+def _of_texts(name: str, code: Ints, values: Sequence[str], notes: list[str]) -> Label | Number | str:
+    """A label; numbers, if nearly all of many values are numbers."""
+    label = _label(name, code, values)
+    if isinstance(label, Label):
+        return label
+    read = np.array([*(parse_number(value) for value in values), np.nan])
+    if np.isfinite(read).sum() < MOST_NUMBERS * len(values):
+        return label
+    other = next((value for value, number in zip(values, read, strict=False) if np.isnan(number)), None)
+    if other is not None:
+        notes.append(f"'{name}' has values that are no numbers, such as {other!r:.30}: they count as missing.")
+    return _of_numbers(name, read[code])
 
 
 def _label(name: str, code: Ints, values: Sequence[str]) -> Label | str:
@@ -89,9 +122,8 @@ def _label(name: str, code: Ints, values: Sequence[str]) -> Label | str:
     if count < 2:
         return f"'{name}' has one value, so it says nothing: left out."
     if count > MOST_LABELS * len(known):
-        return (
-            f"'{name}' is different for nearly every item ({count:,} values of {len(known):,}), like an id: left out."
-        )
+        got = f"{count:,} values of {len(known):,}, such as {values[0]!r:.30}"
+        return f"'{name}' is different for nearly every item ({got}), like an id: left out."
     return Label(name, code, values)
 
 
@@ -105,7 +137,7 @@ def _of_numbers(name: str, x: Floats) -> Label | Number | str:
         code = np.where(present, np.searchsorted(values, np.where(present, x, values[0])), -1)
         return _label(name, code.astype(np.int64), [f"{value:g}" for value in values])
     logged = bool(known.min() > 0 and known.mean() > 0 and known.max() > 10 * np.median(known)) or _skewed(known)
-    scaled = np.log(np.where(present, x, 1.0)) if logged else np.where(present, x, 0.0)
+    scaled = np.log(np.where(present, x, 1.0)) if logged else np.where(present, x, 0.0) / np.abs(known).max()
     centre, scale = float(scaled[present].mean()), float(scaled[present].std())
     return Number(name, np.where(present, (scaled - centre) / scale, 0.0), (~present).astype(np.int64), scale, logged)
 
@@ -122,9 +154,12 @@ def _skewness(x: Floats) -> float:
     return float(np.mean((x - x.mean()) ** 3)) / spread**3 if spread > 0 else 0.0
 
 
-def _vector(name: str, given: ArrayLike, items: int) -> Vector:
+def _vector(name: str, given: ArrayLike, items: int, notes: list[str]) -> Vector:
     array = real_array(name, numbers(name, given), (items, "d"), np.float64)
     length = np.linalg.norm(array, axis=1, keepdims=True)
     if not length.any():
         raise InvalidInput(name, "vectors of some length", "zeros", "check the columns, or leave them out")
+    without = int((length == 0).sum())
+    if without:
+        notes.append(f"{without:,} of {items:,} items have no {name}: they are like no other item.")
     return Vector(name, array / np.maximum(length, 1e-12))

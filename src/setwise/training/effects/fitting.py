@@ -10,7 +10,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -33,7 +33,7 @@ from setwise.training.effects.identification import (
     tastes_by_effect,
     tastes_by_label,
 )
-from setwise.training.effects.mistakes import notes_on, require_places
+from setwise.training.effects.mistakes import never_differs, notes_on, require_places
 from setwise.training.effects.place import Place, Size
 from setwise.training.effects.regression import Design, Rows, fit
 from setwise.training.effects.same_value import AnyOther, Each
@@ -131,7 +131,8 @@ class Evidence:
     @cached_property
     def places(self) -> list[Place]:
         """The family of places, where they are known."""
-        return [] if self.slates.place is None else [Place(np.asarray(self.slates.place))]
+        place = self.slates.place
+        return [] if place is None or not np.ptp(place) else [Place(np.asarray(place))]
 
     @cached_property
     def always(self) -> list[Block]:
@@ -161,16 +162,17 @@ class Evidence:
         return replace(self, slates=self.slates.taken(numbers), base=base)
 
 
-def fit_effects(slates: Slates, features: Features, seed: int = 0) -> Effects:
-    """Learn the base and the effects of these slates."""
+def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collection[str] | None = None) -> Effects:
+    """Learn the base and the effects of these slates; ``names`` are the families to look for, by default all."""
     require_places(slates)
-    notes = [*features.notes, *notes_on(slates)]
+    notes = [*features.notes, *notes_on(slates, features)]
     evidence = Evidence(slates, Base.of(features), Tastes.of(features, slates.history), seed)
     explored = _explored(slates, notes)
     if explored is not None:
         evidence = evidence.only(explored)
     whole_log, evidence = evidence, evidence.sampled()
-    candidates = families_of(features, evidence.shown)
+    names = () if never_differs(slates) else names
+    candidates = [family for family in families_of(features, evidence.shown) if names is None or family.name in names]
     selected = evidence.selected(candidates)
     tastes: list[Taste] = []
     if explored is None and slates.propensity is None:
@@ -248,7 +250,10 @@ def _explored(slates: Slates, notes: list[str]) -> Ints | None:
         return None
     explored = np.flatnonzero(slates.explored)
     if len(explored) < FEWEST:
-        notes.append(f"{len(explored)} slates are explored, fewer than {FEWEST}: effects are learned from all slates.")
+        notes.append(
+            f"{len(explored)} slates are explored, in all their rows, fewer than {FEWEST}: effects are learned from "
+            "all slates."
+        )
         return None
     notes.append(f"Effects are learned from the {len(explored):,} explored slates of {len(slates):,}.")
     return explored

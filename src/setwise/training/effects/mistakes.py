@@ -6,7 +6,9 @@ import numpy as np
 
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
+from setwise.training.effects.features import Features
 
+OFTEN, FEWEST_ITEMS, LEAKED = 5, 20, 0.9  # times that items are shown, so many items, and the correlation at least
 SORTED, FEWEST = 0.95, 50  # the share of slates whose places sort the outcomes, of so many or more
 
 
@@ -29,11 +31,37 @@ def require_places(slates: Slates) -> None:
         raise InvalidInput("position", "known before the outcomes", got, todo)
 
 
-def notes_on(slates: Slates) -> list[str]:
+def never_differs(slates: Slates) -> bool:
+    """Whether all outcomes are the same."""
+    return not np.ptp(slates.outcome)
+
+
+def _leaks(slates: Slates, features: Features) -> list[str]:
+    """Numbers of the items that are their mean outcome in this log."""
+    items = slates.shown.values
+    shown = np.bincount(items, minlength=slates.n_items)
+    often = shown >= OFTEN
+    if often.sum() < FEWEST_ITEMS or never_differs(slates):
+        return []
+    rate = np.bincount(items, slates.outcome, slates.n_items)[often] / shown[often]
+    noise = float(np.mean(rate * (1 - rate) / shown[often]))
+    honest = np.sqrt(max(1 - noise / max(float(rate.var()), 1e-12), 0.0))  # of the true rates with those of the log
+    alike = {number.name: np.corrcoef(number.x[often], rate)[0, 1] for number in features.numbers}
+    return [
+        f"'{name}' is nearly the mean outcome of every item in this log (correlation {value:.3f}): if it was computed "
+        "from it, predictions look better than they are. Leave it out, or compute it from earlier data."
+        for name, value in alike.items()
+        if abs(value) > max(LEAKED, (1 + honest) / 2)
+    ]
+
+
+def notes_on(slates: Slates, features: Features) -> list[str]:
     """What makes a log worthless for effects, or suspicious."""
     outcome = np.asarray(slates.outcome)
-    notes = []
-    if (outcome == outcome[0]).all():
+    notes = _leaks(slates, features)
+    if slates.place is not None and not np.ptp(slates.place):
+        notes.append("All items have the same position: places are not learned.")
+    if never_differs(slates):
         notes.append(f"Every outcome is {outcome[0]:g}: there is nothing to learn from.")
     rows, filled = slates.shown.padded(max(1, int(slates.shown.lengths.max(initial=0))))
     distinct = len(np.unique(np.sort(np.where(filled, rows, -1), axis=1), axis=0))
