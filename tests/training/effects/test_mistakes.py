@@ -114,3 +114,10 @@ def test_one_place_for_all():
 def test_items_without_a_vector():
     features = Features.of({}, {"vector": np.eye(4) * [[0], [1], [1], [1]]}, 4)
     assert features.notes == ("1 of 4 items have no vector: they are like no other item.",)
+
+
+def test_numbers_keep_their_unit():
+    x = np.arange(40.0) - 20
+    (number,) = Features.of({"temperature": x}, {}, 40).numbers
+    assert number.scale == pytest.approx(x.std())
+    np.testing.assert_allclose(number.x * number.scale, x - x.mean())

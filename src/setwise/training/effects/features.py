@@ -137,9 +137,11 @@ def _of_numbers(name: str, x: Floats) -> Label | Number | str:
         code = np.where(present, np.searchsorted(values, np.where(present, x, values[0])), -1)
         return _label(name, code.astype(np.int64), [f"{value:g}" for value in values])
     logged = bool(known.min() > 0 and known.mean() > 0 and known.max() > 10 * np.median(known)) or _skewed(known)
-    scaled = np.log(np.where(present, x, 1.0)) if logged else np.where(present, x, 0.0) / np.abs(known).max()
-    centre, scale = float(scaled[present].mean()), float(scaled[present].std())
-    return Number(name, np.where(present, (scaled - centre) / scale, 0.0), (~present).astype(np.int64), scale, logged)
+    unit = 1.0 if logged else float(np.abs(known).max())  # squares of huge numbers are infinite
+    scaled = np.log(np.where(present, x, 1.0)) if logged else np.where(present, x, 0.0) / unit
+    centre, spread = float(scaled[present].mean()), float(scaled[present].std())
+    standard = np.where(present, (scaled - centre) / spread, 0.0)
+    return Number(name, standard, (~present).astype(np.int64), spread * unit, logged)
 
 
 def _skewed(known: Floats) -> bool:
