@@ -2,7 +2,7 @@
 
 Every phase reads the clock, but none can stop before its arrays are made: m candidates need m² weights a head, a bound
 needs a pass over all n items, and a slate of k items is valued from k² weights a head. So with a small budget there
-are fewer candidates, the retrieval is a single pass, and the bound is left out. Without a budget nothing is.
+are fewer candidates, the retrieval is a single pass, and the bound is left out. Without a budget all is done in full.
 
 The constants were fitted to processor times on trained catalogues of 33,528 items (docs/evidence/performance.md).
 A slower machine exceeds small budgets; the estimates are for keeping budgets, not for measuring.

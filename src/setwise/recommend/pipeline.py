@@ -72,9 +72,9 @@ class Best(NamedTuple):
 
 
 class Bounded(NamedTuple):
-    """The best set known, an upper bound on all others, and whether more search could change either.
+    """The best set known, and an upper bound on all others.
 
-    ``left_out`` names what of the request could not be done.
+    ``settled`` says that no more search follows; ``left_out`` names what of the request could not be done.
     """
 
     best: Best
@@ -109,11 +109,11 @@ def run_many(queries: Sequence[Query], snapshot: Snapshot, threads: int, began: 
         if number not in slates:
             (by_device if device is not None and device.answers(query) else by_processor).append(number)
     if device is not None and by_device:
-        asked = [queries[number] for number in by_device], snapshot, [clocks[number] for number in by_device]
-        slates |= zip(by_device, _on_device(device, *asked), strict=True)
+        arguments = [queries[number] for number in by_device], snapshot, [clocks[number] for number in by_device]
+        slates |= zip(by_device, _on_device(device, *arguments), strict=True)
     if by_processor:
-        asked = [queries[number] for number in by_processor], snapshot, [clocks[number] for number in by_processor]
-        slates |= zip(by_processor, _in_this_process(*asked, threads), strict=True)
+        arguments = [queries[number] for number in by_processor], snapshot, [clocks[number] for number in by_processor]
+        slates |= zip(by_processor, _in_this_process(*arguments, threads), strict=True)
     return [slates[number] for number in range(len(queries))]
 
 
@@ -167,7 +167,7 @@ def _in_this_process(
 
 
 def _answers(group: Sequence[tuple[Query, Candidates | Retrieved, Clock]], snapshot: Snapshot) -> list[Slate]:
-    """The slates of a few queries; what one of them waits for the others is not charged."""
+    """The slates of a few queries; no query is charged for the time in which it waits for the others."""
     choices: list[Choice] = []
     for query, retrieved, clock in group:
         with clock.phase("retrieve"):
@@ -196,10 +196,10 @@ def _score_together(choices: Sequence[Choice], clocks: Sequence[Clock]) -> list[
         return [None] * len(choices)
     start = time.perf_counter()
     queries = [choices[number].query for number in wanted]
-    passed = scores(snapshot.cell_bounds, [query.user for query in queries], [query.eligible for query in queries])
+    of_items = scores(snapshot.cell_bounds, [query.user for query in queries], [query.eligible for query in queries])
     for number in wanted:
         clocks[number].timings["certify"] = 1000 * (time.perf_counter() - start) / len(wanted)
-    scored = dict(zip(wanted, passed, strict=True))
+    scored = dict(zip(wanted, of_items, strict=True))
     return [scored.get(number) for number in range(len(choices))]
 
 
@@ -247,11 +247,7 @@ def _unranked(choice: Choice, clock: Clock) -> Bounded:
     query, cells = choice.query, choice.snapshot.cell_bounds
     clock.timings.setdefault("rank", 0.0)
     clock.timings.setdefault("certify", 0.0)
-    bound = math.inf
-    if query.certify and cells is not None:
-        from setwise.bounds.catalog.norm_bound import norm_bound
-
-        bound = norm_bound(cells, query.user, query.k)
+    bound = _bound_by_norms(query, cells) if query.certify and cells is not None else math.inf
     return Bounded(Best(choice.candidates.rows, math.nan), bound, True)
 
 
@@ -305,7 +301,7 @@ def _in_turns(
     """Rank and bound over the whole catalogue, in turns; see the module's docstring."""
     in_turns = query.ranker.takes_evaluations and snapshot.effort(query).in_turns
     with clock.phase("rank"):
-        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, _before_bound(query, cells))
+        best = _ranked(query, instance, clock, RANK_SHARE, FIRST_LOOK if in_turns else 1, _preparation_ms(query, cells))
     with clock.phase("certify"):
         share = (FIRST_PROOF, FIRST_PROOF * BOUND_MS) if in_turns else (LAST_SHARE, BOUND_MS)
         bounded, search = _begun_bound(query, cells, best, clock, share, scored)
@@ -313,9 +309,9 @@ def _in_turns(
         return bounded
     with clock.phase("rank"):
         if not clock.is_over():  # from the start again: the same sets come in the same order, then more
-            again = _ranked(query, instance, clock, RANK_SHARE)
-            if again.value > bounded.best.value:
-                bounded = bounded._replace(best=again)
+            second = _ranked(query, instance, clock, RANK_SHARE)
+            if second.value > bounded.best.value:
+                bounded = bounded._replace(best=second)
     with clock.phase("certify"):
         if not clock.is_over():
             search.offer(bounded.best.value, bounded.best.rows)
@@ -324,9 +320,16 @@ def _in_turns(
     return bounded
 
 
-def _before_bound(query: Query, cells: CellBounds | CatalogReader) -> float:
-    """About how many milliseconds a bound takes before its search, and valuing what it finds."""
+def _preparation_ms(query: Query, cells: CellBounds | CatalogReader) -> float:
+    """About how long a bound takes beside its search: to prepare it, and to value the sets that it finds."""
     return 2 * value_ms(query.catalog.heads, query.k) + bound_ms(cells.catalog, query.k, cells.n_cells)
+
+
+def _bound_by_norms(query: Query, cells: CellBounds | CatalogReader) -> float:
+    """The bound that takes no time."""
+    from setwise.bounds.catalog.norm_bound import norm_bound
+
+    return norm_bound(cells, query.user, query.k)
 
 
 def _begun_bound(
@@ -338,10 +341,8 @@ def _begun_bound(
     scored: Scored | None = None,
 ) -> tuple[Bounded, WholeCatalogSearch | None]:
     """The bound after a share of the time that is left, and its search; the bound by norms where that is too little."""
-    if not clock.has(MARGIN * _before_bound(query, cells)):
-        from setwise.bounds.catalog.norm_bound import norm_bound
-
-        return Bounded(best, norm_bound(cells, query.user, query.k), True), None
+    if not clock.has(MARGIN * _preparation_ms(query, cells)):
+        return Bounded(best, _bound_by_norms(query, cells), True), None
     search = catalog_search(query, cells, best, scored)
     return bound_catalog(query, search, best, clock.share(*share)), search
 
@@ -369,7 +370,7 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
 def catalog_search(
     query: Query, cells: CellBounds | CatalogReader, best: Best, scored: Scored | None = None
 ) -> WholeCatalogSearch:
-    """The search for a bound over the whole catalogue, where this set is known."""
+    """The search for a bound over the whole catalogue, which starts from the best set known."""
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
     return WholeCatalogSearch(

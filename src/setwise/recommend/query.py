@@ -62,7 +62,7 @@ class Query:
     eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
               a score where ``only_scored``
     limits    by name and attribute, as arguments of ``rank``; those not stated are left out
-    required  the groups of eligible rows that the lower limits require
+    required  the groups of eligible rows of which the lower limits require some
     """
 
     catalog: Catalog = field(repr=False)
@@ -110,26 +110,26 @@ class Query:
         """
         refuses_unknown(unknown)  # where no list of ids is named, too
         catalog = index.catalog
-        pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _is_some(include) else NO_ROWS
+        pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _any_named(include) else NO_ROWS
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
-        if _is_some(exclude):
-            named, strange = known_items(catalog, "exclude", exclude, unknown)
-            unwanted, ignored = np.union1d(unwanted, named), (*ignored, *strange)
+        if _any_named(exclude):
+            named, unknown_ids = known_items(catalog, "exclude", exclude, unknown)
+            unwanted, ignored = np.union1d(unwanted, named), (*ignored, *unknown_ids)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp) if len(unwanted) else index.removed
         if where is not None and not isinstance(where, Mapping):
             must = "a mapping of attributes, or left out"
             raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
-        fitting, added = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
+        checked_user, added = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
         shared = index.eligible(where=where) if filtered is None else filtered
         if added is not None:
-            fitting = fitting.with_scores(added.combined(fitting.scores))
+            checked_user = checked_user.with_scores(added.combined(checked_user.scores))
             shared = shared if added.named is None else shared.within(added.named)
             ignored = (*ignored, *added.ignored)
         size, eligible = min(whole_number("k", k), _MOST), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
-            user=fitting,
+            user=checked_user,
             k=size,
             exclude=excluded,
             include=pinned,
@@ -197,8 +197,8 @@ class Query:
         }
 
 
-def _is_some(ids: IdChoice | None) -> bool:
-    """Whether ids are given: most requests name none, and looking up none takes as long as looking up some."""
+def _any_named(ids: IdChoice | None) -> bool:
+    """Whether ids are named: most requests name none, and looking up none takes as long as looking up some."""
     return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
 
 

@@ -62,9 +62,8 @@ class Recommender:
 
     ``ranker`` chooses among at most ``candidates`` retrieved items (one of ``setwise.ranking.RANKERS``); ``certify``
     says whether every slate comes with an upper bound (the attribute ``certifies``). A single request may choose both
-    otherwise. ``features`` turns
-    features into users, ``encoder`` histories; it knows the items that the index has now. Items added later can be
-    recommended, and in a history they are excluded from the slate but not encoded.
+    otherwise. ``features`` turns features into users, ``encoder`` histories; it knows the items that the index has now.
+    Items added later can be recommended, and in a history they are excluded from the slate but not encoded.
     """
 
     def __init__(
@@ -198,10 +197,10 @@ class Recommender:
         description({"history": history, "user": user, "features": features}, scores is not None)
         if features is not None:
             user = featured(self.features, features, k, _shown(snapshot))
-        pair = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
+        seen = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
         query = self._query(
             snapshot,
-            pair,
+            seen,
             k=k,
             scores=scores,
             scores_floor=scores_floor,
@@ -234,15 +233,15 @@ class Recommender:
         """``recommend`` for many users, histories or features with the same options: retrieved together.
 
         ``scores`` has one entry per user or history, each an array or a mapping; alone, one entry per slate.
-        Up to 256 of them share one pass over the catalogue (the ``timings`` of each have its share of it); ranking
-        uses ``threads`` threads, one a core unless given.
+        Up to 256 users share one pass over the catalogue, and the ``timings`` of each slate have its share of it.
+        Ranking uses ``threads`` threads, by default one a core.
         """
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
         name, people, of_user = descriptions(scores, users=users, histories=histories, features=features)
         if name == "features":
             shown = _shown(snapshot)
-            people = [featured(self.features, of_one, k, shown) for of_one in people]
+            people = [featured(self.features, features_of_user, k, shown) for features_of_user in people]
         where, slates = options.get("where"), list[Slate]()
         filtered = snapshot.index.eligible(where=where) if people and isinstance(where, Mapping) else None
         for start in range(0, len(people), RETRIEVED_TOGETHER):
@@ -260,15 +259,15 @@ class Recommender:
         return self._current(self.certifies if certify is None else certify)
 
     def _query(
-        self, snapshot: Snapshot, pair: Seen, *, ranker: str | None = None, certify: bool | None = None, **stated: Any
+        self, snapshot: Snapshot, seen: Seen, *, ranker: str | None = None, certify: bool | None = None, **stated: Any
     ) -> Query:
         """Parse one request; what it leaves open is as the recommender has it."""
-        user, seen, ignored = pair
+        user, rows, ignored = seen
         if user is None and stated.get("scores") is not None:
             user = zero_user(snapshot.index.catalog)
-        chosen = self.ranker if ranker is None else ranker
-        bounded = self.certifies if certify is None else certify
-        return Query.parse(snapshot.index, user, seen, ranker=chosen, certify=bounded, ignored=ignored, **stated)
+        ranker = self.ranker if ranker is None else ranker
+        certify = self.certifies if certify is None else certify
+        return Query.parse(snapshot.index, user, rows, ranker=ranker, certify=certify, ignored=ignored, **stated)
 
     def _encoded(self, index: Index, histories: Sequence[IdChoice], unknown: str) -> list[Seen]:
         """The users of these histories, each with the rows of the seen items and the ids that are unknown."""
@@ -276,10 +275,10 @@ class Recommender:
             todo = "use Recommender.from_model(model), or pass a user"
             raise InvalidInput("history", "left out, as this recommender has no encoder for it", "one", todo)
         catalog = index.catalog
-        seen = [known_items(catalog, "history", history, unknown, index.removed) for history in histories]
-        users = self.encoder.users(Ragged.of([self._encoder_items.rows(catalog, rows) for rows, _ in seen]))
+        known = [known_items(catalog, "history", history, unknown, index.removed) for history in histories]
+        users = self.encoder.users(Ragged.of([self._encoder_items.rows(catalog, rows) for rows, _ in known]))
         moved = self._encoder_items.moved(catalog, users)
-        return [Seen(user, *known) for user, known in zip(moved, seen, strict=True)]
+        return [Seen(user, rows, ignored) for user, (rows, ignored) in zip(moved, known, strict=True)]
 
     def explain(self, slate: Slate) -> Explanation:
         """What each item contributes to the slate, and what top-k, greedy and beam search would have shown."""
@@ -346,11 +345,11 @@ class Recommender:
 
         with artifact.restoring(path):
             index = Index.unpacked(path, artifact.under("index.", saved.arrays), saved.meta["index"])
-            parts, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
+            encoder, cells = (artifact.under(prefix, saved.arrays) for prefix in ("encoder.", "cells."))
             named, trees = saved.meta.get("features"), artifact.under("features.", saved.arrays)
             wanted = {
                 **saved.meta["options"],
-                "encoder": Encoder.unpacked(parts) if parts else None,
+                "encoder": Encoder.unpacked(encoder) if encoder else None,
                 "features": FeatureEncoder.unpacked(trees, named) if named else None,
             }
             certify = options.get("certify", wanted["certify"])

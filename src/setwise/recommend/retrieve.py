@@ -124,23 +124,23 @@ def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
 def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> Sequence[Candidates | Retrieved]:
     """``retrieve`` for queries with one k, one ranker and one filter, in one pass.
 
-    Of most queries only what the pass found: ``chosen`` takes the candidates from it, for several queries at once.
+    For most queries it returns only what the pass found: ``chosen`` takes the candidates from it.
     """
     full = Effort(snapshot.most_candidates, queries[0].k, True, True)
     small = any(replace(snapshot.effort(query), in_turns=True) != full for query in queries)
     if small or len(queries) == 1:
         return [retrieve(query, snapshot) for query in queries]
     complete = [query.eligible.count <= snapshot.most_candidates for query in queries]
-    asking = [query for query, all_ in zip(queries, complete, strict=True) if not all_]
+    searched = [query for query, is_complete in zip(queries, complete, strict=True) if not is_complete]
     found: Iterator[Retrieved] = iter(())
-    if asking:
-        one, index, effort = asking[0], snapshot.index, snapshot.effort(asking[0])
-        users, eligible = [query.user for query in asking], [query.eligible for query in asking]
-        more = reserve(one, index.partition.n_cells, effort)
-        found = iter(index.retrieve_many(users, one.k, eligible, per_head(one, effort), more))
+    if searched:
+        first, index, effort = searched[0], snapshot.index, snapshot.effort(searched[0])
+        users, eligible = [query.user for query in searched], [query.eligible for query in searched]
+        more = reserve(first, index.partition.n_cells, effort)
+        found = iter(index.retrieve_many(users, first.k, eligible, per_head(first, effort), more))
     return [
-        Candidates(query.eligible.rows, True) if all_ else next(found)
-        for query, all_ in zip(queries, complete, strict=True)
+        Candidates(query.eligible.rows, True) if is_complete else next(found)
+        for query, is_complete in zip(queries, complete, strict=True)
     ]
 
 
@@ -185,10 +185,10 @@ def chosen(
     if isinstance(found, Candidates):
         return found
     effort = snapshot.effort(query)
-    known = _LocalMeasures(query, snapshot.index) if measures is None else measures
+    measures = _LocalMeasures(query, snapshot.index) if measures is None else measures
     if effort.candidates == 0:
-        return Candidates(_highest(found.best, query.k, known), False)
-    return Candidates(_chosen(found, query, known, effort), False)
+        return Candidates(_highest(found.best, query.k, measures), False)
+    return Candidates(_chosen(found, query, measures, effort), False)
 
 
 def per_head(query: Query, effort: Effort) -> int:
@@ -217,10 +217,10 @@ def _chosen(found: Retrieved, query: Query, measures: Measures, effort: Effort) 
     if len(rows) > most - partners:
         rows = _promising(rows, max(most - partners, query.k), measures)
     if partners:
-        others = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
+        remaining = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
         total, _ = measures.scores(rows)
         anchor = int(rows[np.argmax(total)])
-        rows = np.concatenate([rows, measures.partners(anchor, others, partners)])
+        rows = np.concatenate([rows, measures.partners(anchor, remaining, partners)])
     if query.ranker.by_reward_alone:
         rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
     rows = np.union1d(rows, query.include).astype(np.intp)
@@ -229,14 +229,14 @@ def _chosen(found: Retrieved, query: Query, measures: Measures, effort: Effort) 
 
 def _promising(rows: Rows, most: int, measures: Measures) -> Rows:
     """The best item of each cell, then the items of best rank by total score or in some head."""
-    total, score = measures.scores(rows)
-    orders = [total, *(one for one in score if not np.array_equal(one, total))]  # one head alone is the total
+    total, by_head = measures.scores(rows)
+    orders = [total, *(score for score in by_head if not np.array_equal(score, total))]  # one head alone is the total
     ranks = np.empty((len(orders), len(rows)), np.intp)
-    for rank_of, measure in zip(ranks, orders, strict=True):
-        rank_of[np.argsort(-measure, kind="stable")] = np.arange(len(rows))
-    rank_ = ranks.min(axis=0)
+    for order_ranks, score in zip(ranks, orders, strict=True):
+        order_ranks[np.argsort(-score, kind="stable")] = np.arange(len(rows))
+    best_rank = ranks.min(axis=0)
     cells = measures.cells(rows)
     by_cell = np.lexsort((-total, cells))
     cell = cells[by_cell]
-    rank_[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
-    return np.sort(rows[np.lexsort((-total, rank_))[:most]])
+    best_rank[by_cell[np.r_[True, cell[1:] != cell[:-1]]]] = -1
+    return np.sort(rows[np.lexsort((-total, best_rank))[:most]])

@@ -43,16 +43,18 @@ def valued_many(
     heads = np.stack([query.user.heads for query in queries])
     base = None
     if catalog.base is not None:
-        none = np.zeros(catalog.base.shape[1])
-        base = np.stack([none if query.user.base is None else query.user.base for query in queries])
+        zeros = np.zeros(catalog.base.shape[1])
+        base = np.stack([zeros if query.user.base is None else query.user.base for query in queries])
     argument = many_arguments(catalog, heads, base, rows, filled)
     reward = evaluate(catalog.rewards, catalog.reward_class[rows].reshape(-1), argument.reshape(-1)).reshape(rows.shape)
     order = np.lexsort((rows, -reward, ~filled), axis=1)  # best first, unused places last
     rows, reward = np.take_along_axis(rows, order, 1), np.take_along_axis(reward, order, 1)
-    result = []
+    slates = []
     sizes = filled.sum(axis=1).tolist()
-    for query, own, gained, size, above in zip(queries, rows, reward, sizes, upper, strict=True):
-        value, bound = float(gained[:size].sum()), max(above, float(gained[:size].sum()))
-        proven = proves(query, own[:size], gained[:size], bound)
-        result.append(Slate(query, own[:size], value, gained[:size], bound, proven, dict(timings)))
-    return result
+    for number, (query, size, upper_bound) in enumerate(zip(queries, sizes, upper, strict=True)):
+        indices, rewards = rows[number, :size], reward[number, :size]
+        value = float(rewards.sum())
+        bound = max(upper_bound, value)
+        proven = proves(query, indices, rewards, bound)
+        slates.append(Slate(query, indices, value, rewards, bound, proven, dict(timings)))
+    return slates

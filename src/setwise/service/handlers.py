@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -41,8 +41,7 @@ from setwise.service.settings import Settings
 from setwise.storage.slate_log import ShownSlate, new_id
 
 Outcome = bytes | HttpError  # the body of a response, or the error
-Part = TypeVar("Part")
-EXPLAINED = 4  # budgets that an explanation may take: that of the slate, those of two rivals, and all else
+EXPLAINED = 4  # budgets that an explanation takes: one for the slate, two for rivals, and one for all else
 LEAST_MS = 1.0  # of a budget: a request close to its deadline is still computed, quickly
 
 
@@ -54,7 +53,7 @@ class TaskMessage(msgspec.Struct):
     arrived: float
     deadline: float
     logged: bool = False  # whether its slates get ids and are logged
-    level: int = FULL  # what its slates lose under load
+    level: int = FULL  # of degradation.py: what its slates lose under load
     body: bytes = b""  # of a large request, in place of the request itself
 
     def left_ms(self) -> float:
@@ -67,17 +66,17 @@ class TaskMessage(msgspec.Struct):
 
 
 class Reply(msgspec.Struct, tag=True):
-    """The outcome of a task; for the metrics, phases and gap of its slates, and calls of shards; what the log gets."""
+    """The outcome of a task, and what the metrics and the log get of it."""
 
     outcome: Outcome
-    slates: list[tuple[dict[str, float], float | None]] = []
-    shown: list[ShownSlate] = []
+    slates: list[tuple[dict[str, float], float | None]] = []  # timings and gap of each, for the metrics
+    shown: list[ShownSlate] = []  # for the log
     calls: list[ShardCall] = []
     partial: int = 0  # slates that lack the items of a shard
 
 
 # The fields in which the requests of a group differ, and the arguments of recommend_many for them.
-SHARED = (("user", "users"), ("history", "histories"), ("features", "features"), ("scores", "scores"))
+DIFFERING = (("user", "users"), ("history", "histories"), ("features", "features"), ("scores", "scores"))
 
 
 class Handlers:
@@ -153,7 +152,7 @@ class Handlers:
         """One slate and its explanation."""
         queued = task.elapsed_ms()
         left_ms = task.left_ms() / EXPLAINED
-        slate = self._named(request, left_ms) if request.items else self._slate(request, left_ms, task.level)
+        slate = self._slate_of_items(request, left_ms) if request.items else self._slate(request, left_ms, task.level)
         with limited_to(left_ms):
             explanation = self._artifact.recommender.explain(slate)
         rivals = [
@@ -186,7 +185,7 @@ class Handlers:
         with limited_to(left_ms):
             return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
 
-    def _named(self, request: ExplainRequest, left_ms: float) -> Slate:
+    def _slate_of_items(self, request: ExplainRequest, left_ms: float) -> Slate:
         """The slate of the request's items, as an answer to its query: pinned, they are the only slate."""
         recommend, items = self._artifact.recommender.recommend, request.items or []
         if len(set(items)) < len(items):
@@ -200,9 +199,10 @@ class Handlers:
         if query.catalog is slate.catalog:
             return _revalued(slate, replace(query, budget_ms=budget_ms))
         with limited_to(left_ms):
-            free = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: it answers again
-        user = User(free.user.heads, free.user.base, slate.user.scores)
-        return replace(_revalued(slate, replace(slate.query, user=user, budget_ms=budget_ms)), improver=free.improver)
+            unpinned = recommend(**arguments | {"budget_ms": budget_ms, "certify": False})  # of a cluster: once more
+        user = User(unpinned.user.heads, unpinned.user.base, slate.user.scores)
+        query = replace(slate.query, user=user, budget_ms=budget_ms)
+        return replace(_revalued(slate, query), improver=unpinned.improver)
 
     def _slates(self, requests: Sequence[RecommendRequest], left_ms: float, level: int) -> list[Slate | HttpError]:
         """The slates of a group by one pass over the catalogue; if one request is invalid, each alone."""
@@ -210,9 +210,9 @@ class Handlers:
         try:
             stated = [request.arguments() for request in requests]
             arguments = stated[0] | self._limits(requests[0], share, level)
-            for name, of_many in SHARED:
+            for name, plural in DIFFERING:
                 if arguments.pop(name, None) is not None:
-                    arguments[of_many] = [of_request[name] for of_request in stated]
+                    arguments[plural] = [of_request[name] for of_request in stated]
             with limited_to(share):
                 return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
         except ShardUnavailable as error:
@@ -267,23 +267,20 @@ class Handlers:
         return msgspec.json.encode(self._response(slate, queue_ms, task, request))
 
     def _response(self, slate: Slate, queue_ms: float, task: TaskMessage, request: RecommendRequest) -> SlateResponse:
-        id_ = None
+        slate_id = None
         if task.logged and request.log:
             slate, shown = self._logged(slate, request.key)
             self._shown.append(shown)
-            id_ = shown.id
+            slate_id = shown.id
         timings = {"queue": queue_ms, **slate.timings, "total": task.elapsed_ms()}
         certified = math.isfinite(slate.upper_bound)
-        catalog, chosen = (
-            slate.catalog,
-            zip(slate.items.tolist(), slate.rewards.tolist(), slate.indices.tolist(), strict=True),
-        )
+        items = zip(slate.items.tolist(), slate.rewards.tolist(), slate.indices.tolist(), strict=True)
         left_out = [*slate.left_out, *self._left_out(request, task.level)]
         asked_ms, had_ms = self._budget_ms(request, task.level), slate.query.budget_ms
         if self._artifact.attends and had_ms is not None and (asked_ms is None or had_ms < asked_ms):
             left_out.append(TIME)
         response = SlateResponse(
-            items=[SlateItem(id_, reward, attributes(catalog, row)) for id_, reward, row in chosen],
+            items=[SlateItem(id_, reward, attributes(slate.catalog, row)) for id_, reward, row in items],
             value=slate.value,
             upper_bound=slate.upper_bound if certified else None,
             gap=slate.gap if certified else None,
@@ -291,7 +288,7 @@ class Handlers:
             ignored=slate.ignored,
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
-            slate=id_,
+            slate=slate_id,
             left_out=[*dict.fromkeys(left_out)],
             partial=slate.partial,
         )
@@ -322,6 +319,6 @@ def _revalued(slate: Slate, query: Query) -> Slate:
     return replace(slate, query=query, rewards=rewards, value=float(rewards.sum()))
 
 
-def _parts(many: Sequence[Part], size: int) -> Iterator[Sequence[Part]]:
-    for start in range(0, len(many), size):
-        yield many[start : start + size]
+def _parts(numbers: Sequence[int], size: int) -> Iterator[Sequence[int]]:
+    for start in range(0, len(numbers), size):
+        yield numbers[start : start + size]

@@ -9,27 +9,27 @@
 3. A small catalogue also gets a table of what each item does to each other (pair_table.py).
 
 The model with the smallest loss of validation slates is kept, if its gain over the effects is beyond doubt: more than
-two standard errors over the slates. The summary states the gains. Models of the last two points have a reward that is
-calibrated on the validation slates. Where a taste of the user may pass for an effect (effects/identification.py),
-neither attention nor a table is learned. With another loss than "item", or with ``base=False``, there is one stage:
-attention is always kept and nothing is calibrated.
+two standard errors over the slates. The summary states the gains. The reward of a model of point 2 or 3 is calibrated
+on the validation slates. Where a taste of the user may pass for an effect (effects/identification.py), neither
+attention nor a table is learned. With another loss than "item", or with ``base=False``, there is one stage: attention
+is always kept and nothing is calibrated.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 
 import numpy as np
 
-from setwise._types import Floats, Floats32
+from setwise._types import Floats32
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import random_split
 from setwise.errors import InvalidInput
-from setwise.training.calibration import item_log_losses
 from setwise.training.effects.features import Features
 from setwise.training.effects.fitting import fit_effects
 from setwise.training.effects.mistakes import never_differs
+from setwise.training.gains import Gain, slate_log_losses
 from setwise.training.pair_effects import PairEffects, initialise_heads
 from setwise.training.pair_table import MOST_ITEMS, fit_pair_table
 from setwise.training.slate_model import SlateModel
@@ -39,26 +39,6 @@ from setwise.training.trainer import Schedule
 HELD_OUT = 0.05  # share of the slates, for validation
 POINTWISE_SHARE = 0.4  # share of the epochs for the pointwise stage
 PAIR_EPOCHS, PAIR_RATE = 4, 0.002  # further epochs, short ones, for the stage of pairs, and its learning rate at most
-BEYOND_DOUBT = 2.0  # standard errors
-
-
-@dataclass(frozen=True)
-class Gain:
-    """By how much a model lowers the log loss of an item, with its standard error over the slates."""
-
-    log_loss: float
-    standard_error: float
-
-    @classmethod
-    def of(cls, before: Floats, after: Floats) -> Gain:
-        """The gain from the losses of the same slates."""
-        gain = before - after
-        return cls(float(gain.mean()), float(gain.std() / np.sqrt(len(gain))))
-
-    @property
-    def beyond_doubt(self) -> bool:
-        """Whether the gain is more than two standard errors."""
-        return self.log_loss > BEYOND_DOUBT * self.standard_error
 
 
 def fit_slates(
@@ -74,21 +54,22 @@ def fit_slates(
         slates, validation = _held_out(slates, validation)
         network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
         return stages.train_stage(network, slates, validation, loss, stages.schedule, "interaction")
-    known = Features.of_slates(slates, embeddings, features)
-    small, latent = len(stages.ids) <= MOST_ITEMS, bool(len(slates.history.values)) or not known.known
+    of_items = Features.of_slates(slates, embeddings, features)
+    small, latent = len(stages.ids) <= MOST_ITEMS, bool(len(slates.history.values)) or not of_items.known
     if never_differs(slates) or not (small or latent):
-        return fit_effects(slates, known, stages.schedule.seed).model(slates)
+        return fit_effects(slates, of_items, stages.schedule.seed).model(slates)
     slates, validation = _held_out(slates, validation)
-    effects = fit_effects(slates, known, stages.schedule.seed)
+    effects = fit_effects(slates, of_items, stages.schedule.seed)
     models = {"effects": effects.model(slates)}
     slates = slates if effects.explored is None else slates.taken(effects.explored)
-    of_pairs = None
+    gain_of_pairs = None
     if latent:
-        of_pairs = _latent(stages, slates, validation, embeddings, models, small, effects.masked)
+        networks, gain_of_pairs = _networks(stages, slates, validation, embeddings, small, effects.masked)
+        models |= networks
     if small and not effects.masked:
         alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
         models["pair_table"] = fit_pair_table(alone, slates, validation)
-    return _chosen(stages, models, of_pairs, validation)
+    return _best(stages, models, gain_of_pairs, validation)
 
 
 def _held_out(slates: Slates, validation: Slates | None) -> tuple[Slates, Slates]:
@@ -102,32 +83,31 @@ def _held_out(slates: Slates, validation: Slates | None) -> tuple[Slates, Slates
     return slates.taken(training), slates.taken(held_out)
 
 
-def _latent(
+def _networks(
     stages: Stages,
     slates: Slates,
     validation: Slates,
     embeddings: str | Floats32 | None,
-    models: dict[str, SlateModel],
     small: bool,
     masked: bool,
-) -> Gain | None:
-    """Add the models of the network to ``models``; returns the gain of the pairs."""
+) -> tuple[dict[str, SlateModel], Gain | None]:
+    """The models of the network, and the gain of the pairs; where ``masked``, the model without attention alone."""
     network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
     first, pairs, second = _schedules(stages.schedule, small or masked)
     network.pointwise = True
-    models["pointwise"] = stages.train_stage(network, slates, validation, "item", first, "pointwise")
+    models = {"pointwise": stages.train_stage(network, slates, validation, "item", first, "pointwise")}
     if masked:
-        return None
+        return models, None
     effects = PairEffects(network)
     stages.train_part(effects, slates, validation, "item", pairs, "pairs")
-    of_pairs = _gain_of_pairs(effects, validation)
-    if of_pairs.beyond_doubt:
+    gain = _gain_of_pairs(effects, validation)
+    if gain.beyond_doubt:
         initialise_heads(network, effects)
         network.pointwise = False
     stage = "continued" if network.pointwise else "interaction"
     last = stages.train_stage(network, slates, validation, "item", second, stage)
     models["pointwise" if network.pointwise else "interaction"] = last
-    return of_pairs
+    return models, gain
 
 
 def _schedules(schedule: Schedule, small: bool) -> tuple[Schedule, Schedule, Schedule]:
@@ -143,31 +123,28 @@ def _schedules(schedule: Schedule, small: bool) -> tuple[Schedule, Schedule, Sch
 
 
 def _gain_of_pairs(effects: PairEffects, slates: Slates) -> Gain:
-    """Of the pairwise effects, over the same model without them."""
+    """The gain of the pairwise effects over the same model without them."""
     losses = []
     for effects.alone in (True, False):
         argument = effects.arguments(slates)
-        losses.append(_by_slate(item_log_losses(1 / (1 + np.exp(-argument)), slates.outcome), slates))
+        losses.append(slate_log_losses(1 / (1 + np.exp(-argument)), slates))
     return Gain.of(*losses)
 
 
-def _chosen(stages: Stages, models: dict[str, SlateModel], of_pairs: Gain | None, validation: Slates) -> SlateModel:
+def _best(stages: Stages, models: dict[str, SlateModel], gain_of_pairs: Gain | None, validation: Slates) -> SlateModel:
     """The model with the smallest loss of those that gain beyond doubt over the effects, or the effects."""
-    losses = {
-        name: _by_slate(item_log_losses(model.predict(validation), validation.outcome), validation)
-        for name, model in models.items()
-    }
+    losses = {name: slate_log_losses(model.predict(validation), validation) for name, model in models.items()}
     gains = {name: Gain.of(losses["effects"], loss) for name, loss in losses.items()}
     paying = [name for name, gain in gains.items() if gain.beyond_doubt or name == "effects"]
     if "pointwise" in paying:  # attention and tables are compared with the same items alone
-        of_these = {name: Gain.of(losses["pointwise"], losses[name]) for name in paying}
-        paying = [name for name in paying if name in ("effects", "pointwise") or of_these[name].beyond_doubt]
+        over_items = {name: Gain.of(losses["pointwise"], losses[name]) for name in paying}
+        paying = [name for name in paying if name in ("effects", "pointwise") or over_items[name].beyond_doubt]
     kept = min(paying, key=lambda name: float(losses[name].mean()))
     summary = {
         **models["effects"].summary,
         **stages.summary(),
         "log_loss": {name: float(loss.mean()) for name, loss in losses.items()},
-        "gain_of_pairs": None if of_pairs is None else asdict(of_pairs),
+        "gain_of_pairs": None if gain_of_pairs is None else asdict(gain_of_pairs),
         "gain_of_attention": asdict(gains["interaction"]) if "interaction" in gains else None,
         "gain_of_pair_table": asdict(gains["pair_table"]) if "pair_table" in gains else None,
     }
@@ -175,10 +152,3 @@ def _chosen(stages: Stages, models: dict[str, SlateModel], of_pairs: Gain | None
         return SlateModel(models[kept].catalog(), models[kept].encoder, summary)
     summary |= {"kept": kept, "effects": [], "words": []}
     return SlateModel(models[kept].catalog(), models[kept].encoder, summary).calibrated(validation)
-
-
-def _by_slate(losses: Floats, slates: Slates) -> Floats:
-    """The mean over the items of each slate that has any."""
-    shown = slates.shown
-    total, filled = np.bincount(shown.owner, losses, len(shown)), shown.lengths > 0
-    return np.asarray(total[filled] / shown.lengths[filled])

@@ -2,7 +2,7 @@
 
 An optimiser picks the sets that the model errs upwards on, so the value that it promises does not show what they are
 worth. Two models are fitted, one to each half of the log, with the effects that the whole log shows. Every rule chooses
-by one half and is valued by the other's model, whose errors are others.
+slates by the model of one half, and that of the other half, which errs elsewhere, values them.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from setwise.training.on_policy import optimised_slates
 from setwise.training.slate_model import SlateModel
 
 HALF_LEAST = 100  # slates of a half, at least
-USERS = 20  # histories for which slates are chosen
-SEEN_LEAST = 10.0  # a click rate is that of an item shown so often more with the mean outcome
+USERS = 20  # histories of each half for which slates are chosen
+SEEN_LEAST = 10.0  # showings with the mean outcome, added to those of each item for its click rate
 SHORTLIST = 200  # items among which a rule looks for values that differ
 WORTH_IT = 0.005  # of a slate's value: less is not worth an optimiser
 OPTIMISED, TOP = "the optimised slate", "the items of highest score"
@@ -35,7 +35,7 @@ SEARCHES = {OPTIMISED: DEFAULT.name, GREEDY.title: GREEDY.name, MMR.title: MMR.n
 
 @dataclass(frozen=True)
 class Rival:
-    """A rule, and the hits of its slates by the model of the other half: the mean, and for each half."""
+    """A way to choose slates, and their hits by the model of the other half: the mean, and for each half."""
 
     rule: str
     hits: float
@@ -44,22 +44,23 @@ class Rival:
 
 
 def rivals(slates: Slates, features: Features, effects: Sequence[str], k: int, seed: int = 0) -> list[Rival]:
-    """The optimised slate first, then the other rules; none of a log too small to be halved."""
+    """The optimised slate first, then its rivals; none of a log too small to be halved."""
     halves = _halves(slates, seed)
     if min(map(len, halves)) < HALF_LEAST:
         return []
     models = [fit_effects(half, features, seed, effects).model(half) for half in halves]
-    valued: dict[str, list[float]] = {}
+    worth: dict[str, list[float]] = {}
     promised = []
-    for half, model, other in zip(halves, models, models[::-1], strict=True):
+    for half, model, other_model in zip(halves, models, models[::-1], strict=True):
         history = half.history.taken(np.linspace(0, len(half) - 1, USERS).astype(int))
         history = history if len(history.values) else history.taken([0])  # without histories all users are one
-        shown = _chosen(model, half, features, history, k)
-        for rule, rows in shown.items():
-            valued.setdefault(rule, []).append(_worth(other, history, rows))
-        promised.append(_worth(model, history, shown[OPTIMISED]))
-    result = [Rival(rule, float(np.mean(hits)), tuple(hits)) for rule, hits in valued.items() if len(hits) == 2]
-    return [replace(result[0], promised=float(np.mean(promised))), *result[1:]]
+        slates_of = _slates_by_rule(model, half, features, history, k)
+        for rule, rows in slates_of.items():
+            worth.setdefault(rule, []).append(_worth(other_model, history, rows))
+        promised.append(_worth(model, history, slates_of[OPTIMISED]))
+    in_both = {rule: hits for rule, hits in worth.items() if len(hits) == len(halves)}
+    ours, *rest = [Rival(rule, float(np.mean(hits)), tuple(hits)) for rule, hits in in_both.items()]
+    return [replace(ours, promised=float(np.mean(promised))), *rest]
 
 
 def advice(rows: Sequence[Rival], effects: Sequence[str]) -> str:
@@ -94,8 +95,10 @@ def _halves(slates: Slates, seed: int) -> list[Slates]:
     return [slates.taken(np.flatnonzero(side == number)) for number in (0, 1)]
 
 
-def _chosen(model: SlateModel, half: Slates, features: Features, history: Ragged, k: int) -> dict[str, list[Rows]]:
-    """The slates of every rule for each of these users."""
+def _slates_by_rule(
+    model: SlateModel, half: Slates, features: Features, history: Ragged, k: int
+) -> dict[str, list[Rows]]:
+    """The slates of every rule, one for each of these users; a rule that cannot fill all of them is left out."""
     catalog, users, seen = model.catalog(), list(model.users(history)), list(history)
     slates = {
         title: optimised_slates(catalog, users, seen, min(k, len(catalog)), ranker)
@@ -103,7 +106,8 @@ def _chosen(model: SlateModel, half: Slates, features: Features, history: Ragged
     }
     shortlists = optimised_slates(catalog, users, seen, min(SHORTLIST, len(catalog)), TOP_K.name)
     slates[TOP] = [rows[:k] for rows in shortlists]
-    slates["the items of highest click rate"] = [_without(_by_click_rate(half), rows)[:k] for rows in seen]
+    popular = _by_click_rate(half)
+    slates["the items of highest click rate"] = [popular[~np.isin(popular, rows)][:k] for rows in seen]
     for label in features.labels:
         apart = [rows[_one_per_value(label.code[rows])][:k] for rows in shortlists]
         if min(map(len, apart)) == k:
@@ -112,17 +116,14 @@ def _chosen(model: SlateModel, half: Slates, features: Features, history: Ragged
 
 
 def _by_click_rate(half: Slates) -> Ints:
+    """All items, those of highest click rate first."""
     outcome, items = np.asarray(half.outcome, np.float64), half.shown.values
     hits, shown = np.bincount(items, outcome, half.n_items), np.bincount(items, minlength=half.n_items)
     return np.argsort(-(hits + SEEN_LEAST * outcome.mean()) / (shown + SEEN_LEAST), kind="stable")
 
 
-def _without(rows: Ints, excluded: Ints) -> Ints:
-    return rows[~np.isin(rows, excluded)]
-
-
 def _one_per_value(code: Ints) -> Ints:
-    """The positions of the first of each value, and of all without one."""
+    """The positions of the first item of each value, and of all items without a value."""
     first = np.unique(code, return_index=True)[1]
     return np.union1d(first, np.flatnonzero(code < 0))
 

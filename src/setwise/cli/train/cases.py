@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shlex
 import time
 from collections import Counter
@@ -32,10 +33,10 @@ from setwise.training.portfolio import (
     ranked_sets,
 )
 
-HELD_OUT, MOST_HELD, LEAST_HELD = 0.2, 500, 10
+HELD_OUT, MOST_HELD, LEAST_HELD = 0.2, 500, 10  # cases: a share of them, at most, and at least for an evaluation
 STATIC = 1e-6  # the redundancy of pure coverage
 OURS, TOP, ONE, ALL = "this model", "top-k of this model", "one set for all", "all items"
-TREES, SEED = 100, 0
+TREES = 100  # of the forest of the evaluation
 
 
 def cases(
@@ -79,7 +80,7 @@ def _fit(data: Cases, k: int, seed: int) -> tuple[PortfolioModel, dict[str, Any]
     model = PortfolioModel.fit(training.outcomes, k, training.features, training.names, ids=data.ids, seed=seed)
     seconds = time.perf_counter() - began
     rows = [] if held_out is None else _compared(model, training, held_out, k, seed)
-    known = [] if not len(data) else data.features[0].tolist()
+    first = [] if not len(data) else data.features[0].tolist()
     report = {
         "read": {
             "kind": "cases",
@@ -91,7 +92,7 @@ def _fit(data: Cases, k: int, seed: int) -> tuple[PortfolioModel, dict[str, Any]
         "training": {"seconds": seconds, "redundancy": model.redundancy, "heads": model.catalog.heads},
         "quality": {"rows": rows, "verdict": _verdict(rows)} if rows else None,
         "k": k,
-        "example": {name: one for name, one in zip(data.names, known, strict=True) if one == one},
+        "example": {name: number for name, number in zip(data.names, first, strict=True) if not math.isnan(number)},
     }
     return model, report
 
@@ -124,11 +125,11 @@ def _compared(model: PortfolioModel, training: Cases, held_out: Cases, k: int, s
     return [
         {
             "sets": name,
-            "rate": float(one.mean()),
-            "behind": float((success[OURS] - one).mean()),
-            "error": float((success[OURS] - one).std() / root),
+            "rate": float(solved_by_set.mean()),
+            "behind": float((success[OURS] - solved_by_set).mean()),
+            "error": float((success[OURS] - solved_by_set).std() / root),
         }
-        for name, one in success.items()
+        for name, solved_by_set in success.items()
     ]
 
 
@@ -166,10 +167,10 @@ def print_cases(console: Console, report: dict[str, Any]) -> None:
 
 
 def _next(report: dict[str, Any]) -> str:
-    folder, some = shlex.quote(report["saved"]), list(report["example"].items())[:3]
-    given = shlex.quote(",".join(f"{name}={number:g}" for name, number in some))
+    folder, example = shlex.quote(report["saved"]), list(report["example"].items())[:3]
+    features = shlex.quote(",".join(f"{name}={number:g}" for name, number in example))
     commands = (
         f"    setwise index {folder} --out service/\n"
-        f"    setwise recommend service/ --features {given} --k {report['k']}\n"
+        f"    setwise recommend service/ --features {features} --k {report['k']}\n"
     )
     return f"Saved in {escape(report['saved'])}. To use it:\n\n{escape(commands)}"

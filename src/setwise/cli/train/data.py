@@ -34,7 +34,7 @@ def prepared(
     split: str | None = None,
     kind: str | None = None,
 ) -> tuple[Sessions | Slates, dict[str, Any]]:
-    """The data of the file without rare items, and its counts for the report; by default of the kind that it has."""
+    """The data of the file without rare items, and its counts for the report; refuse data that are not of ``kind``."""
     skipped: Counter[str] = Counter()
     require_split_name(split)  # before a long file is read
     if kind == SESSIONS and "slate" in _columns(file, named):
@@ -61,11 +61,11 @@ def prepared(
     return kept, {**read, "skipped": dict(skipped), "split": chosen}
 
 
-def say_columns(file: Path, columns: dict[str, str], **given: object) -> None:
-    """Name the columns that will be read on standard error, and which of them were guessed from their names."""
-    names = {role: f"{role} {name!r}" for role, name in columns.items()}
-    named = [text for role, text in names.items() if given.get(role) is not None]
-    guessed = [text for role, text in names.items() if given.get(role) is None]
+def say_columns(file: Path, columns: dict[str, str], **options: object) -> None:
+    """Say on standard error which columns will be read: those of ``options``, and those guessed from their names."""
+    texts = {role: f"{role} {name!r}" for role, name in columns.items()}
+    named = [text for role, text in texts.items() if options.get(role) is not None]
+    guessed = [text for role, text in texts.items() if options.get(role) is None]
     parts = [", ".join(named), "found by their names: " + ", ".join(guessed) if guessed else ""]
     if columns:
         say(f"Columns of {file.name}: {'; '.join(filter(None, parts))}.")
@@ -117,7 +117,7 @@ def hold_out(data: Sessions | Slates, seed: int, split: str) -> tuple[Sessions |
 
 
 def _with_targets(held_out: Sessions | Slates) -> Sessions | Slates | None:
-    """Without sessions that repeat one item: they have no other item to predict, and ``evaluate`` skips them too."""
+    """The data without sessions that repeat one item: these have no other to predict; ``evaluate`` skips them too."""
     if isinstance(held_out, Slates):
         return held_out
     several = np.flatnonzero(held_out.distinct().items.lengths >= 2)
@@ -148,7 +148,7 @@ def _read(file: Path, named: dict[str, Any], skipped: Counter[str]) -> Sessions 
 
 
 def _columns(file: Path, named: dict[str, Any]) -> dict[str, str]:
-    """The columns that are read, those that are recognised by their names too."""
+    """The columns that are read, by role: those that options name and those recognised by their names."""
     with path_of("FILE"):
         return columns_read(file, **{role: name for role, name in named.items() if role not in ("items", "attributes")})
 
@@ -176,9 +176,9 @@ def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
 def _refuse_nothing(file: Path, data: Sessions | Slates, skipped: Counter[str]) -> None:
     """Refuse a file without a single usable row."""
     if not len(data):
-        found = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "no row below the header"
+        rows = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "no row below the header"
         must, todo = "a file with a session and an item in some rows", "check the file, or name other columns"
-        raise InvalidInput("FILE", must, f"{file.name}: {found}", f"{todo} with --session and --item")
+        raise InvalidInput("FILE", must, f"{file.name}: {rows}", f"{todo} with --session and --item")
 
 
 def _refuse_single_items(sessions: Sessions) -> None:

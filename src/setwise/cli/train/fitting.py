@@ -31,9 +31,9 @@ from setwise.training.effects.features import Features
 from setwise.training.on_policy import on_policy_slates
 from setwise.training.rivals import advice, expected, rivals
 
-EFFECTS = ("effects", "words", "effects_tried", "tastes", "notes")  # of slates, in the summary
+EFFECTS = ("effects", "words", "effects_tried", "tastes", "notes")  # keys of the summary of a model of slates
 BINS = 5  # of the reliability diagram
-CUT = "log"  # the part of a checkpoint that train/log.py keeps
+CUT = "log"  # the folder in a checkpoint in which train/log.py keeps the time of its log
 # Slates for held-out sessions: the optimised one, and those of its rivals under the same model.
 EVALUATED = (
     ("the optimised slate", DEFAULT),
@@ -82,14 +82,14 @@ class Fitting:
         """The optimised slate and simple rules, where effects that can be read were kept."""
         if model.summary["kept"] not in ("effects", "pointwise"):
             return None
-        known = Features.of_slates(slates, self.options.get("embeddings"), self.options.get("features"))
+        features = Features.of_slates(slates, self.options.get("embeddings"), self.options.get("features"))
         k = int(np.median(slates.shown.lengths))
         effects = model.summary["effects"]
-        rows = rivals(slates, known, effects, k, self.seed)
+        rows = rivals(slates, features, effects, k, self.seed)
         if not rows:
             return None
-        verdict = "\n".join([advice(rows, effects), expected(rows)])
-        return {"k": k, "rows": [asdict(row) for row in rows], "verdict": verdict}
+        text = "\n".join([advice(rows, effects), expected(rows)])
+        return {"k": k, "rows": [asdict(row) for row in rows], "verdict": text}
 
 
 def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
@@ -105,6 +105,7 @@ def _remove_checkpoint(checkpoint: Path, stages: Iterable[str]) -> None:
 
 
 def _training(model: SimpleTransformer, seconds: float) -> dict[str, Any]:
+    """The stages with their losses, and what the summary of the model says."""
     stages = [
         {
             "stage": name,

@@ -32,7 +32,7 @@ NUMBERED = re.compile(r"(.*?)_?[0-9]+")
 
 @dataclass(frozen=True)
 class Inputs:
-    """Columns by what they are; ``guessed`` ones are attributes if they prove to be."""
+    """Columns by their use; ``guessed`` ones are left out where rows of one item differ in them."""
 
     features: Sequence[str] = ()
     vector: Sequence[str] = ()
@@ -47,10 +47,10 @@ class Inputs:
         feature: list[str] | None,
         embedding: str | None,
         attributes: dict[str, str] | None,
-        alone: bool,
+        no_features: bool,
     ) -> Inputs:
-        """From the options; ``alone`` refuses all columns."""
-        if alone and (feature or embedding):
+        """From the options, or else from the columns of a text table."""
+        if no_features and (feature or embedding):
             raise InvalidInput("--no-features", "absent beside --feature and --embedding", "both", "leave one out")
         vector = [name.strip() for name in (embedding or "").split(",") if name.strip()]
         _refuse_unknown(named.get("items", file), named, "--feature", feature or ())
@@ -58,8 +58,8 @@ class Inputs:
         _refuse_used(file, named, [*(feature or ()), *vector])
         for name in set(feature or ()) & set(vector):
             raise InvalidInput("--feature", "of other columns than --embedding", repr(name), "name it in one of them")
-        if feature or vector or attributes or alone or "items" in named:
-            return cls([] if alone else list(feature or ()), vector, attributes)
+        if feature or vector or attributes or no_features or "items" in named:
+            return cls(list(feature or ()), vector, attributes)
         if file_extension(file) not in DELIMITERS and "delimiter" not in named:
             return cls()
         with path_of("FILE"):
@@ -77,7 +77,7 @@ class Inputs:
         return named or None
 
     def taken(self, slates: Slates, skipped: Counter[str]) -> tuple[Slates, dict[str, Any], list[str]]:
-        """The slates without what is no attribute, the arguments of ``fit``, and what to say."""
+        """The slates without columns that prove to be no attributes, the arguments of ``fit``, and what to say."""
         attributes, notes = dict(slates.attributes), []
         for name in (*self.features, *self.vector):
             differing = skipped.get(_DIFFERING.format(name), 0) / len(slates.shown.values)
@@ -100,6 +100,7 @@ class Inputs:
 
 
 def _refuse_unknown(file: Path, named: dict[str, Any], option: str, names: Sequence[str]) -> None:
+    """Refuse names that are no columns of the file."""
     if not names:
         return
     with path_of("FILE"):
@@ -125,10 +126,10 @@ def _refuse_used(file: Path, named: dict[str, Any], inputs: Sequence[str]) -> No
 def _vectors(columns: Sequence[Sequence[Any]], names: Sequence[str]) -> Floats32:
     """The vectors of the items; zeros where a number is missing."""
     result = np.zeros((len(columns[0]), len(columns)), np.float32)
-    for at, (column, name) in enumerate(zip(columns, names, strict=True)):
+    for dimension, (column, name) in enumerate(zip(columns, names, strict=True)):
         numbers = [0.0 if cell is None else parse_number(cell) for cell in column]
         if not np.isfinite(numbers).all():
             bad = next(cell for cell, number in zip(column, numbers, strict=True) if not np.isfinite(number))
             raise InvalidInput("--embedding", "columns of numbers", f"{bad!r} in '{name}'", "leave that column out")
-        result[:, at] = numbers
+        result[:, dimension] = numbers
     return result

@@ -77,7 +77,9 @@ class Kinds(TyperGroup):
 
     def _with_kind(self, words: list[str]) -> list[str]:
         options = {kind: _options(command) for kind, command in self.commands.items()}
-        takes_value = {FROM_LOG: True} | {name: takes for own in options.values() for name, takes in own.items()}
+        takes_value = {FROM_LOG: True}
+        for of_kind in options.values():
+            takes_value |= of_kind
         arguments = Arguments.of(words, takes_value)
         logged, path = arguments.first(FROM_LOG), next(iter(arguments.paths), None)
         if (logged is None) == (path is None):
@@ -103,9 +105,9 @@ def _require_options(
 ) -> None:
     """Refuse options that would be ignored: those that the commands of these kinds do not have."""
     for name in arguments.options:
-        having = [kind for kind in options if name in options[kind]]
-        if having and not set(kinds) & set(having):
-            todo = f"leave it out, or use setwise train {having[0]}"
+        kinds_with_it = [kind for kind in options if name in options[kind]]
+        if kinds_with_it and not set(kinds) & set(kinds_with_it):
+            todo = f"leave it out, or use setwise train {kinds_with_it[0]}"
             raise InvalidInput(name, f"left out for {data}", arguments.first(name) or "it", todo)
 
 

@@ -20,20 +20,20 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise._standard_error import say
-from setwise._types import SLATE_SIZE
+from setwise._types import SLATE_SIZE, Floats
 from setwise.cli import log_options
 from setwise.cli.train import options
+from setwise.cli.train.data import SLATES
 from setwise.cli.train.fitting import CUT, Fitting
 from setwise.cli.train.output import Output
 from setwise.datasets.logged_slates import read_histories, read_log
 from setwise.datasets.sessions import Slates
 from setwise.storage import artifact
 from setwise.training import SimpleTransformer
-from setwise.training.calibration import item_log_losses
+from setwise.training.gains import Gain, slate_log_losses
 
 HELD_OUT, MOST_HELD, LEAST_HELD = 0.1, 2000, 20  # slates: a share of them, at most, and at least for an evaluation
-BEYOND_DOUBT = 2.0  # standard errors
-CUT_KIND = "time of a log"  # the kind of what is in the folder CUT of a checkpoint
+CUT_KIND = "time of a log"  # the kind of the artifact in the folder CUT of a checkpoint
 SERVED, RECALIBRATED, RETRAINED = "as it was served", "recalibrated", "trained on the log"
 
 
@@ -73,9 +73,9 @@ def log(
 
 
 def counted_before(checkpoint: Path, log: Path, wait_h: float) -> float:
-    """Slates made before this time count. A run that is resumed counts those of the run that was interrupted.
+    """The time before which slates must be made to count; for a run that is resumed, that of the interrupted run.
 
-    A service adds slates to its log all the time; the checkpoint is of those that had settled by then.
+    A service adds slates to its log all the time, and the checkpoint is of those that had settled by then.
     """
     kept = checkpoint / CUT / "manifest.json"
     parts = [part for part in checkpoint.glob("*/manifest.json") if part != kept]
@@ -103,7 +103,7 @@ def log_data(
         known = {"ids": catalog.ids[np.arange(len(catalog))].tolist(), "attributes": dict(catalog.attributes.items())}
     data = read_log(folder, before, by_key, **known)
     counts = {"slates": len(data), "items": data.n_items, "entries": len(data.shown.values)}
-    return data, {"kind": "slates", **counts, "rare_items": 0, "skipped": {}}
+    return data, {"kind": SLATES, **counts, "rare_items": 0, "skipped": {}}
 
 
 def retrained(
@@ -122,28 +122,21 @@ def retrained(
         RECALIBRATED: served.calibrated(training),
         RETRAINED: SimpleTransformer.fit(training, seed=fitting.seed, **fitting.options),
     }
-    losses = {name: _slate_losses(model, held_out) for name, model in models.items()}
-    gain = losses[RECALIBRATED] - losses[RETRAINED]
-    if gain.mean() > BEYOND_DOUBT * gain.std() / len(gain) ** 0.5:
+    losses = {name: slate_log_losses(model.predict(held_out), held_out) for name, model in models.items()}
+    if Gain.of(losses[RECALIBRATED], losses[RETRAINED]).beyond_doubt:
         report["kept"] = RETRAINED
     rows = [_row(name, models[name], losses[name], losses[RECALIBRATED], held_out) for name in models]
     report |= {"quality": {"rows": rows}, "seconds": time.perf_counter() - began}
     return models[RETRAINED] if report["kept"] == RETRAINED else served.calibrated(data), report
 
 
-def _slate_losses(model: SimpleTransformer, slates: Slates) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The mean log loss of the items of each slate."""
-    losses = item_log_losses(model.predict(slates), slates.outcome)
-    return np.asarray(np.bincount(slates.shown.owner, losses, len(slates)) / slates.shown.lengths)
-
-
-def _row(name: str, model: SimpleTransformer, losses: Any, compared: Any, held_out: Slates) -> dict[str, Any]:
-    difference = losses - compared
+def _row(name: str, model: SimpleTransformer, losses: Floats, recalibrated: Floats, held_out: Slates) -> dict[str, Any]:
+    more = Gain.of(losses, recalibrated)
     return {
         "model": name,
         "log_loss": float(losses.mean()),
-        "more": float(difference.mean()),
-        "error": float(difference.std() / len(losses) ** 0.5),
+        "more": more.log_loss,
+        "error": more.standard_error,
         "promised": float(model.predict(held_out).sum() / len(held_out)),
         "had": float(held_out.outcome.sum() / len(held_out)),
     }

@@ -38,11 +38,11 @@ class Output:
         require_kind(self.folder, ("model", portfolio.KIND), "setwise train")
 
     def checkpoint(self, named: Path | None) -> Path:
-        """The folder of the checkpoint, by default beside the model; refused if it is none, or not apart from it."""
+        """The folder of the checkpoint, by default beside the model; refuse a file, or a folder of the model."""
         if named is None:
             return Path(f"{self.folder.resolve()}.checkpoint")
-        parts, model = named.resolve(), self.folder.resolve()
-        if parts == model or parts in model.parents or model in parts.parents:
+        checkpoint, model = named.resolve(), self.folder.resolve()
+        if checkpoint == model or checkpoint in model.parents or model in checkpoint.parents:
             got, todo = f"{named} beside --out {self.folder}", "choose another, or leave it out: OUT.checkpoint is used"
             raise InvalidInput("--checkpoint", "a folder apart from that of --out", got, todo)
         if named.exists() and not named.is_dir():

@@ -12,13 +12,13 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli.query_options import example_history
-from setwise.cli.train.data import TIME, long_slates
+from setwise.cli.train.data import SESSIONS, SLATES, TIME, long_slates
 from setwise.ranking import DEFAULT
 from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
 from setwise.training.base.search import SETTINGS
 
-SHOWN = 8  # effects that were looked for in vain
+MOST_MISSED = 8  # effects looked for in vain, in the report
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class TrainReport:
         parts: list[Callable[[], str | Table]] = [self.read, self.training]
         parts += [self.hits, self.reliability, self.limits] if self.report["quality"] else [self.no_quality]
         if self.report["quality"] and self.report["quality"]["comparison"]:
-            parts.insert(2, self.comparison if self.report["read"]["kind"] == "sessions" else self.rules)
+            parts.insert(2, self.comparison if self.report["read"]["kind"] == SESSIONS else self.rules)
             parts.insert(3, self.verdict)
         for part in parts:
             console.print(part(), highlight=False)
@@ -59,22 +59,23 @@ class TrainReport:
 
     def training(self) -> str:
         """Time and losses of the stages."""
-        lines = [f"Trained in {self.report['training']['seconds']:,.0f} s."]
-        for one in self.report["training"]["stages"]:
-            validation = "" if one["validation_loss"] is None else f", on validation {one['validation_loss']:.4f}"
+        training = self.report["training"]
+        lines = [f"Trained in {training['seconds']:,.0f} s."]
+        for stage in training["stages"]:
+            validation = "" if stage["validation_loss"] is None else f", on validation {stage['validation_loss']:.4f}"
             lines.append(
-                f"  Stage {one['stage']}: epoch {one['kept_epoch']} of {one['epochs']} was kept: loss "
-                f"{one['training_loss']:.4f}{validation}"
+                f"  Stage {stage['stage']}: epoch {stage['kept_epoch']} of {stage['epochs']} was kept: loss "
+                f"{stage['training_loss']:.4f}{validation}"
             )
-        if self.report["training"]["base"]:
+        if training["base"]:
             lines.append("  An item's score is a weighted sum of these models, with the settings of most hits:")
-        for one in self.report["training"]["base"]:
-            names = SETTINGS.get(one["model"], ())
-            setting = "".join(f"{name} {part:g}, " for name, part in zip(names, one["setting"], strict=False))
-            lines.append(f"    {one['model']}: {setting}decay {one['decay']:g}; weight {one['weight']:.3g}")
-        if self.report["read"]["kind"] == "slates":
+        for base in training["base"]:
+            names = SETTINGS.get(base["model"], ())
+            setting = "".join(f"{name} {number:g}, " for name, number in zip(names, base["setting"], strict=False))
+            lines.append(f"    {base['model']}: {setting}decay {base['decay']:g}; weight {base['weight']:.3g}")
+        if self.report["read"]["kind"] == SLATES:
             return "\n".join([*lines, *self.effects()]) + "\n"
-        if self.report["training"]["kept"] == "pointwise" and self.report["training"]["stages"]:
+        if training["kept"] == "pointwise" and training["stages"]:
             lines.append("  Attention did not improve the model on validation data: the model without it was kept.")
         return "\n".join(lines) + "\n"
 
@@ -92,7 +93,7 @@ class TrainReport:
         missed = [tried for tried in training["effects_tried"] if not tried["entered"] and tried["smallest"]]
         missed = [tried for tried in missed if not tried["name"][0].isdigit()]  # "3 or more of the same" says no more
         if missed:
-            listed = ", ".join(f"{tried['name']} ±{tried['smallest']:.2f}" for tried in missed[:SHOWN])
+            listed = ", ".join(f"{tried['name']} ±{tried['smallest']:.2f}" for tried in missed[:MOST_MISSED])
             lines.append(f"Looked for in vain, with the smallest effect that this log would show: {escape(listed)}.")
         return lines
 
@@ -142,16 +143,16 @@ class TrainReport:
 
     def limits(self) -> str:
         """What these figures do not measure."""
-        one = self.report["quality"]
-        if self.report["read"]["kind"] == "sessions":
+        quality = self.report["quality"]
+        if self.report["read"]["kind"] == SESSIONS:
             return (
                 "\nA hit is an item among the rest of the session. Sessions do not record rejections: "
                 "a miss may still be relevant.\n"
             )
         return (
-            f"\nLog loss per item {one['log_loss']:.4f}; {one['log_loss_of_the_rate']:.4f} for predicting the mean "
-            "outcome for every item.\nOutcomes of slates that this model would choose can only be observed by showing "
-            "them: do so, then call model.calibrated(those slates).\n"
+            f"\nLog loss per item {quality['log_loss']:.4f}; {quality['log_loss_of_the_rate']:.4f} for predicting the "
+            "mean outcome for every item.\nOutcomes of slates that this model would choose can only be observed by "
+            "showing them: do so, then call model.calibrated(those slates).\n"
         )
 
     def next(self) -> str:

@@ -38,7 +38,7 @@ from setwise.training.effects.place import Place, Size
 from setwise.training.effects.regression import Design, Rows, fit
 from setwise.training.effects.same_value import AnyOther, Each
 from setwise.training.effects.selection import Folds, Selected, select
-from setwise.training.effects.similarity import Similarity
+from setwise.training.effects.similarity import Cosine, Similarity
 from setwise.training.effects.taste import Tastes
 from setwise.training.effects.threshold import SIZES, Crowd
 from setwise.training.effects.value_pairs import ValuePairs
@@ -60,13 +60,13 @@ class Effects:
     """What was learned: the logit of every item alone, the heads of the effects, and what there is to say."""
 
     alone: Floats
-    taste: tuple[Floats, Floats]  # tastes.of_items
+    taste: tuple[Floats, Floats]  # the vectors of Tastes.of_items
     heads: tuple[Head, ...]
     reward: Logistic
     selected: Selected
     places: tuple[Place, ...]
     tastes: tuple[Taste, ...]
-    slates: int  # that were fitted
+    slates: int  # how many were fitted
     masked: bool  # whether taste may pass for an effect
     explored: Ints | None  # the slates that effects were learned from; None for all
     notes: tuple[str, ...]
@@ -89,9 +89,13 @@ class Effects:
 
     def model(self, slates: Slates) -> SlateModel:
         """The model of these items and their users."""
-        kept = "effects" if self.heads else "pointwise"
-        counted = {"calibrated_on": self.slates, "log_loss": self.selected.log_loss()}  # of fits without each slate
-        summary = {"stages": {}, "kept": kept, **counted, **self.summary()}
+        summary = {
+            "stages": {},
+            "kept": "effects" if self.heads else "pointwise",
+            "calibrated_on": self.slates,
+            "log_loss": self.selected.log_loss(),  # of fits without each slate
+            **self.summary(),
+        }
         return as_model(self.alone, self.taste, self.heads, self.reward, slates.ids, slates.attributes, summary)
 
 
@@ -105,13 +109,14 @@ def families_of(features: Features, shown: Shown) -> list[Family]:
         result += [Each(label, most), AnyOther(label), ValuePairs.of(label, shown, most)]
         result += [Crowd(label, size, whole) for size in SIZES if size < most for whole in (False, True)]
     result += [MeanContrast(number, float(shown.others.mean()) + 1) for number in features.numbers]
-    result += [Similarity(vector, most) for vector in features.vectors]
+    for vector in features.vectors:
+        result += [Similarity(vector, most), Cosine(vector, most)]
     return result
 
 
 @dataclass(frozen=True, eq=False)
 class Evidence:
-    """The slates that are fitted, as rows and blocks."""
+    """The slates that are fitted, with the base and the tastes of users: what every fit reads."""
 
     slates: Slates
     base: Base
@@ -141,7 +146,7 @@ class Evidence:
         return [*of_users, *(place.block(self.shown) for place in self.places)]
 
     def selected(self, candidates: Sequence[Family], losses_only: Sequence[Family] = ()) -> Selected:
-        """The families that enter."""
+        """The families among ``candidates`` that enter the model."""
         folds = Folds.of(self.shown, self.slates.session, self.seed)
         return select(self.rows, self.base.blocks, self.always, candidates, self.shown, folds, losses_only)
 
@@ -153,7 +158,7 @@ class Evidence:
         return replace(self, slates=self.slates.taken(np.sort(drawn)))
 
     def only(self, numbers: Ints) -> Evidence:
-        """Some of the slates; what the others say about each item alone is one more column of the base."""
+        """These slates alone; what the rest say about each item alone is one more column of the base."""
         rest = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
         base = self.base
         if len(rest) >= FEWEST:
@@ -182,7 +187,7 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collec
         tastes = [*of_labels, *of_effects]
         if any(taste.suspected for taste in tastes):
             evidence, selected = _in_doubt(evidence, features, candidates, of_labels, of_effects, notes)
-    if len(whole_log.slates) > len(evidence.slates) == MOST_SELECTED:
+    if len(whole_log.slates) > len(evidence.slates) == MOST_SELECTED:  # a sample of the log, no slate of it doubted
         blocks = [*whole_log.always, *(family.block(whole_log.shown) for family in selected.families)]
         refitted = fit(
             whole_log.rows, Design.of(whole_log.rows, whole_log.base.blocks, blocks), selected.fit, learned="new"
@@ -192,17 +197,17 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collec
     places = [place.block(evidence.shown) for place in evidence.places]
     by_place = sum((block.columns @ selected.fit.of(block.name)[0] for block in places), np.zeros(1))
     return Effects(
-        evidence.base.alone(selected.fit),
-        evidence.users.of_items(selected.fit),
-        tuple(heads),
-        fit_logistic(selected.held_out - by_place, evidence.rows.outcome),
-        selected,
-        tuple(evidence.places),
-        tuple(tastes),
-        len(evidence.slates),
-        any(taste.suspected for taste in tastes),
-        explored,
-        tuple(notes),
+        alone=evidence.base.alone(selected.fit),
+        taste=evidence.users.of_items(selected.fit),
+        heads=tuple(heads),
+        reward=fit_logistic(selected.held_out - by_place, evidence.rows.outcome),
+        selected=selected,
+        places=tuple(evidence.places),
+        tastes=tuple(tastes),
+        slates=len(evidence.slates),
+        masked=any(taste.suspected for taste in tastes),
+        explored=explored,
+        notes=tuple(notes),
     )
 
 
@@ -214,27 +219,28 @@ def _in_doubt(
     of_effects: Sequence[Taste],
     notes: list[str],
 ) -> tuple[Evidence, Selected]:
-    """The slates that look random, and the effects that taste cannot explain."""
+    """The slates that look random, and the effects that taste cannot explain; adds to ``notes`` what is doubted."""
     names = {taste.name for taste in of_labels if taste.suspected}
     refused = {taste.name for taste in of_effects if taste.suspected}
     labels = [label for label in features.labels if label.name in names]
-    through = [family for family in candidates if getattr(family, "label", None) in labels]
-    refused |= {family.name for family in through if isinstance(family, (AnyOther, ValuePairs))}
+    doubted = [family for family in candidates if getattr(family, "label", None) in labels]
+    refused |= {family.name for family in doubted if isinstance(family, (AnyOther, ValuePairs))}
     if labels:
         notes.append(f"{MASKED.format(' and '.join(sorted(names)))} {UNTOLD}")
-        calm = random_looking(labels, evidence.shown)
-        if len(calm) >= FEWEST:
-            evidence = evidence.only(calm)
+        numbers = random_looking(labels, evidence.shown)
+        if len(numbers) >= FEWEST:
+            evidence = evidence.only(numbers)
     notes += [
         f"'{taste.name}' looks like the taste of users: not believed. {UNTOLD}"
         for taste in of_effects
         if taste.suspected
     ]
     kept = [family for family in candidates if family.name not in refused]
-    return evidence, evidence.selected(kept, losses_only=through)
+    return evidence, evidence.selected(kept, losses_only=doubted)
 
 
 def _rows(slates: Slates, shown: Shown) -> Rows:
+    """The items shown with their outcomes, as rows of a fit, weighted by 1/propensity where it is known."""
     outcome = np.asarray(slates.outcome, np.float64)
     weight = np.ones(len(outcome))
     if slates.propensity is not None:
