@@ -6,7 +6,7 @@ import pytest
 from setwise.model.ragged import Ragged
 from setwise.model.rewards import Logistic
 from setwise.training.effects.columns import Shown
-from setwise.training.effects.contrast import MeanContrast
+from setwise.training.effects.contrast import ExtremeContrast, MeanContrast
 from setwise.training.effects.effect_model import as_model
 from setwise.training.effects.features import Features
 from setwise.training.effects.fitting import families_of
@@ -71,14 +71,14 @@ def test_heads_of_a_threshold_rise_at_it(size):
     assert np.abs(curve[: size - 2]).max() < 0.2
     assert curve[size - 2] < 0.4 < curve[size - 1]
     assert (curve[size - 1 :] > 0).all()
-    family = Crowd(features().labels[0], size, whole=False)
+    family = Crowd(features().labels[0], size)
     shown = Ragged.of([[0, 4, 8, 12, 16, 1][: max(size, 2) + 1], [1, 2]])
     model = as_model(np.zeros(ITEMS), NO_TASTE, family.heads(np.ones(1)), Logistic(), list(range(ITEMS)), {}, {})
     columns = family.block(Shown.of(shown)).columns.ravel()
     computed = model.arguments(Ragged.cut([], [0, 0]), shown)
     assert (computed[columns == 1] > 0.4).all()
     assert np.abs(computed[columns == 0]).max() < 0.02
-    whole = Crowd(features().labels[0], size, whole=True).block(Shown.of(shown)).columns.ravel()
+    whole = Crowd(features().labels[0], size, whole=4.0).block(Shown.of(shown)).columns.ravel()
     np.testing.assert_array_equal(whole, [1.0] * (len(whole) - 2) + [0.0, 0.0])
     assert family.limit == ("kind", size - 1)
 
@@ -133,3 +133,20 @@ def test_features_are_typed_and_explained():
     assert len(known.notes) == 2
     assert "'constant'" in known.notes[0]
     assert "'id'" in known.notes[1]
+
+
+def test_extremes_are_those_of_the_slate():
+    price = features().numbers[0]
+    rows = [[0, 5, 9], [7]]
+    for highest, extreme in ((False, np.min), (True, np.max)):
+        columns = ExtremeContrast(price, highest).block(Shown.of(Ragged.of(rows))).columns.ravel()
+        wanted = [*(price.x[rows[0]] - extreme(price.x[rows[0]])), 0.0]
+        np.testing.assert_allclose(columns, wanted, atol=0.1)  # a mean that is nearly an extreme
+
+
+def test_a_crowd_bears_what_its_slate_loses():
+    family = Crowd(features().labels[0], 2, whole=6.0)
+    shown = Ragged.of([[0, 4, 1, 2, 5 + 1, 7]])  # kinds v0 v0 v1 v2 v2, missing
+    model = as_model(np.zeros(ITEMS), NO_TASTE, family.heads(np.array([-0.5])), Logistic(), list(range(ITEMS)), {}, {})
+    lost = model.arguments(Ragged.cut([], np.zeros(1, int)), shown)
+    np.testing.assert_allclose(lost, [-1.5, -1.5, 0, -1.5, -1.5, 0], atol=0.2)

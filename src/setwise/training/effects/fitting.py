@@ -23,7 +23,7 @@ from setwise.model.rewards import Logistic
 from setwise.training.calibration import fit_logistic
 from setwise.training.effects.base import Base
 from setwise.training.effects.columns import Block, Family, Head, Shown
-from setwise.training.effects.contrast import MeanContrast
+from setwise.training.effects.contrast import ExtremeContrast, MeanContrast
 from setwise.training.effects.effect_model import as_model
 from setwise.training.effects.features import Features
 from setwise.training.effects.identification import (
@@ -101,14 +101,16 @@ class Effects:
 
 def families_of(features: Features, shown: Shown) -> list[Family]:
     """All families that these features allow."""
-    most = shown.rows.shape[1]
+    most, mean_size = shown.rows.shape[1], float(shown.others.mean()) + 1
     result: list[Family] = []
     if np.ptp(shown.others) > 0:
         result.append(Size(features.items, most))
     for label in features.labels:
         result += [Each(label, most), AnyOther(label), ValuePairs.of(label, shown, most)]
-        result += [Crowd(label, size, whole) for size in SIZES if size < most for whole in (False, True)]
-    result += [MeanContrast(number, float(shown.others.mean()) + 1) for number in features.numbers]
+        result += [Crowd(label, size) for size in SIZES if size < most]
+        result += [Crowd(label, size, mean_size) for size in (2, *SIZES) if size < most]
+    for number in features.numbers:
+        result += [MeanContrast(number, mean_size), *(ExtremeContrast(number, highest) for highest in (False, True))]
     for vector in features.vectors:
         result += [Similarity(vector, most), Cosine(vector, most)]
     return result

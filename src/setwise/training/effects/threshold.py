@@ -1,9 +1,9 @@
 """Thresholds: what m or more items of one value do, to each other or to the whole slate.
 
 No attention is a step at m ≥ 3. Three heads with weak sinks (same_value.py) give their combination that is nearest to
-one for groups of up to m, and grows for larger ones: a search that avoids crowds needs no more. For an effect on the
-whole slate, the items of the crowd have it all the same, since a slate without a crowd is what is looked for; the rule
-``at_most`` of ``limit`` says the same exactly.
+one for groups of up to m, and grows for larger ones: a search that avoids crowds needs no more. An effect on the
+whole slate is given to the m items of the crowd, times the size of a slate over m: a head cannot see what two others
+share, and the sum over the slate is about the same. The rule ``at_most`` of ``limit`` says it exactly.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from setwise.training.effects.columns import Block, Head, Shown, in_words
 from setwise.training.effects.features import Label
 from setwise.training.effects.same_value import count_equal, equal_weights
 
-SIZES = (3, 4, 5)  # m
+SIZES = (3, 4, 5)  # m; 2 as well for a whole slate
 SINKS = (0.3, 1.0, 2.0)
 PRICE = 1e-6  # of large factors, which would cancel each other
 
@@ -29,11 +29,11 @@ class Crowd:
 
     label: Label
     size: int
-    whole: bool  # whether the whole slate has the effect
+    whole: float = 0.0  # the size of a slate, if all of it has the effect
 
     @property
     def name(self) -> str:
-        return f"{self.size} or more of the same {self.label.name}" + " in the slate" * self.whole
+        return f"{self.size} or more of the same {self.label.name}" + " in the slate" * bool(self.whole)
 
     @property
     def limit(self) -> tuple[str, int]:
@@ -51,7 +51,7 @@ class Crowd:
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         query, key = equal_weights(self.label)
-        factors = rise(self.size)
+        factors = rise(self.size) * (self.whole / self.size if self.whole else 1.0)
         return [
             Head(query, key, np.full(len(query), theta[0] * factor), float(np.log(sink)))
             for sink, factor in zip(SINKS, factors, strict=True)
