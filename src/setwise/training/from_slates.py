@@ -150,5 +150,5 @@ def _best(stages: Stages, models: dict[str, SlateModel], gain_of_pairs: Gain | N
     }
     if kept == "effects":
         return SlateModel(models[kept].catalog(), models[kept].encoder, summary)
-    summary |= {"kept": kept, "effects": [], "words": []}
+    summary |= {"kept": kept, "effects": [], "words": [], "pictures": []}
     return SlateModel(models[kept].catalog(), models[kept].encoder, summary).calibrated(validation)

@@ -28,8 +28,11 @@ class Summary(dict[str, Any]):
         return f"Summary({'; '.join(f'{name}: {text}' for name, text in self.rows().items())})"
 
     def _repr_html_(self) -> str:
+        from setwise.training.effects.drawing import drawing
+
         rows = (f"<tr><th>{escape(name)}</th><td>{escape(text)}</td></tr>" for name, text in self.rows().items())
-        return f"<table>{''.join(rows)}</table>"
+        pictures = drawing(self["pictures"]) if self.get("pictures") else ""
+        return f"<table>{''.join(rows)}</table>{pictures}"
 
 
 def _short(part: Any, name: str = "") -> str:

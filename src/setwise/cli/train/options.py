@@ -41,6 +41,8 @@ Position = Annotated[str | None, typer.Option(help="The column of the place of a
 Explored = Annotated[str | None, typer.Option(help="The column that says whether a slate was drawn at random.")]
 Propensity = Annotated[str | None, typer.Option(help="The column of the probability with which a slate was shown.")]
 
+Plot = Annotated[Path | None, typer.Option(help="An SVG file to draw the effects in.")]
+
 # --- items ---
 
 Feature = Annotated[

@@ -41,6 +41,7 @@ def slates(
     epochs: options.Epochs = None,
     seed: options.Seed = 0,
     split: columns.Split = None,
+    plot: options.Plot = None,
     checkpoint: options.Checkpoint = None,
     device: options.Device = None,
     as_json: options.Json = False,
@@ -51,7 +52,7 @@ def slates(
 
     Example: [bold]setwise train slates shown.csv --slate request --outcome clicked --out model/[/bold]
     """
-    output = Output(out, as_json)
+    output = Output(out, as_json, plot)
     fitting = Fitting.of(k, seed, output.checkpoint(checkpoint), heads=heads, dim=dim, epochs=epochs, device=device)
     named = columns.reader_options(
         session,

@@ -24,6 +24,7 @@ from setwise.training.calibration import fit_logistic
 from setwise.training.effects.base import Base
 from setwise.training.effects.columns import Block, Family, Head, Shown
 from setwise.training.effects.contrast import ExtremeContrast, MeanContrast
+from setwise.training.effects.drawing import Picture, picture
 from setwise.training.effects.effect_model import as_model
 from setwise.training.effects.features import Features
 from setwise.training.effects.identification import (
@@ -77,11 +78,17 @@ class Effects:
         lines = [line for place in self.places for line in place.words(*of(place.name))]
         return lines + [line for family in self.selected.families for line in family.words(*of(family.name))]
 
+    def pictures(self) -> list[Picture]:
+        """The effects as curves and matrices."""
+        families: list[Family | Place] = [*self.places, *self.selected.families]
+        return [picture(family, *self.selected.fit.of(family.name)) for family in families]
+
     def summary(self) -> dict[str, Any]:
         """What a report needs."""
         return {
             "effects": [family.name for family in self.selected.families],
             "words": self.words(),
+            "pictures": self.pictures(),
             "effects_tried": [asdict(tried) for tried in self.selected.tried],
             "tastes": [asdict(taste) for taste in self.tastes],
             "notes": list(self.notes),
