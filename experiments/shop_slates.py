@@ -103,7 +103,7 @@ def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
     """All folds."""
     table, setting, most = read(data), SETTING, None
     if quick:
-        table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2), 1
+        table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2, members=1), 1
     return run(part, table, setting, seed, most)
 
 

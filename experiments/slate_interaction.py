@@ -6,7 +6,7 @@ A slate has items with features, and a context (its user). The model with compan
 
 and the one without is its first term; all vectors are functions of features: base_i of two layers of the item's own,
 queries, keys, values and u of one. Training stops where a tenth of the training slates has its smallest loss; the model
-with company starts from the trained one without, and its attention from 0.
+with company starts from the trained one without, and its attention from 0. Each is the mean of three of them.
 
 **Placebo.** Item i attends to itself and to the members of *another* slate of the same kind (as many items), in their
 places. It has as many parameters and as much to read, but the wrong company: what it gains is not due to the set.
@@ -31,6 +31,7 @@ Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
 BATCH, RATE, DECAY = 256, 0.004, 1e-3
 PATIENCE = 4
+MEMBER_SEEDS = 100  # between the seeds of two members
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,7 @@ class Setting:
     epochs: int = 30
     decay: float = DECAY
     dropout: float = 0.1
+    members: int = 3  # networks whose arguments are averaged
     own_ids: bool = True  # whether the first term knows which item it is, or attention alone does
 
 
@@ -206,12 +208,17 @@ def held_out_arguments(
     for number in range(folds if most is None else min(most, folds)):
         train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
         part = table.taken(test)
-        start = None
         for kind in kinds:
-            model = trained(table.taken(train), int(table.ids.max()) + 1, setting, kind, seed + number, start)
-            start = model if kind == ALONE else start
-            other = partners_of(part, kind, np.random.default_rng(seed))
-            result[kind][test] = _arguments(model, _tensors(part), np.arange(len(part)), other).numpy()
+            result[kind][test] = 0.0
+        for member in range(setting.members):
+            start = None
+            for kind in kinds:
+                drawn = seed + number + MEMBER_SEEDS * member
+                model = trained(table.taken(train), int(table.ids.max()) + 1, setting, kind, drawn, start)
+                start = model if kind == ALONE else start
+                other = partners_of(part, kind, np.random.default_rng(drawn))
+                argument = _arguments(model, _tensors(part), np.arange(len(part)), other).numpy()
+                result[kind][test] += argument / setting.members
     return result
 
 
