@@ -121,3 +121,13 @@ def test_numbers_keep_their_unit():
     (number,) = Features.of({"temperature": x}, {}, 40).numbers
     assert number.scale == pytest.approx(x.std())
     np.testing.assert_allclose(number.x * number.scale, x - x.mean())
+
+
+def test_outcomes_that_are_choices():
+    slates = random_log()
+    clicked = np.zeros((200, 4), np.float32)
+    clicked[np.arange(200), np.arange(200) % 4] = 1
+    assert any("outcomes are choices" in note for note in fitted(replace(slates, outcome=clicked.ravel())).notes)
+    few = np.zeros((200, 4), np.float32)
+    few[::20, 0] = 1
+    assert fitted(replace(slates, outcome=few.ravel())).notes == ()
