@@ -78,7 +78,7 @@ def _features(hotels: list[str], price: np.ndarray, seen: Counter[str], last: st
 def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
     """All folds."""
     table = read(data, 4000 if quick else None)
-    setting, most = (Setting("choice", 4, 1, epochs=2, members=1), 1) if quick else (SETTING, None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
     found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
     return interaction_rows(part, table, found, setting.loss, seed)
 

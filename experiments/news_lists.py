@@ -161,7 +161,7 @@ def _padded(
 def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
     """All folds of the lists of some lengths."""
     table = read(data, LENGTHS[part], 3000 if quick else None)
-    setting, most = (Setting("choice", 4, 1, epochs=2, members=1), 1) if quick else (SETTING, None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
     found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
     return interaction_rows(f"EB-NeRD, lists of {part}", table, found, setting.loss, seed)
 

@@ -33,7 +33,7 @@ FILES = (f"{FOLDER}/slates.csv.gz", f"{FOLDER}/items.csv.gz")
 SIZE, LISTS = 9, 3
 FOLDS = 5
 CHAIN = "sell-out chain"
-SETTING = Setting("item", dim=16, heads=2)
+SETTING = Setting("item", dim=16, heads=2, members=3)
 
 
 def read(data: Path) -> SlateTable:
@@ -103,7 +103,7 @@ def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
     """All folds."""
     table, setting, most = read(data), SETTING, None
     if quick:
-        table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2, members=1), 1
+        table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2), 1
     return run(part, table, setting, seed, most)
 
 

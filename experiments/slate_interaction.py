@@ -6,7 +6,7 @@ A slate has items with features, and a context (its user). The model with compan
 
 and the one without is its first term; all vectors are functions of features: base_i of two layers of the item's own,
 queries, keys, values and u of one. Training stops where a tenth of the training slates has its smallest loss; the model
-with company starts from the trained one without, and its attention from 0. Each is the mean of three of them.
+with company starts from the trained one without, and its attention from 0. Each may be the mean of several networks.
 
 **Placebo.** Item i attends to itself and to the members of *another* slate of the same kind (as many items), in their
 places. It has as many parameters and as much to read, but the wrong company: what it gains is not due to the set.
@@ -66,7 +66,7 @@ class Setting:
     epochs: int = 30
     decay: float = DECAY
     dropout: float = 0.1
-    members: int = 3  # networks whose arguments are averaged
+    members: int = 1  # networks whose arguments are averaged
     own_ids: bool = True  # whether the first term knows which item it is, or attention alone does
 
 
