@@ -33,7 +33,7 @@ LENGTHS = {"5-6": (5, 6), "7-9": (7, 9), "10-15": (10, 15)}  # of lists
 LEAST_VIEWS = 30  # lists of an article that has an id of its own
 HALF_LIFE = 2.0  # hours, of recent views and clicks
 FOLDS = 5
-SETTING = Setting("choice", dim=16, heads=4, decay=0.1, dropout=0.3, own_ids=False, epochs=20)
+SETTING = Setting("choice", dim=16, heads=4, decay=0.1, dropout=0.3, own_ids=False, epochs=20, members=3)
 
 
 class _Counts:

@@ -17,7 +17,11 @@ places. It has as many parameters and as much to read, but the wrong company: wh
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
+from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
 import torch
@@ -202,23 +206,34 @@ def trained(
 def held_out_arguments(
     table: SlateTable, setting: Setting, kinds: tuple[str, ...], folds: int, seed: int, most: int | None = None
 ) -> dict[str, Floats]:
-    """a_i of every item (N, L) by each kind of model, from folds over clusters; ``most`` folds at most are run."""
+    """a_i of every item (N, L) by each kind of model, from folds over clusters; ``most`` folds at most are run.
+
+    Folds and members are trained side by side, a process for each core.
+    """
     fold = fold_of(table.cluster, folds, seed)
     result = {kind: np.full(table.filled.shape, np.nan) for kind in kinds}
-    for number in range(folds if most is None else min(most, folds)):
-        train, test = np.flatnonzero(fold != number), np.flatnonzero(fold == number)
-        part = table.taken(test)
-        for kind in kinds:
-            result[kind][test] = 0.0
-        for member in range(setting.members):
-            start = None
+    tasks = [(number, member) for number in range(min(most or folds, folds)) for member in range(setting.members)]
+    with ProcessPoolExecutor(min(len(tasks), os.cpu_count() or 1), get_context("spawn")) as pool:
+        drawn = [seed + number + MEMBER_SEEDS * member for number, member in tasks]
+        tests = [np.flatnonzero(fold == number) for number, _ in tasks]
+        arguments_of = pool.map(partial(_fold_arguments, table, setting, kinds), tests, drawn)
+        for test, arguments in zip(tests, arguments_of, strict=True):
             for kind in kinds:
-                drawn = seed + number + MEMBER_SEEDS * member
-                model = trained(table.taken(train), int(table.ids.max()) + 1, setting, kind, drawn, start)
-                start = model if kind == ALONE else start
-                other = partners_of(part, kind, np.random.default_rng(drawn))
-                argument = _arguments(model, _tensors(part), np.arange(len(part)), other).numpy()
-                result[kind][test] += argument / setting.members
+                result[kind][test] = np.nan_to_num(result[kind][test]) + arguments[kind] / setting.members
+    return result
+
+
+def _fold_arguments(
+    table: SlateTable, setting: Setting, kinds: tuple[str, ...], test: Rows, seed: int
+) -> dict[str, Floats]:
+    """a_i of the items of one fold by models of the others."""
+    train, part = table.taken(np.setdiff1d(np.arange(len(table)), test)), table.taken(test)
+    start, result = None, {}
+    for kind in kinds:
+        model = trained(train, int(table.ids.max()) + 1, setting, kind, seed, start)
+        start = model if kind == ALONE else start
+        other = partners_of(part, kind, np.random.default_rng(seed))
+        result[kind] = _arguments(model, _tensors(part), np.arange(len(part)), other).numpy()
     return result
 
 
