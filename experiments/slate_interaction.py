@@ -33,7 +33,7 @@ from torch import Tensor, nn
 
 Floats = NDArray[np.float64]
 Rows = NDArray[np.intp]
-BATCH, RATE, DECAY = 256, 0.004, 1e-3
+RATE, DECAY = 0.004, 1e-3
 PATIENCE = 4
 MEMBER_SEEDS = 100  # between the seeds of two members
 
@@ -70,6 +70,7 @@ class Setting:
     epochs: int = 30
     decay: float = DECAY
     dropout: float = 0.1
+    batch: int = 256  # slates
     members: int = 1  # networks whose arguments are averaged
     own_ids: bool = True  # whether the first term knows which item it is, or attention alone does
 
@@ -183,7 +184,7 @@ def trained(
     best, kept, waited = np.inf, None, 0
     for _ in range(setting.epochs):
         model.train()
-        for rows in np.array_split(rng.permutation(training), max(1, len(training) // BATCH)):
+        for rows in np.array_split(rng.permutation(training), max(1, len(training) // setting.batch)):
             part = _some(tensors, rows)
             around = _some(tensors, other[rows]) if kind == PLACEBO else part
             total = losses_of(model(part, around), part, setting.loss).mean()

@@ -33,11 +33,10 @@ def small_table(network: ModuleType, loss: str) -> object:
 
 
 @pytest.mark.parametrize("loss", ["item", "choice"])
-def test_company_is_found_and_the_placebo_gains_nothing(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
+def test_company_is_found_and_the_placebo_gains_nothing(loss: str) -> None:
     network, report = import_module("slate_interaction"), import_module("interaction_report")
-    monkeypatch.setattr(network, "BATCH", 50)
     table = small_table(network, loss)
-    setting = network.Setting(loss, dim=8, heads=2, epochs=15)
+    setting = network.Setting(loss, dim=8, heads=2, epochs=15, batch=50)
     kinds = (report.ALONE, report.INTERACTION, report.PLACEBO)
     found = network.held_out_arguments(table, setting, kinds, 3, 0, 1)
     rows = {row["model"]: row for row in network.interaction_rows("small", table, found, loss, 0)}
