@@ -5,7 +5,8 @@
 For every form of effect_worlds.py, over the seeds: the true value of the model's slate of six over the best that swaps
 find, the same of the six items that the model values most alone, the promised over the true value, and the share of
 worlds in which exactly the planted effect was named. With ``--taste`` a policy that knows the taste of its users shows
-all slates but 35 %: with the column that says which (explored), and without.
+all slates but 35 %: with the column that says which (explored), and without. With ``--choices`` one item of a slate is
+chosen, or none.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--forms", nargs="+", choices=[*FORMS, *TASTES])
     parser.add_argument("--taste", action="store_true", help="logs of a policy that knows the taste of its users")
+    parser.add_argument("--choices", action="store_true", help="one item of a slate is chosen, or none")
     options = parser.parse_args()
     table = Table(title=f"{options.slates:,} slates, {options.seeds} seeds")
     for heading in ("effect", "log", "of the best", "least", "top-k", "promised / true", "named rightly"):
@@ -78,7 +80,7 @@ def main() -> None:
             results, right = [], 0
             for seed in range(options.seeds):
                 effect, strength, place = (*TASTES[form], 0.0) if options.taste else FORMS[form]
-                world = World(effect, strength, seed, taste=float(options.taste), place=place)
+                world = World(effect, strength, seed, float(options.taste), place, options.choices)
                 log = world.log(options.slates, explored=EXPLORED if options.taste else 1.0)
                 results.append(result_of(world, log, place != 0, explored))
                 right += results[-1].named == NAMES.get(form, ())

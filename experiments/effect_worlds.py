@@ -4,8 +4,10 @@ A world has items with a category, a brand, a price and a vector. An item i of a
 
     σ(quality_i + taste of the user for the category of i + Σ effects of S on i),
 
-independently of the others. ``FORMS`` lists the effects, one world each. The log is of slates that are random, or half
-of them of few categories; or a policy that knows the taste of its user chooses all slates but an explored share.
+independently of the others; or it is chosen alone with the probability w_i / (1 + Σ_S w), w the odds of the same
+logit less ``RARE``, where outcomes are choices. ``FORMS`` lists the effects, one world each. The log is of slates that
+are random, or half of them of few categories; or a policy that knows the taste of its user chooses all slates but an
+explored share.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ Ints = NDArray[np.int64]
 Effect = Callable[["World", Ints], Floats]  # (B, k) of slates (B, k)
 
 ITEMS, CATEGORIES, BRANDS, DIM, SIZE = 300, 10, 20, 8, 6
+RARE = 0.7  # log-odds
 TASTES = 200  # users over whom the worth of a slate is averaged
 
 
@@ -36,6 +39,7 @@ class World:
     seed: int
     taste: float = 0.0  # the standard deviation of a user's taste for a category, in log-odds
     place: float = 0.0  # what each further place of a slate costs
+    choices: bool = False  # whether one item of a slate is chosen, or none
     items: int = ITEMS
     categories: int = CATEGORIES
     rng: np.random.Generator = field(init=False)
@@ -60,11 +64,18 @@ class World:
         """Expected likes of slates (B, k), over the users."""
         logit = self.logits(rows)
         if not self.taste:
-            return np.asarray(sigmoid(logit).sum(axis=1))
+            return np.asarray(self.chances(logit).sum(axis=1))
         total = np.zeros(len(rows))
         for user in self.users:
-            total += sigmoid(logit + user[self.category[rows]]).sum(axis=1)
+            total += self.chances(logit + user[self.category[rows]]).sum(axis=1)
         return total / len(self.users)
+
+    def chances(self, logit: Floats) -> Floats:
+        """The probabilities that the items of slates (B, k) are liked, or chosen."""
+        if not self.choices:
+            return sigmoid(logit)
+        weight = np.exp(logit - RARE)
+        return np.asarray(weight / (1 + weight.sum(axis=1, keepdims=True)))
 
     def best(self, k: int = SIZE, starts: int = 6) -> Ints:
         """The best slate that swaps find from several starts, under the truth."""
@@ -108,7 +119,13 @@ class World:
         rows = np.argsort(-score, axis=1)[:, :k]
         rows = rng.permuted(rows, axis=1)
         logit = self.logits(rows) + taste[np.arange(count)[:, None], self.category[rows]]
-        clicks = rng.random(rows.shape) < sigmoid(logit)
+        chance = self.chances(logit)
+        drawn = rng.random((count, 1) if self.choices else rows.shape)
+        if self.choices:
+            last = chance.cumsum(axis=1)
+            clicks = (drawn < last) & (drawn >= last - chance)
+        else:
+            clicks = drawn < chance
         return Log(rows, clicks.astype(np.float32), random, self)
 
     def _shown_first(self, taste: Floats, rng: np.random.Generator) -> Floats:

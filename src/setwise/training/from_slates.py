@@ -66,7 +66,7 @@ def fit_slates(
     if latent:
         networks, gain_of_pairs = _networks(stages, slates, validation, embeddings, small, effects.masked)
         models |= networks
-    if small and not effects.masked:
+    if small and not effects.masked and not effects.choices:
         alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
         models["pair_table"] = fit_pair_table(alone, slates, validation)
     return _best(stages, models, gain_of_pairs, validation)

@@ -6,6 +6,7 @@ is needed to train one (``SimpleTransformer.fit``), not to use it.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from html import escape
@@ -22,7 +23,7 @@ from setwise.model.catalog import Catalog
 from setwise.model.encoder import Encoder
 from setwise.model.ids import IdChoice
 from setwise.model.ragged import Ragged
-from setwise.model.rewards import Logistic, evaluate
+from setwise.model.rewards import Exp, Reward, evaluate
 from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
@@ -81,12 +82,26 @@ class SlateModel:
     def predict(self, slates: Slates) -> Floats:
         """f(a_i(S)) of every item shown: the probability that it is a hit; aligned with ``shown.values``.
 
+        Of a model of choices (``training/effects/choice.py``) it is the probability that this item is chosen.
         Slates of another file number its ids in another order; items are found by their ids. Items of histories that
         the model does not have are left out.
         """
-        catalog, mine = self._catalog, self._over_its_ids(slates)
-        argument = self.arguments(mine.history, mine.shown)
-        return evaluate(catalog.rewards, catalog.reward_class[mine.shown.values], argument)
+        mine = self._over_its_ids(slates)
+        value, reward = self._values(mine), self._catalog.rewards[0]
+        if not (self.of_choices and isinstance(reward, Exp)):
+            return value
+        attraction = value / np.exp(reward.bias)
+        return np.asarray(attraction / (1 + np.bincount(mine.shown.owner, attraction, len(mine)))[mine.shown.owner])
+
+    def _values(self, slates: Slates) -> Floats:
+        """f(a_i(S)) of every item shown."""
+        argument = self.arguments(slates.history, slates.shown)
+        return evaluate(self._catalog.rewards, self._catalog.reward_class[slates.shown.values], argument)
+
+    @property
+    def of_choices(self) -> bool:
+        """Whether one item of a slate is chosen, or none."""
+        return bool(self.summary.get("choices"))
 
     def _over_its_ids(self, slates: Slates) -> Slates:
         """The slates with the rows of the catalogue."""
@@ -110,7 +125,7 @@ class SlateModel:
 
     # --- calibration ---
 
-    def with_reward(self, reward: Logistic, summary: Mapping[str, Any] | None = None) -> Self:
+    def with_reward(self, reward: Reward, summary: Mapping[str, Any] | None = None) -> Self:
         """The same model with another reward function. The order of sets may change; that of single items does not."""
         catalog = self._catalog
         changed = Catalog(
@@ -127,8 +142,15 @@ class SlateModel:
         return type(self)(changed, self.encoder, {**self.summary, **(summary or {})})
 
     def calibrated(self, slates: Slates) -> Self:
-        """The model with the increasing logistic reward that makes the outcomes of these slates most likely."""
+        """The model with the increasing logistic reward that makes the outcomes of these slates most likely.
+
+        A model of choices gets a factor, with which its values are the number of choices of these slates.
+        """
         mine = self._over_its_ids(slates)
+        reward = self._catalog.rewards[0]
+        if self.of_choices and isinstance(reward, Exp):
+            factor = (float(np.sum(mine.outcome)) + 1) / (float(self._values(mine).sum()) + 1)
+            return self.with_reward(Exp(reward.scale, reward.bias + math.log(factor)), {"calibrated_on": len(slates)})
         reward = fit_logistic(self.arguments(mine.history, mine.shown), slates.outcome)
         return self.with_reward(reward, {"calibrated_on": len(slates)})
 

@@ -45,6 +45,21 @@ def test_the_planted_effect_is_found_and_pays(form):
     assert true > 0.88 * world.worth(world.best()[None])[0]
 
 
+@pytest.mark.parametrize("form", ["none", "same category", "dearer", "near copies"])
+def test_what_one_item_takes_from_the_others_is_no_effect(form):
+    effect, strength, _ = FORMS[form]
+    world = World(effect, strength, seed=101, choices=True, items=100)
+    slates, effects = learned(world, world.log(3000))
+    assert effects.choices
+    assert [family.name for family in effects.selected.families] == FOUND[form]
+    model = effects.model(slates)
+    promised, true = promised_and_true(world, model)
+    assert abs(promised / true - 1) < 0.12
+    assert true > 0.9 * world.worth(world.best()[None])[0]
+    assert model.predict(slates).sum() == pytest.approx(slates.outcome.sum(), rel=0.05)
+    assert model.calibrated(slates).predict(slates).sum() == pytest.approx(slates.outcome.sum(), rel=0.05)
+
+
 def test_words_state_the_effect_and_its_error():
     world = World(same_category, -1.4, seed=101, items=100)
     _, effects = learned(world, world.log(2000))

@@ -127,7 +127,9 @@ def test_outcomes_that_are_choices():
     slates = random_log()
     clicked = np.zeros((200, 4), np.float32)
     clicked[np.arange(200), np.arange(200) % 4] = 1
-    assert any("outcomes are choices" in note for note in fitted(replace(slates, outcome=clicked.ravel())).notes)
+    assert any("when nothing is chosen" in note for note in fitted(replace(slates, outcome=clicked.ravel())).notes)
+    clicked[::4] = 0
+    assert any("chance of a choice" in note for note in fitted(replace(slates, outcome=clicked.ravel())).notes)
     few = np.zeros((200, 4), np.float32)
     few[::20, 0] = 1
     assert fitted(replace(slates, outcome=few.ravel())).notes == ()

@@ -10,7 +10,7 @@ import numpy as np
 from setwise._types import Floats
 from setwise.model.catalog import Catalog, Sink
 from setwise.model.encoder import Encoder
-from setwise.model.rewards import Logistic
+from setwise.model.rewards import Reward
 from setwise.training.effects.columns import NO_SINK, Head
 from setwise.training.slate_model import SlateModel
 
@@ -19,7 +19,7 @@ def as_model(
     base: Floats,
     taste: tuple[Floats, Floats],
     heads: Sequence[Head],
-    reward: Logistic,
+    reward: Reward,
     ids: Sequence[Any],
     attributes: Mapping[str, Sequence[Any]],
     summary: Mapping[str, Any],

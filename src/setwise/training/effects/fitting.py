@@ -6,6 +6,8 @@
 3. **Identification** (identification.py): where a policy may have known a taste that the model lacks, effects that look
    like taste are not believed. Selection is repeated without them, on slates whose company looks random.
 4. **The reward** is fitted to held-out predictions, without place: a set has the average place.
+
+Where one item of a slate is chosen, or none, an item takes choices from the others (choice.py).
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.datasets.sessions import Slates
-from setwise.model.rewards import Logistic
+from setwise.model.rewards import Exp, Reward
 from setwise.training.calibration import fit_logistic
+from setwise.training.effects import choice
 from setwise.training.effects.base import Base
 from setwise.training.effects.columns import Block, Family, Head, Shown
 from setwise.training.effects.contrast import ExtremeContrast, MeanContrast
@@ -36,7 +39,7 @@ from setwise.training.effects.identification import (
 )
 from setwise.training.effects.mistakes import never_differs, notes_on, require_places
 from setwise.training.effects.place import Place, Size
-from setwise.training.effects.regression import Design, Rows, fit
+from setwise.training.effects.regression import Design, Fit, Rows, fit
 from setwise.training.effects.same_value import AnyOther, Each
 from setwise.training.effects.selection import Folds, Selected, select
 from setwise.training.effects.similarity import Cosine, Similarity
@@ -48,6 +51,7 @@ from setwise.training.slate_model import SlateModel
 POLICY = "as the policy shows them"  # the base's column of what unexplored slates say
 MOST_SELECTED = 100_000  # slates in which effects are looked for; the coefficients are those of all slates
 FEWEST = 50  # slates from which effects are learned
+ROUNDS, SELECTIONS = 5, 3  # of offsets and fits of choices, and of selections with offsets
 MASKED = (
     "Users have tastes for {} that the model does not know, and the log shows them what they like: effects by which "
     "items of one value gain from each other are not believed, and slates whose company looks random count alone."
@@ -63,13 +67,14 @@ class Effects:
     alone: Floats
     taste: tuple[Floats, Floats]  # the vectors of Tastes.of_items
     heads: tuple[Head, ...]
-    reward: Logistic
+    reward: Reward
     selected: Selected
     places: tuple[Place, ...]
     tastes: tuple[Taste, ...]
     slates: int  # how many were fitted
     masked: bool  # whether taste may pass for an effect
     explored: Ints | None  # the slates that effects were learned from; None for all
+    choices: bool  # whether one item of a slate is chosen, or none
     notes: tuple[str, ...]
 
     def words(self) -> list[str]:
@@ -103,7 +108,9 @@ class Effects:
             "log_loss": self.selected.log_loss(),  # of fits without each slate
             **self.summary(),
         }
-        return as_model(self.alone, self.taste, self.heads, self.reward, slates.ids, slates.attributes, summary)
+        ids, attributes = slates.ids, slates.attributes
+        model = as_model(self.alone, self.taste, self.heads, self.reward, ids, attributes, summary)
+        return choice.model_of_choices(model, slates) if self.choices else model
 
 
 def families_of(features: Features, shown: Shown) -> list[Family]:
@@ -131,6 +138,7 @@ class Evidence:
     base: Base
     users: Tastes
     seed: int
+    offset: Floats | None = None  # of every row: what the others of a slate take, where outcomes are choices
 
     @cached_property
     def shown(self) -> Shown:
@@ -140,7 +148,8 @@ class Evidence:
     @cached_property
     def rows(self) -> Rows:
         """The outcomes, weighted where propensities are known."""
-        return _rows(self.slates, self.shown)
+        rows = _rows(self.slates, self.shown)
+        return rows if self.offset is None else replace(rows, offset=self.offset)
 
     @cached_property
     def places(self) -> list[Place]:
@@ -159,12 +168,36 @@ class Evidence:
         folds = Folds.of(self.shown, self.slates.session, self.seed)
         return select(self.rows, self.base.blocks, self.always, candidates, self.shown, folds, losses_only)
 
+    def utility(self, result: Fit, families: Sequence[Family]) -> Floats:
+        """The logit of every row but for its offset."""
+        blocks = [*self.always, *(family.block(self.shown) for family in families)]
+        logit = result.argument(self.rows, Design.of(self.rows, self.base.blocks, blocks))
+        return np.asarray(logit - self.rows.offset)
+
+    def with_offsets(self, result: Fit, families: Sequence[Family] = ()) -> Evidence:
+        """Choices, of which the others of a slate take as much as this fit says."""
+        return replace(self, offset=choice.offsets(self.utility(result, families), self.shown))
+
+    def as_choices(self) -> Evidence:
+        """Choices, of which the others of a slate take as much as they do by the base alone."""
+        rows = choice.against_nothing(self.rows, self.shown)
+        result = fit(rows, Design.of(rows, self.base.blocks, self.always))
+        evidence = self.with_offsets(result)
+        for _ in range(ROUNDS):
+            result = fit(evidence.rows, Design.of(evidence.rows, self.base.blocks, self.always), result)
+            evidence = evidence.with_offsets(result)
+        return evidence
+
     def sampled(self) -> Evidence:
         """At most ``MOST_SELECTED`` of the slates, drawn at random."""
         if len(self.slates) <= MOST_SELECTED:
             return self
         drawn = np.random.default_rng(self.seed).permutation(len(self.slates))[:MOST_SELECTED]
-        return replace(self, slates=self.slates.taken(np.sort(drawn)))
+        return self._taken(np.sort(drawn))
+
+    def _taken(self, numbers: Ints) -> Evidence:
+        offset = None if self.offset is None else self.offset[np.isin(self.shown.owner, numbers)]
+        return replace(self, slates=self.slates.taken(numbers), offset=offset)
 
     def only(self, numbers: Ints) -> Evidence:
         """These slates alone; what the rest say about each item alone is one more column of the base."""
@@ -173,7 +206,7 @@ class Evidence:
         if len(rest) >= FEWEST:
             rows = _rows(rest, Shown.of(rest.shown))
             base = base.with_column(POLICY, base.alone(fit(rows, Design.of(rows, base.blocks, []))))
-        return replace(self, slates=self.slates.taken(numbers), base=base)
+        return replace(self._taken(numbers), base=base)
 
 
 def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collection[str] | None = None) -> Effects:
@@ -187,7 +220,8 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collec
     whole_log, evidence = evidence, evidence.sampled()
     names = () if never_differs(slates) else names
     candidates = [family for family in families_of(features, evidence.shown) if names is None or family.name in names]
-    selected = evidence.selected(candidates)
+    choices = choice.are_choices(slates) and choice.some_without(slates)
+    evidence, selected = _selected(evidence, candidates, choices)
     tastes: list[Taste] = []
     if explored is None and slates.propensity is None:
         trace = Trace.of(evidence.shown, evidence.rows.outcome, selected.held_out)
@@ -197,26 +231,56 @@ def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collec
         if any(taste.suspected for taste in tastes):
             evidence, selected = _in_doubt(evidence, features, candidates, of_labels, of_effects, notes)
     if len(whole_log.slates) > len(evidence.slates) == MOST_SELECTED:  # a sample of the log, no slate of it doubted
+        whole_log = whole_log.with_offsets(selected.fit, selected.families) if choices else whole_log
         blocks = [*whole_log.always, *(family.block(whole_log.shown) for family in selected.families)]
         refitted = fit(
             whole_log.rows, Design.of(whole_log.rows, whole_log.base.blocks, blocks), selected.fit, learned="new"
         )
         selected = replace(selected, fit=refitted)
-    heads = [head for family in selected.families for head in family.heads(selected.fit.of(family.name)[0])]
+    masked = any(taste.suspected for taste in tastes)
+    return _as_effects(evidence, selected, tuple(tastes), masked, explored, choices, tuple(notes))
+
+
+def _selected(evidence: Evidence, candidates: Sequence[Family], choices: bool) -> tuple[Evidence, Selected]:
+    """The families that enter; for choices again with what the others of a slate take if they have these effects."""
+    if not choices:
+        return evidence, evidence.selected(candidates)
+    evidence = evidence.as_choices()
+    selected = evidence.selected(candidates)
+    for _ in range(SELECTIONS):
+        before, evidence = selected, evidence.with_offsets(selected.fit, selected.families)
+        selected = evidence.selected(candidates)
+        if set(selected.families) == set(before.families):
+            break
+    return evidence, selected
+
+
+def _as_effects(
+    evidence: Evidence,
+    selected: Selected,
+    tastes: tuple[Taste, ...],
+    masked: bool,
+    explored: Ints | None,
+    choices: bool,
+    notes: tuple[str, ...],
+) -> Effects:
+    """The heads of the families, and the reward of a set, which has the average place."""
     places = [place.block(evidence.shown) for place in evidence.places]
     by_place = sum((block.columns @ selected.fit.of(block.name)[0] for block in places), np.zeros(1))
+    average = float(np.log(np.exp(by_place).mean())) if choices else 0.0
     return Effects(
-        alone=evidence.base.alone(selected.fit),
+        alone=evidence.base.alone(selected.fit) + average,
         taste=evidence.users.of_items(selected.fit),
-        heads=tuple(heads),
-        reward=fit_logistic(selected.held_out - by_place, evidence.rows.outcome),
+        heads=tuple(head for family in selected.families for head in family.heads(selected.fit.of(family.name)[0])),
+        reward=Exp() if choices else fit_logistic(selected.held_out - by_place, evidence.rows.outcome),
         selected=selected,
         places=tuple(evidence.places),
-        tastes=tuple(tastes),
+        tastes=tastes,
         slates=len(evidence.slates),
-        masked=any(taste.suspected for taste in tastes),
+        masked=masked,
         explored=explored,
-        notes=tuple(notes),
+        choices=choices,
+        notes=notes,
     )
 
 

@@ -6,10 +6,10 @@ import numpy as np
 
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
+from setwise.training.effects.choice import are_choices, some_without
 from setwise.training.effects.features import Features
 
 OFTEN, FEWEST_ITEMS, LEAKED = 5, 20, 0.9  # times that items are shown, so many items, and the correlation at least
-EXPECTED = 10.0  # slates with a second hit
 SORTED, FEWEST = 0.95, 50  # the share of slates whose places sort the outcomes, of so many or more
 
 
@@ -35,15 +35,6 @@ def require_places(slates: Slates) -> None:
 def never_differs(slates: Slates) -> bool:
     """Whether all outcomes are the same."""
     return not np.ptp(slates.outcome)
-
-
-def _are_choices(slates: Slates) -> bool:
-    """Whether there is never a second hit, though some would be expected of independent outcomes."""
-    hits = np.bincount(slates.shown.owner, np.asarray(slates.outcome) > 0, len(slates))
-    rate = float(np.mean(np.asarray(slates.outcome) > 0))
-    lengths = slates.shown.lengths
-    second = 1 - (1 - rate) ** lengths - lengths * rate * (1 - rate) ** (lengths - 1)
-    return bool(hits.max(initial=0) <= 1 and second.sum() > EXPECTED)
 
 
 def _leaks(slates: Slates, features: Features) -> list[str]:
@@ -73,10 +64,13 @@ def notes_on(slates: Slates, features: Features) -> list[str]:
         notes.append("All items have the same position: places are not learned.")
     if never_differs(slates):
         notes.append(f"Every outcome is {outcome[0]:g}: there is nothing to learn from.")
-    if _are_choices(slates):
+    if are_choices(slates):
         notes.append(
-            "No slate has more than one hit, so outcomes are choices among items: which slate is better is learned, "
-            "but its value counts every item as if the others were not chosen, and is too high."
+            "No slate has more than one hit, so outcomes are choices: what is chosen is taken from the other items, "
+            "and the value of a slate is the chance of a choice."
+            if some_without(slates)
+            else "Every slate has one hit, so outcomes are choices, and the log does not say when nothing is chosen: the "
+            "value of a slate counts every item as if the others were not chosen, and is too high."
         )
     rows, filled = slates.shown.padded(max(1, int(slates.shown.lengths.max(initial=0))))
     distinct = len(np.unique(np.sort(np.where(filled, rows, -1), axis=1), axis=0))
