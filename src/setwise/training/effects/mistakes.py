@@ -69,8 +69,8 @@ def notes_on(slates: Slates, features: Features) -> list[str]:
             "No slate has more than one hit, so outcomes are choices: what is chosen is taken from the other items, "
             "and the value of a slate is the chance of a choice."
             if some_without(slates)
-            else "Every slate has one hit, so outcomes are choices, and the log does not say when nothing is chosen: the "
-            "value of a slate counts every item as if the others were not chosen, and is too high."
+            else "Every slate has one hit, so outcomes are choices, and the log does not say when nothing is chosen: "
+            "the value of a slate counts every item as if the others were not chosen, and is too high."
         )
     rows, filled = slates.shown.padded(max(1, int(slates.shown.lengths.max(initial=0))))
     distinct = len(np.unique(np.sort(np.where(filled, rows, -1), axis=1), axis=0))
