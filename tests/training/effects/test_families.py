@@ -13,7 +13,7 @@ from setwise.training.effects.fitting import families_of
 from setwise.training.effects.place import Size
 from setwise.training.effects.same_value import ONE_HOT, AnyOther, Each, step
 from setwise.training.effects.taste import Tastes
-from setwise.training.effects.threshold import SINKS, SIZES, Crowd, rise
+from setwise.training.effects.threshold import MOST, MOST_GAIN, SINKS, SIZES, Crowd, rise
 
 ITEMS, TOLERANCE = 30, 0.02  # log-odds: sums by attention are truncated, and a step of any other item is not sharp
 
@@ -66,19 +66,23 @@ def test_the_step_is_near_one():
 
 @pytest.mark.parametrize("size", SIZES)
 def test_heads_of_a_threshold_rise_at_it(size):
-    together = np.arange(1.0, 16)
-    curve = np.column_stack([together / (together + sink) - 1 / (1 + sink) for sink in SINKS]) @ rise(size)
-    assert np.abs(curve[: size - 2]).max() < 0.2
-    assert curve[size - 2] < 0.4 < curve[size - 1]
-    assert (curve[size - 1 :] > 0).all()
-    family = Crowd(features().labels[0], size)
+    for highest in (MOST, MOST_GAIN):
+        together = np.arange(1.0, 11)
+        factors = rise(size, 10, highest)
+        curve = np.column_stack([together / (together + sink) - 1 / (1 + sink) for sink in SINKS]) @ factors
+        error = {3: 0.02, 4: 0.25, 5: 0.3}[size]
+        assert np.abs(curve[: size - 1]).max() < error
+        assert abs(curve[size - 1] - 1) < error
+        assert (curve[size:] > 1 - error).all()
+        assert (curve[size:] < highest + 1e-6).all()
+    family = Crowd(features().labels[0], size, 6)
     shown = Ragged.of([[0, 4, 8, 12, 16, 1][: max(size, 2) + 1], [1, 2]])
     model = as_model(np.zeros(ITEMS), NO_TASTE, family.heads(np.ones(1)), Logistic(), list(range(ITEMS)), {}, {})
     columns = family.block(Shown.of(shown)).columns.ravel()
     computed = model.arguments(Ragged.cut([], [0, 0]), shown)
     assert (computed[columns == 1] > 0.4).all()
     assert np.abs(computed[columns == 0]).max() < 0.02
-    whole = Crowd(features().labels[0], size, whole=4.0).block(Shown.of(shown)).columns.ravel()
+    whole = Crowd(features().labels[0], size, 4, whole=4.0).block(Shown.of(shown)).columns.ravel()
     np.testing.assert_array_equal(whole, [1.0] * (len(whole) - 2) + [0.0, 0.0])
     assert family.limit == ("kind", size - 1)
 
@@ -145,7 +149,7 @@ def test_extremes_are_those_of_the_slate():
 
 
 def test_a_crowd_bears_what_its_slate_loses():
-    family = Crowd(features().labels[0], 2, whole=6.0)
+    family = Crowd(features().labels[0], 2, 6, whole=6.0)
     shown = Ragged.of([[0, 4, 1, 2, 5 + 1, 7]])  # kinds v0 v0 v1 v2 v2, missing
     model = as_model(np.zeros(ITEMS), NO_TASTE, family.heads(np.array([-0.5])), Logistic(), list(range(ITEMS)), {}, {})
     lost = model.arguments(Ragged.cut([], np.zeros(1, int)), shown)

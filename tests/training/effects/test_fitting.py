@@ -91,6 +91,18 @@ def test_a_loss_is_believed_beside_taste():
     assert effects.selected.fit.of("same category")[0][0] < -0.4
 
 
+@pytest.mark.nightly
+@pytest.mark.parametrize("threshold", [True, False])
+def test_a_threshold_is_a_jump_beside_taste(threshold):
+    world = World(four_of_category, -1.1 * threshold, seed=110, taste=1.0, items=100, categories=5)
+    slates, effects = learned(world, world.log(8000, explored=0.35))
+    assert effects.masked
+    found = [family.name for family in effects.selected.families]
+    assert found == ["4 or more of the same category"] * threshold
+    promised, true = promised_and_true(world, effects.model(slates))
+    assert abs(promised / true - 1) < 0.12
+
+
 def test_few_explored_slates_are_not_enough():
     world = World(nothing, 0.0, seed=104, items=60)
     log = world.log(300)

@@ -29,19 +29,20 @@ from setwise.training.effects.columns import Block, Family, Head, Shown
 from setwise.training.effects.contrast import ExtremeContrast, MeanContrast
 from setwise.training.effects.drawing import Picture, picture
 from setwise.training.effects.effect_model import as_model
-from setwise.training.effects.features import Features
+from setwise.training.effects.features import Features, Label
 from setwise.training.effects.identification import (
     Taste,
     Trace,
+    gradual,
     random_looking,
     tastes_by_effect,
     tastes_by_label,
 )
 from setwise.training.effects.mistakes import never_differs, notes_on, require_places
 from setwise.training.effects.place import Place, Size
-from setwise.training.effects.regression import Design, Fit, Rows, fit
+from setwise.training.effects.regression import Design, Fit, Rows, errors, fit
 from setwise.training.effects.same_value import AnyOther, Each
-from setwise.training.effects.selection import Folds, Selected, select
+from setwise.training.effects.selection import BEYOND_DOUBT, Folds, Selected, select
 from setwise.training.effects.similarity import Cosine, Similarity
 from setwise.training.effects.taste import Tastes
 from setwise.training.effects.threshold import SIZES, Crowd
@@ -57,6 +58,7 @@ MASKED = (
     "items of one value gain from each other are not believed, and slates whose company looks random count alone."
 )
 UNTOLD = "Explored slates or propensities would tell taste and effect apart."
+LEAST_JUMP = 0.2  # log-odds that a threshold takes, surely, where a taste is beside it
 LARGEST_WEIGHT = 20.0  # of a slate, relative to the mean: propensities that are smaller count as if they were not
 
 
@@ -121,8 +123,8 @@ def families_of(features: Features, shown: Shown) -> list[Family]:
         result.append(Size(features.items, most))
     for label in features.labels:
         result += [Each(label, most), AnyOther(label), ValuePairs.of(label, shown, most)]
-        result += [Crowd(label, size) for size in SIZES if size < most]
-        result += [Crowd(label, size, mean_size) for size in (2, *SIZES) if size < most]
+        result += [Crowd(label, size, most) for size in SIZES if size < most]
+        result += [Crowd(label, size, most, mean_size) for size in (2, *SIZES) if size < most]
     for number in features.numbers:
         result += [MeanContrast(number, mean_size), *(ExtremeContrast(number, highest) for highest in (False, True))]
     for vector in features.vectors:
@@ -163,10 +165,12 @@ class Evidence:
         of_users = self.users.blocks(self.slates.history, self.shown)
         return [*of_users, *(place.block(self.shown) for place in self.places)]
 
-    def selected(self, candidates: Sequence[Family], losses_only: Sequence[Family] = ()) -> Selected:
-        """The families among ``candidates`` that enter the model."""
-        folds = Folds.of(self.shown, self.slates.session, self.seed)
-        return select(self.rows, self.base.blocks, self.always, candidates, self.shown, folds, losses_only)
+    def selected(
+        self, candidates: Sequence[Family], losses_only: Sequence[Family] = (), beside: Sequence[Block] = ()
+    ) -> Selected:
+        """The families among ``candidates`` that enter the model, beside further blocks."""
+        folds, blocks = Folds.of(self.shown, self.slates.session, self.seed), [*self.always, *beside]
+        return select(self.rows, self.base.blocks, blocks, candidates, self.shown, folds, losses_only)
 
     def utility(self, result: Fit, families: Sequence[Family]) -> Floats:
         """The logit of every row but for its offset."""
@@ -293,6 +297,7 @@ def _in_doubt(
     notes: list[str],
 ) -> tuple[Evidence, Selected]:
     """The slates that look random, and the effects that taste cannot explain; adds to ``notes`` what is doubted."""
+    whole_log = evidence
     names = {taste.name for taste in of_labels if taste.suspected}
     refused = {taste.name for taste in of_effects if taste.suspected}
     labels = [label for label in features.labels if label.name in names]
@@ -309,7 +314,37 @@ def _in_doubt(
         if taste.suspected
     ]
     kept = [family for family in candidates if family.name not in refused]
-    return evidence, evidence.selected(kept, losses_only=doubted)
+    selected = evidence.selected(kept, losses_only=doubted)
+    return evidence, _with_thresholds(selected, whole_log, labels, candidates)
+
+
+def _with_thresholds(
+    selected: Selected, whole_log: Evidence, labels: Sequence[Label], candidates: Sequence[Family]
+) -> Selected:
+    """With a threshold for each of these labels if all slates show a jump; slates that look random have no crowds."""
+    known = [family.label for family in selected.families if isinstance(family, Crowd)]
+    crowds = [family for family in candidates if isinstance(family, Crowd) and family.label in labels]
+    crowds = [family for family in crowds if family.label not in known]
+    if not crowds:
+        return selected
+    beside = [gradual(label, whole_log.shown) for label in labels]
+    jumps = whole_log.selected(crowds, losses_only=crowds, beside=beside)
+    for crowd in crowds:
+        if crowd not in jumps.families or crowd.label in known:
+            continue
+        theta, covariance = jumps.fit.of(crowd.name)
+        if theta[0] + BEYOND_DOUBT * errors(covariance)[0] < -LEAST_JUMP:
+            known.append(crowd.label)
+            block = Block(crowd.name, np.empty((0, 1)), shrunken=False)
+            joined = selected.fit.joined(block, theta, covariance)
+            tried = tuple(trial for trial in selected.tried if trial.name != crowd.name)
+            selected = replace(
+                selected,
+                families=(*selected.families, crowd),
+                fit=joined,
+                tried=(*tried, next(trial for trial in jumps.tried if trial.name == crowd.name)),
+            )
+    return selected
 
 
 def _rows(slates: Slates, shown: Shown) -> Rows:

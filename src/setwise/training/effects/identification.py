@@ -12,6 +12,8 @@ where the mean of C is larger in slates than among items of different slates. Bo
 * **attributes**: C_ij is whether i and j have the same value. Where both show, only slates whose company looks random
   are fitted, which a policy chose by taste the least; an effect through the attribute is believed if items lose by
   it, as taste can only hide that.
+  A **threshold** is a jump, and a taste shows in the company little by little. So thresholds are also looked for in
+  all slates, beside the squares and sums of the company (``gradual``): what remains is no taste.
 * **effects** that were found: C_ij is what i and j do to each other. Where both show, the effect looks like taste, and
   is not believed. Of a true effect there is no trace in the residuals.
 
@@ -27,9 +29,10 @@ from functools import partial
 import numpy as np
 
 from setwise._types import Floats, Ints
-from setwise.training.effects.columns import Family, Shown
+from setwise.training.effects.columns import Block, Family, Shown
 from setwise.training.effects.features import Features, Label
 from setwise.training.effects.regression import Fit
+from setwise.training.effects.same_value import count_equal
 
 TRACE, CLUSTERED = 3.0, 4.0  # standard errors
 FIRST_SLATES = 20_000  # of a log: enough for both tests
@@ -125,3 +128,12 @@ def random_looking(labels: Sequence[Label], shown: Shown) -> Ints:
                 same += both & (code[:, first] == code[:, second])
         calm &= same <= np.maximum(np.floor(pairs * float(share @ share)), 1)
     return np.flatnonzero(calm)
+
+
+def gradual(label: Label, shown: Shown) -> Block:
+    """What a taste for a label does beside its company: the number of like items, its mean in the slate, and powers."""
+    own = count_equal(label, shown)
+    mean = (np.bincount(shown.owner, own) / np.bincount(shown.owner))[shown.owner]
+    columns = np.column_stack([x**power for x in (own, mean) for power in (0.5, 1, 2)])
+    scale = np.maximum(columns.std(axis=0), 1e-9)
+    return Block(f"company of {label.name}", (columns - columns.mean(axis=0)) / scale, shrunken=False)

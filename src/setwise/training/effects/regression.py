@@ -17,7 +17,7 @@ not better than what was seen on average, also for the items that come out best;
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -145,6 +145,17 @@ class Fit:
             if block.name == name:
                 return self.theta[part], self.covariance[part, part]
         raise KeyError(name)
+
+    def joined(self, block: Block, theta: Floats, covariance: Floats) -> Fit:
+        """With one more block, whose coefficients are those of another fit."""
+        zeros = np.zeros((len(self.theta), len(theta)))
+        return replace(
+            self,
+            blocks=(*self.blocks, block),
+            theta=np.append(self.theta, theta),
+            covariance=np.block([[self.covariance, zeros], [zeros.T, covariance]]),
+            variances=(*self.variances, WIDE),
+        )
 
 
 def fit(rows: Rows, design: Design, start: Fit | None = None, learned: str = "all") -> Fit:

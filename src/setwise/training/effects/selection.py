@@ -44,7 +44,6 @@ class Selected:
 
     families: tuple[Family, ...]
     fit: Fit
-    blocks: tuple[Block, ...]
     rows: Rows
     held_out: Floats  # the logit of every row by the fit without its fold
     base_held_out: Floats  # the same of the base alone
@@ -134,7 +133,7 @@ def select(
         families.append(family)
         blocks.append(columns[family.name])
     whole = fit(rows, Design.of(rows, base, blocks), whole)
-    return Selected(tuple(families), whole, tuple(blocks), rows, held_out, base_held_out, tuple(tried.values()))
+    return Selected(tuple(families), whole, rows, held_out, base_held_out, tuple(tried.values()))
 
 
 def _varies(block: Block) -> bool:
