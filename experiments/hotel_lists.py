@@ -23,7 +23,7 @@ from slate_interaction import Setting, SlateTable, held_out_arguments, interacti
 FILE = "sets/trivago_100k/sessions.csv.gz"
 PLACES, LEAST = 25, 5
 FOLDS = 5
-SETTING = Setting("choice", dim=16, heads=2, dropout=0.3, epochs=15)
+SETTING = Setting("choice", dim=16, heads=2, dropout=0.3, epochs=15, members=3)
 
 
 def read(data: Path, most: int | None = None) -> SlateTable:

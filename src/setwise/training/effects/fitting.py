@@ -58,7 +58,7 @@ MASKED = (
     "items of one value gain from each other are not believed, and slates whose company looks random count alone."
 )
 UNTOLD = "Explored slates or propensities would tell taste and effect apart."
-LEAST_JUMP = 0.2  # log-odds that a threshold takes, surely, where a taste is beside it
+LEAST_JUMP = 0.3  # log-odds that a threshold takes, surely, where a taste is beside it
 LARGEST_WEIGHT = 20.0  # of a slate, relative to the mean: propensities that are smaller count as if they were not
 
 
