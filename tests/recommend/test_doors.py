@@ -222,3 +222,24 @@ def test_the_same_query_has_the_same_answer_behind_all_doors(
     for seed in range(ON_THE_COMMAND_LINE):
         query = {name: query_of(seed, n)[name] for name in ("k", "user", "history") if name in query_of(seed, n)}
         doors.on_the_command_line(query, tmp_path / "user.json").check(doors.alone(query), f"command line, {seed}")
+
+
+def test_a_short_deadline_stops_searches_and_changes_no_effort(
+    tmp_path: Path, efforts: list[Effort], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty requests to a batch share a deadline of 2 s: 67 ms each, less than a request usually takes."""
+    doors, readings = Doors(3_000, tmp_path), itertools.count()
+    monkeypatch.setattr(time, "perf_counter", lambda: TICK_S * next(readings))
+    queries = [{"user": np.random.default_rng(seed).normal(size=3), "k": 4} for seed in range(30)]
+    expected = [doors.alone(query) for query in queries]
+    effort = set(efforts)
+    efforts.clear()
+    now = time.monotonic()
+    body = msgspec.json.encode({"requests": [in_json(query) for query in queries]})
+    reply = next(doors.handlers.replies([TaskMessage("batch", msgspec.Raw(body), now, now + 2.0)]))
+    answers = json.loads(reply.outcome)["answers"]
+    assert set(efforts) == effort
+    for answer, alone in zip(answers, expected, strict=True):
+        assert answer["items"][0].keys() >= {"id", "reward"}
+        Answer.of_json(answer).check(alone, "a batch", same_steps=False)
+        assert answer["left_out"] in ([], ["time"])

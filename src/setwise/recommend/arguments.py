@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from setwise._types import SLATE_SIZE as SLATE_SIZE
+from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 
+MOST_ITEMS = 2**31  # more than a catalogue can have; times and work are computed from k
 IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
 
 
@@ -63,3 +65,8 @@ def description(stated: Mapping[str, Any], scored: bool | None, todo: str = "pas
         must = f"described by exactly one of {', '.join(stated)}" + ("" if scored is None else ", or by scores alone")
         raise InvalidInput("the user", must, " and ".join(names) or "none of them", todo)
     return names[0] if names else None
+
+
+def slate_size(k: object) -> int:
+    """``k``, checked."""
+    return min(whole_number("k", k), MOST_ITEMS)

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Rows
-from setwise._validation import LARGEST, real_number
+from setwise._types import Floats, Rows
+from setwise._validation import LARGEST, real_array, real_number
 from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
@@ -53,7 +53,7 @@ def caller_scores(
             raise InvalidInput("scores_floor", "left out without scores", floor, "pass scores={id: score} too")
         return None
     if isinstance(scores, Mapping):
-        return _of_mapping(catalog, scores, None if floor is None else _checked_floor(floor), unknown)
+        return _of_mapping(catalog, scores, checked_floor(floor), unknown)
     if floor is not None:
         must = "left out where scores has a number for every item"
         raise InvalidInput("scores_floor", must, floor, "pass scores={id: score} to leave items out")
@@ -64,7 +64,10 @@ def caller_scores(
     return CallerScores(dense, None)
 
 
-def _checked_floor(floor: object) -> float:
+def checked_floor(floor: object) -> float | None:
+    """``scores_floor`` as a number, or None where it was left out."""
+    if floor is None:
+        return None
     value = real_number("scores_floor", floor)
     if abs(value) > LARGEST:
         raise InvalidInput("scores_floor", f"at most {LARGEST:g} in size", value, "pass a smaller one")
@@ -72,23 +75,28 @@ def _checked_floor(floor: object) -> float:
 
 
 def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None, unknown: str) -> CallerScores:
-    if not scores and floor is None:
-        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
-    ids = ids_of(catalog, scores)
+    ids, values = by_id(catalog, scores, floor)
     rows, ignored = known_items(catalog, "scores", ids, unknown)
     if floor is None and not len(rows):
         known_items(catalog, "scores", ids, ERROR)  # nothing would be left: the first of them is refused
-    values = np.array(list(scores.values())) if scores else np.zeros(0)
-    if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-        values = np.array([real_number(f"scores[{one!r}]", score) for one, score in scores.items()])
     if ignored:
         strange = set(ignored)
-        values = values[[one not in strange for one in ids]]
+        values = values[[id_ not in strange for id_ in ids]]
     sparse = AddedScores.sparse(len(catalog), rows, values, 0.0 if floor is None else floor)
     return CallerScores(sparse, sparse.rows if floor is None else None, ignored)
 
 
-def ids_of(catalog: Catalog, scores: Mapping[Any, float]) -> list[Any]:
+def by_id(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> tuple[list[Any], Floats]:
+    """The ids that a mapping names and their scores, checked as far as that needs no items."""
+    if not scores and floor is None:
+        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+    values = np.array(list(scores.values())) if scores else np.zeros(0)
+    if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
+        values = np.array([real_number(f"scores[{id_!r}]", score) for id_, score in scores.items()])
+    return _ids_of(catalog, scores), real_array("scores", values, (len(scores),), np.float64)
+
+
+def _ids_of(catalog: Catalog, scores: Mapping[Any, float]) -> list[Any]:
     """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
     return list(scores) if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in scores]
 

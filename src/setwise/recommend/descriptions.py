@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from setwise._validation import listed, whole_number
+from setwise._validation import listed
 from setwise.errors import InvalidInput
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.model.users import User
-from setwise.recommend.arguments import description
+from setwise.recommend.arguments import description, slate_size
 
 
 def descriptions(scores: Any, **many: Any) -> tuple[str | None, list[Any], list[Any]]:
@@ -33,4 +33,4 @@ def featured(encoder: FeatureEncoder | None, features: Mapping[str, Any] | Seque
     if encoder is None:
         todo = "train with user columns, or pass a user or a history"
         raise InvalidInput("features", "left out, as this recommender has no encoder for them", "some", todo)
-    return encoder.user(features, min(whole_number("k", k), n))
+    return encoder.user(features, min(slate_size(k), n))

@@ -28,6 +28,7 @@ from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
+from setwise.recommend.arguments import description
 from setwise.recommend.recommender import Recommender
 from setwise.recommend.slate import Slate
 
@@ -129,23 +130,22 @@ def diagnose(
 
     ``budget_ms`` is the time of search and bound for each; None lets the bound take as long as it does in a request.
     """
-    given: list[Sequence[Any]] = [each for each in (users, histories, features) if each is not None]
-    if len(given) != 1 or len(given[0]) < 2:
-        must, got = "two or more, or as many histories or features", sum(map(len, given))
+    many: dict[str, Any] = {"users": users, "histories": histories, "features": features}
+    name = str(description(many, None))
+    if len(many[name]) < 2:
+        must, got = "two or more, or as many histories or features", len(many[name])
         raise InvalidInput("users", must, got, "pass some sixty")
-    asked: dict[str, Any] = {"k": k, "users": users, "histories": histories, "features": features}
-    found = recommender.recommend_many(**asked, certify=True, budget_ms=budget_ms)
-    rivals = {name: recommender.recommend_many(**asked, ranker=name, certify=False) for name in RIVALS}
-    values = {name: np.array([slate.value for slate in slates]) for name, slates in rivals.items()}
-    searched = np.array([slate.value for slate in found])
-    best = np.max([searched, *values.values()], axis=0)
-    bound = np.array([slate.upper_bound for slate in found])
-    proven = np.array([slate.proven for slate in found])
+    searched = recommender.recommend_many(**many, k=k, certify=True, budget_ms=budget_ms)
+    rivals = {ranker: recommender.recommend_many(**many, k=k, ranker=ranker, certify=False) for ranker in RIVALS}
+    values = {ranker: np.array([slate.value for slate in slates]) for ranker, slates in rivals.items()}
+    best = np.max([np.array([slate.value for slate in searched]), *values.values()], axis=0)
+    bound = np.array([slate.upper_bound for slate in searched])
+    proven = np.array([slate.proven for slate in searched])
     known = np.isfinite(bound) & (bound > 0) & ~proven
     gap = np.where(known, 1 - best / np.where(known, bound, 1.0), np.where(proven, 0.0, 1.0))
-    attended = np.array([items_attended(slate) for slate in found])
+    attended = np.array([items_attended(slate) for slate in searched])
     gap, attends = np.maximum(gap, 0.0), recommender.index.catalog.attends
-    return Diagnosis(found[0].query.k, best, values["top-k"], values["greedy"], gap, attended, attends)
+    return Diagnosis(searched[0].query.k, best, values["top-k"], values["greedy"], gap, attended, attends)
 
 
 def items_attended(slate: Slate) -> float:

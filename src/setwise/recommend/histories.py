@@ -8,7 +8,7 @@ refused in any case, and so are unknown ids that a slate must contain.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -52,6 +52,14 @@ def known_items(
             catalog.rows_of(others)  # raises, unless all of them were removed
             raise UnknownId("id", "one of the known ids", repr(others[0]), "it was removed from the index")
     return rows, tuple(others)
+
+
+def reported(parameter: str, strange: Iterable[Any], unknown: str) -> tuple[Any, ...]:
+    """Ids that no shard of a cluster has, to be reported; or refuse the first of them."""
+    ignored = tuple(strange)
+    if ignored and refuses_unknown(unknown):
+        raise UnknownId(f"an id of {parameter}", "one of the catalogue", repr(ignored[0]), "check it")
+    return ignored
 
 
 def rows_named(catalog: Catalog, parameter: str, ids: IdChoice) -> Rows:

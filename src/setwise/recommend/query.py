@@ -33,7 +33,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Rows
-from setwise._validation import milliseconds, whole_number
+from setwise._validation import milliseconds
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
@@ -41,14 +41,13 @@ from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
-from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, description
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, description, slate_size
 from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
-_MOST = 2**31  # more items than a catalogue can have; times and work are computed from k
 USER_KEYS = (*DESCRIPTIONS, "vector")
 
 
@@ -116,16 +115,14 @@ class Query:
             named, unknown_ids = known_items(catalog, "exclude", exclude, unknown)
             unwanted, ignored = np.union1d(unwanted, named), (*ignored, *unknown_ids)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp) if len(unwanted) else index.removed
-        if where is not None and not isinstance(where, Mapping):
-            must = "a mapping of attributes, or left out"
-            raise InvalidInput("where", must, repr(where), "write where={'artist': …}")
+        require_conditions(where)
         checked_user, added = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
         shared = index.eligible(where=where) if filtered is None else filtered
         if added is not None:
             checked_user = checked_user.with_scores(added.combined(checked_user.scores))
             shared = shared if added.named is None else shared.within(added.named)
             ignored = (*ignored, *added.ignored)
-        size, eligible = min(whole_number("k", k), _MOST), _eligible(catalog, shared, unwanted, pinned)
+        size, eligible = slate_size(k), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
@@ -195,6 +192,12 @@ class Query:
             "ranker": self.ranker.name,
             "certify": self.certify,
         }
+
+
+def require_conditions(where: object) -> None:
+    """Refuse what is not conditions by attribute; the attributes themselves check each condition."""
+    if where is not None and not isinstance(where, Mapping):
+        raise InvalidInput("where", "a mapping of attributes, or left out", repr(where), "write where={'artist': …}")
 
 
 def _any_named(ids: IdChoice | None) -> bool:

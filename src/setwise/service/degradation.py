@@ -5,8 +5,8 @@
     GREEDY       a twentieth of the budget: the default ranker in place of one that searches, which then hardly does
                  more than to grow its first set greedily, in compiled code (the ranker "greedy" would take longer)
 
-Where neither the request nor the service has a budget, these are shares of ``USUAL_MS``. A request whose deadline is
-nearer than that gets what is left as its budget; the answer lists the time as left out.
+Where neither the request nor the service has a budget, these are shares of ``USUAL_MS``. A deadline that is nearer than
+the budget, or than ``USUAL_MS``, only stops the searches (recommend/clock.py); the answer lists the time as left out.
 
 A request that is dispatched loses as little as the queue allows. With t_l the mean seconds of a request at level l, W
 workers and n requests behind it in a queue of N places, l is the first level with

@@ -11,7 +11,6 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from setwise._validation import milliseconds
 from setwise.errors import InvalidInput, SetwiseError, ShardUnavailable
 from setwise.model import objective
 from setwise.model.users import User
@@ -183,7 +182,8 @@ class Handlers:
 
     def _slate(self, request: RecommendRequest, left_ms: float, level: int) -> Slate:
         with limited_to(left_ms):
-            return self._artifact.recommender.recommend(**request.arguments() | self._limits(request, left_ms, level))
+            slate = self._artifact.recommender.recommend(**request.arguments() | self._limits(request, level))
+        return self._noted(slate, request, left_ms, level)
 
     def _slate_of_items(self, request: ExplainRequest, left_ms: float) -> Slate:
         """The slate of the request's items, as an answer to its query: pinned, they are the only slate."""
@@ -195,7 +195,8 @@ class Handlers:
             slate = recommend(**arguments | {"include": items, "k": len(items), "certify": False})
         except InvalidInput as error:
             raise error.about(error.parameter.replace("include", "items")) from None
-        query, budget_ms = recommend(**arguments).query, self._limits(request, left_ms, FULL).get("budget_ms")
+        query, budget_ms = recommend(**arguments).query, self._budget_ms(request, FULL)
+        slate = self._noted(slate, request, left_ms, FULL)
         if query.catalog is slate.catalog:
             return _revalued(slate, replace(query, budget_ms=budget_ms))
         with limited_to(left_ms):
@@ -209,12 +210,13 @@ class Handlers:
         share = left_ms / len(requests)
         try:
             stated = [request.arguments() for request in requests]
-            arguments = stated[0] | self._limits(requests[0], share, level)
+            arguments = stated[0] | self._limits(requests[0], level)
             for name, plural in DIFFERING:
                 if arguments.pop(name, None) is not None:
                     arguments[plural] = [of_request[name] for of_request in stated]
             with limited_to(share):
-                return [*self._artifact.recommender.recommend_many(**arguments, threads=1)]
+                slates = self._artifact.recommender.recommend_many(**arguments, threads=1)
+            return [self._noted(slate, requests[0], share, level) for slate in slates]
         except ShardUnavailable as error:
             if requests[0].unknown != ERROR:  # else it may be one history alone that the other shards cannot answer
                 return [from_error(error)] * len(requests)  # each alone would wait for it again
@@ -228,20 +230,26 @@ class Handlers:
         except SetwiseError as error:
             return from_error(error)
 
-    def _limits(self, request: RecommendRequest, left_ms: float, level: int) -> dict[str, Any]:
-        """What a request loses, and its budget within the time that is left; none where that is enough without one."""
-        lost, budget_ms, limits = self._left_out(request, level), self._budget_ms(request, level), dict[str, Any]()
-        if budget_ms is not None or left_ms < USUAL_MS:
-            limits["budget_ms"] = max(LEAST_MS, min(math.inf if budget_ms is None else budget_ms, left_ms))
+    def _limits(self, request: RecommendRequest, level: int) -> dict[str, Any]:
+        """The budget of a request and what it loses at this level; the deadline is no budget (recommend/clock.py)."""
+        lost, budget_ms = self._left_out(request, level), self._budget_ms(request, level)
+        limits: dict[str, Any] = {} if budget_ms is None else {"budget_ms": budget_ms}
         if CERTIFICATE in lost:
             limits["certify"] = False
         if SEARCH in lost:
             limits["ranker"] = DEFAULT.name
         return limits
 
+    def _noted(self, slate: Slate, request: RecommendRequest, left_ms: float, level: int) -> Slate:
+        """The slate, which says what it lost at this level, and whether its deadline left less time than its budget."""
+        budget_ms, lost = self._budget_ms(request, level), self._left_out(request, level)
+        if self._artifact.attends and left_ms < (USUAL_MS if budget_ms is None else budget_ms):
+            lost.append(TIME)
+        return replace(slate, left_out=(*dict.fromkeys([*slate.left_out, *lost]),))
+
     def _budget_ms(self, request: RecommendRequest, level: int) -> float | None:
         """The budget of the request, or else of the service, at this level; None without one."""
-        budget_ms = milliseconds(request.budget_ms) or self._settings.budget_ms or None
+        budget_ms = request.budget_ms if request.budget_ms is not None else self._settings.budget_ms or None
         if not self._left_out(request, level):
             return budget_ms
         return BUDGET_SHARES[level] * (USUAL_MS if budget_ms is None else budget_ms)
@@ -275,10 +283,6 @@ class Handlers:
         timings = {"queue": queue_ms, **slate.timings, "total": task.elapsed_ms()}
         certified = math.isfinite(slate.upper_bound)
         items = zip(slate.items.tolist(), slate.rewards.tolist(), slate.indices.tolist(), strict=True)
-        left_out = [*slate.left_out, *self._left_out(request, task.level)]
-        asked_ms, had_ms = self._budget_ms(request, task.level), slate.query.budget_ms
-        if self._artifact.attends and had_ms is not None and (asked_ms is None or had_ms < asked_ms):
-            left_out.append(TIME)
         response = SlateResponse(
             items=[SlateItem(id_, reward, attributes(slate.catalog, row)) for id_, reward, row in items],
             value=slate.value,
@@ -289,7 +293,7 @@ class Handlers:
             timings={phase: round(ms, 3) for phase, ms in timings.items()},
             version=self._artifact.version,
             slate=slate_id,
-            left_out=[*dict.fromkeys(left_out)],
+            left_out=[*slate.left_out],
             partial=slate.partial,
         )
         self._made.append(response)

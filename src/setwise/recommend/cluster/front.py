@@ -42,14 +42,14 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from setwise._validation import real_number, whole_number
+from setwise._validation import whole_number
 from setwise.errors import Infeasible, InvalidInput, ShardUnavailable, UnknownId
 from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import Ranker, ranker_named
 from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
-from setwise.recommend.caller_scores import caller_scores, ids_of
+from setwise.recommend.caller_scores import by_id, caller_scores, checked_floor
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes, changing
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
@@ -319,12 +319,8 @@ def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, flo
     if not isinstance(scores, Mapping):
         todo = "pass {id: score}, with scores_floor for all other items"
         raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
-    if floor is not None:
-        real_number("scores_floor", floor)
-    if not scores and floor is None:
-        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
-    values = [real_number(f"scores[{one!r}]", score) for one, score in scores.items()]
-    return dict(zip(_ids(ids_of(pattern, scores)), values, strict=True))
+    ids, values = by_id(pattern, scores, checked_floor(floor))
+    return dict(zip(_ids(ids), values.tolist(), strict=True))
 
 
 def _ids(given: IdChoice) -> list[Any]:

@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats, Ints, Rows
-from setwise.errors import Infeasible, InvalidInput, UnknownId
+from setwise.errors import Infeasible
 from setwise.model.added_scores import AddedScores
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, catalog_limits
 from setwise.model.users import User
+from setwise.recommend.arguments import ERROR
 from setwise.recommend.clock import Clock
 from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import FrontFiles
@@ -43,11 +44,11 @@ from setwise.recommend.cluster.shard_history import HistoryScores
 from setwise.recommend.cluster.shard_reader import Filter, Found
 from setwise.recommend.cluster.sizes import Sizes
 from setwise.recommend.effort import Effort
-from setwise.recommend.histories import refuses_unknown
+from setwise.recommend.histories import reported
 from setwise.recommend.independent import is_independent
 from setwise.recommend.lower_limits import Variety
 from setwise.recommend.pipeline import answer, independent
-from setwise.recommend.query import Query
+from setwise.recommend.query import Query, require_conditions
 from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, per_head, reserve
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
@@ -100,7 +101,7 @@ class Rounds:
     ) -> None:
         self._files, self._shards, self._alive, self._asked = files, shards, list(alive), asked
         self._options, self._began = dict(options), began
-        self._refuses_unknown = refuses_unknown(unknown)
+        self._unknown = unknown
         self._ignored_history, self._ignored = ignored, ignored
 
     def slate(self, user: ArrayLike | User) -> Slate:
@@ -161,12 +162,11 @@ class Rounds:
     def _general(self, user: ArrayLike | User) -> Query:
         """The request as far as it can be checked without items, with the sizes of the whole catalogue."""
         files = self._files
-        options = {name: one for name, one in self._options.items() if name not in LIMITS}
-        query = Query.parse(files.index, user, where=None, **options)
-        stated = {name: one for name, one in self._options.items() if name in LIMITS}
+        options = {name: option for name, option in self._options.items() if name not in LIMITS}
+        query = Query.parse(files.index, user, unknown=self._unknown, **options)
+        stated = {name: limit for name, limit in self._options.items() if name in LIMITS}
         query = replace(query, limits=catalog_limits(stated, files.pattern.attributes))
-        if self._asked.where is not None and not isinstance(self._asked.where, Mapping):
-            raise InvalidInput("where", "a mapping of attributes, or left out", repr(self._asked.where), "write a dict")
+        require_conditions(self._asked.where)
         sizes = Sizes(files.pattern, files.layout.rows, files.attends)
         every = replace(query.eligible, n=sizes.n, count=sizes.n)
         return replace(query, catalog=cast(Catalog, sizes), eligible=every)
@@ -228,9 +228,7 @@ class Rounds:
             unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
             strange = [one for one in ids if one in unknown] if whole or name == "include" else []
             all_scores = name == "scores" and asked.floor is None and len(strange) == len(ids)
-            if strange and (self._refuses_unknown or name == "include" or all_scores):
-                raise UnknownId(f"an id of {name}", "one of the catalogue", repr(strange[0]), "check it")
-            self._ignored += tuple(strange)
+            self._ignored += reported(name, strange, ERROR if name == "include" or all_scores else self._unknown)
         if not any(one.admitted for one in found.values()):
             must, got = "conditions that leave an item", "ones that leave none"
             raise Infeasible("where and exclude", must, got, "loosen them")

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from setwise.errors import InvalidInput, UnknownId
+from setwise.errors import InvalidInput
 from setwise.model.encoder import HISTORY, Encoder
 from setwise.model.neighbours import Neighbours
 from setwise.model.ragged import Ragged
@@ -17,7 +17,7 @@ from setwise.recommend.cluster.calls import Shards
 from setwise.recommend.cluster.files import FrontFiles
 from setwise.recommend.cluster.history_columns import history_columns, with_columns
 from setwise.recommend.cluster.shard_history import HistoryScores, SeenItems, joined_neighbours
-from setwise.recommend.histories import refuses_unknown
+from setwise.recommend.histories import reported
 
 
 class Encoded(NamedTuple):
@@ -34,12 +34,9 @@ def encoded(files: FrontFiles, shards: Shards, alive: Sequence[int], history: Se
     if files.encoder is None:
         todo = "pass a user, or split a recommender that has an encoder"
         raise InvalidInput("history", "left out, as this cluster has no encoder for it", "one", todo)
-    refused = refuses_unknown(unknown)
     answers: dict[int, SeenItems] = shards.ask("seen", dict.fromkeys(alive, (list(history),)))
     places = _places(answers.values())
-    ignored = tuple(one for place, one in enumerate(history) if place not in places)
-    if ignored and refused:
-        raise UnknownId("an id of history", "one of the catalogue", repr(ignored[0]), "check it")
+    ignored = reported("history", (id_ for place, id_ in enumerate(history) if place not in places), unknown)
     usable = [places[place] for place in sorted(places) if places[place].known]
     user, scores = _user(files.encoder, usable[-HISTORY:])
     if not usable and files.new_user is not None:
