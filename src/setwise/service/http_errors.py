@@ -86,165 +86,105 @@ def from_error(error: SetwiseError) -> HttpError:
     return HttpError(500, "internal", "The service could not compute this; the operator's log has the details.")
 
 
+@dataclass(frozen=True)
+class Kind:
+    """A kind of error: called with the values of its message and headers, it makes one."""
+
+    status: int
+    code: str
+    message: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, *values: object) -> HttpError:
+        headers = {name: value.format(*values) for name, value in self.headers.items()}
+        return HttpError(self.status, self.code, self.message.format(*values), headers)
+
+
+_SOON = {"Retry-After": "1"}
+
 # --- the request ---
 
-
-def bad_request(reason: str) -> HttpError:
-    """Bytes that are not a valid HTTP request."""
-    return HttpError(400, "bad_request", f"The request must be valid HTTP/1.1: {reason}.", _CLOSE)
-
-
-def malformed(reason: str) -> HttpError:
-    """A body that is not JSON of the right form."""
-    return HttpError(400, "malformed", f"The body must be JSON as /docs describes it: {reason}.")
-
-
-def incomplete_body() -> HttpError:
-    """A client that disconnected before the end of its body."""
-    return HttpError(400, "incomplete", "The body must be complete, got a part of it; send it again.")
-
-
-def client_gone() -> HttpError:
-    """A client that disconnected before the response, which is not sent."""
-    return HttpError(400, "disconnected", "The client disconnected before its request was answered.")
-
-
-def unauthorized() -> HttpError:
-    """A missing or wrong API key."""
-    todo = "send the header Authorization: Bearer KEY"
-    message = f"The API key must be the one the service was started with, got none or another; {todo}."
-    return HttpError(401, "unauthorized", message, {"WWW-Authenticate": "Bearer"})
-
-
-def foreign_origin() -> HttpError:
-    """A browser says that the page of another site sent the request."""
-    todo = "a proxy in front must pass the Host header on"
-    return HttpError(403, "foreign", f"The request must come from this service's own page, got another site's; {todo}.")
-
-
-def needs_key() -> HttpError:
-    """A route that a service without an API key does not offer."""
-    todo = "start the service with --api-key, or send its process SIGHUP"
-    return HttpError(
-        403, "needs_key", f"Reload over HTTP must be protected by an API key, got a service without; {todo}."
-    )
-
-
-def read_only() -> HttpError:
-    """A read key for a route that changes something."""
-    return HttpError(
-        403, "read_only", "This route must be used with the full API key, got the read key; use the other."
-    )
-
-
-def too_many_requests(rate: int, seconds: int) -> HttpError:
-    """More requests with one key than its rate."""
-    message = f"A key must send at most {rate} requests a second, got more; try again in {seconds} s."
-    return HttpError(429, "rate", message, {"Retry-After": str(seconds)})
-
-
-def not_found() -> HttpError:
-    """No route has this path."""
-    return HttpError(404, "not_found", "The address must be one that /docs lists, got another; look there.")
-
-
-def no_log() -> HttpError:
-    """Outcomes for a service that does not log slates."""
-    message = "Outcomes must be sent to a service with a log of slates, got one without; start it with --log DIR."
-    return HttpError(404, "no_log", message)
-
-
-def wrong_method(allowed: str) -> HttpError:
-    """The route has another method."""
-    message = "The method must be one that /docs lists for this address, got another; look there."
-    return HttpError(405, "method", message, {"Allow": allowed})
-
-
-def slow_head(milliseconds: int) -> HttpError:
-    """A head that took too long to arrive."""
-    message = f"The URL and headers must arrive within {milliseconds} ms, got a part of them; send them faster."
-    return HttpError(408, "too_slow", message, _CLOSE)
-
-
-def slow_body(milliseconds: int) -> HttpError:
-    """A body that took too long to arrive."""
-    message = f"The body must arrive within {milliseconds} ms, got a part of it; send it faster."
-    return HttpError(408, "too_slow", message, _CLOSE)
-
-
-def large_body(limit: int) -> HttpError:
-    """More bytes than a body may have."""
-    message = f"The body must have at most {limit} bytes, got more; send a smaller one."
-    return HttpError(413, "too_large", message, _CLOSE)
-
-
-def unknown_host() -> HttpError:
-    """A Host header that names another service: the sign of DNS rebinding."""
-    todo = "use the address of the service, or start it with --allow-host NAME"
-    return HttpError(421, "unknown_host", f"The Host header must name this service, got another; {todo}.")
-
-
-def large_head(bytes_: int, headers: int) -> HttpError:
-    """More bytes or headers than a head may have."""
-    message = f"URL and headers must have at most {bytes_} bytes and {headers} headers, got more; send fewer."
-    return HttpError(431, "too_large", message, _CLOSE)
-
+bad_request = Kind(400, "bad_request", "The request must be valid HTTP/1.1: {}.", _CLOSE)
+malformed = Kind(400, "malformed", "The body must be JSON as /docs describes it: {}.")
+incomplete_body = Kind(400, "incomplete", "The body must be complete, got a part of it; send it again.")
+client_gone = Kind(400, "disconnected", "The client disconnected before its request was answered.")  # not sent
+unauthorized = Kind(
+    401,
+    "unauthorized",
+    "The API key must be the one the service was started with, got none or another; send the header Authorization: "
+    "Bearer KEY.",
+    {"WWW-Authenticate": "Bearer"},
+)
+foreign_origin = Kind(
+    403,
+    "foreign",
+    "The request must come from this service's own page, got another site's; a proxy in front must pass the Host "
+    "header on.",
+)
+needs_key = Kind(
+    403,
+    "needs_key",
+    "Reload over HTTP must be protected by an API key, got a service without; start the service with --api-key, or "
+    "send its process SIGHUP.",
+)
+read_only = Kind(403, "read_only", "This route must be used with the full API key, got the read key; use the other.")
+too_many_requests = Kind(
+    429, "rate", "A key must send at most {0} requests a second, got more; try again in {1} s.", {"Retry-After": "{1}"}
+)
+not_found = Kind(404, "not_found", "The address must be one that /docs lists, got another; look there.")
+no_log = Kind(
+    404,
+    "no_log",
+    "Outcomes must be sent to a service with a log of slates, got one without; start it with --log DIR.",
+)
+wrong_method = Kind(
+    405, "method", "The method must be one that /docs lists for this address, got another; look there.", {"Allow": "{}"}
+)
+slow_head = Kind(
+    408, "too_slow", "The URL and headers must arrive within {} ms, got a part of them; send them faster.", _CLOSE
+)
+slow_body = Kind(408, "too_slow", "The body must arrive within {} ms, got a part of it; send it faster.", _CLOSE)
+large_body = Kind(413, "too_large", "The body must have at most {} bytes, got more; send a smaller one.", _CLOSE)
+unknown_host = Kind(  # the sign of DNS rebinding
+    421,
+    "unknown_host",
+    "The Host header must name this service, got another; use the address of the service, or start it with "
+    "--allow-host NAME.",
+)
+large_head = Kind(
+    431, "too_large", "URL and headers must have at most {} bytes and {} headers, got more; send fewer.", _CLOSE
+)
 
 # --- the service ---
 
-
-def internal_error() -> HttpError:
-    """A defect of the service."""
-    return HttpError(500, "internal", "The service failed here; the operator's log has the details.")
+internal_error = Kind(500, "internal", "The service failed here; the operator's log has the details.")
+bodies_full = Kind(
+    503, "busy", "The service is reading too many large bodies; try again in 1 second.", {**_SOON, **_CLOSE}
+)
+too_many_connections = Kind(
+    503,
+    "connections",
+    "Too many connections are open; close some, and try again in 1 second.",
+    {**_SOON, **_CLOSE},
+)
+log_unavailable = Kind(  # the disk may be full
+    503,
+    "log_unavailable",
+    "The outcomes could not be stored; send them again in 5 seconds. The operator's log has the details.",
+    {"Retry-After": "5"},
+)
+not_ready = Kind(503, "not_ready", "No worker is ready; try again in 1 second.", _SOON)
+worker_lost = Kind(  # the second one too
+    503, "worker_lost", "The worker that computed this request failed; try again in 1 second.", _SOON
+)
+shutting_down = Kind(503, "shutting_down", "The service is shutting down; send the request again.", _SOON)
+deadline_exceeded = Kind(504, "deadline", "The request was not answered within its deadline of {} ms; try again.")
 
 
 def busy(seconds: int) -> HttpError:
     """The queue is full."""
     message = f"The service is busy; try again in {seconds} second{'s' if seconds > 1 else ''}."
     return HttpError(503, "busy", message, {"Retry-After": str(seconds)})
-
-
-def bodies_full() -> HttpError:
-    """The bodies of other requests use all the memory that is set aside for them."""
-    message = "The service is reading too many large bodies; try again in 1 second."
-    return HttpError(503, "busy", message, {"Retry-After": "1", **_CLOSE})
-
-
-def too_many_connections() -> HttpError:
-    """The client address, or the service, has as many connections as are allowed."""
-    message = "Too many connections are open; close some, and try again in 1 second."
-    return HttpError(503, "connections", message, {"Retry-After": "1", **_CLOSE})
-
-
-def log_unavailable() -> HttpError:
-    """The log of slates and outcomes cannot be written: the disk may be full."""
-    message = "The outcomes could not be stored; send them again in 5 seconds. The operator's log has the details."
-    return HttpError(503, "log_unavailable", message, {"Retry-After": "5"})
-
-
-def not_ready() -> HttpError:
-    """Every worker has ended, and none has been replaced yet."""
-    return HttpError(503, "not_ready", "No worker is ready; try again in 1 second.", {"Retry-After": "1"})
-
-
-def worker_lost() -> HttpError:
-    """The worker that computed the request ended or hung, and so did the one it was retried on."""
-    message = "The worker that computed this request failed; try again in 1 second."
-    return HttpError(503, "worker_lost", message, {"Retry-After": "1"})
-
-
-def shutting_down() -> HttpError:
-    """The service ends before the request could be answered."""
-    return HttpError(
-        503, "shutting_down", "The service is shutting down; send the request again.", {"Retry-After": "1"}
-    )
-
-
-def deadline_exceeded(milliseconds: int) -> HttpError:
-    """The deadline of a request has passed."""
-    return HttpError(
-        504, "deadline", f"The request was not answered within its deadline of {milliseconds} ms; try again."
-    )
 
 
 def reload_failed(error: Exception) -> HttpError:
