@@ -23,6 +23,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 
+from negatives import positive_and_negative_slates
 from peers import mpd, polimi
 
 from setwise.datasets.sessions import Sessions
@@ -35,7 +36,6 @@ from setwise.training.base.search import FACTORS
 from setwise.training.base.session_matrix import session_matrix
 from setwise.training.embeddings import unit
 from setwise.training.from_sessions import Evaluated, calibrate_on_policy, learn_attention, with_base
-from setwise.training.negatives import positive_and_negative_slates
 from setwise.training.network import Shape
 from setwise.training.slate_model import SlateModel
 from setwise.training.stages import Stages

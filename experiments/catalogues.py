@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 import torch
 from data_digest import digest
+from negatives import continuations, negative_slates
 from numpy.typing import NDArray
 
 import setwise as sw
@@ -39,7 +40,6 @@ from setwise.model.ragged import Ragged
 from setwise.storage import artifact
 from setwise.training.embeddings import word2vec
 from setwise.training.export import export_model
-from setwise.training.negatives import continuations, negative_slates
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.trainer import Schedule, train
 

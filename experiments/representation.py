@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 import torch
 from general_transformer import Depth, GeneralTransformer
+from negatives import KINDS, positive_and_negative_slates
 from numpy.typing import NDArray
 
 from setwise.datasets.sessions import Sessions, Slates
 from setwise.datasets.splits import random_split
 from setwise.training.embeddings import unit, word2vec
-from setwise.training.negatives import KINDS, positive_and_negative_slates
 from setwise.training.network import Shape, SimpleNetwork
 from setwise.training.trainer import PaddedSlates, Schedule, train
 

@@ -81,7 +81,7 @@ def batch(
         "k": k,
         "unknown": unknown or IGNORE,
         "filter_seen": filter_seen,
-        "where": _where(model, where),
+        "where": query_options.where(_catalog(model), where) if where else {},  # it says what the texts mean
         **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
         "budget_ms": budget_ms,
         "ranker": ranker,
@@ -111,11 +111,6 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
         query_options.require_new("--where-column", attribute, result)
         result[attribute] = column
     return result
-
-
-def _where(model: Path, texts: list[str] | None) -> dict[str, Any]:
-    """The condition for all users; the catalogue decides what its texts mean."""
-    return query_options.where(_catalog(model), texts) if texts else {}
 
 
 def _catalog(model: Path) -> Catalog:

@@ -95,7 +95,9 @@ def evaluate(
     split = drawn_histories(held_out, most, seed, by := require_split(split_by, held_out))
     if histories is not None:
         write_histories(histories, split, catalog)
-        return _print_histories(len(split), histories, as_json)
+        sentence = f"{len(split):,} histories are in {histories}. Pass the slates for them with --slates."
+        print(json.dumps({"histories": len(split), "saved": str(histories)}) if as_json else sentence)
+        return
     others = {name: read_slates(path, split, catalog, k) for name, path in named_files(slates or []).items()}
     results = [_Result.of(recommender, name, split, k) for name in _compared(ranker, catalog)]
     report = _report(results, others, split, k, catalog, by) | {"unknown_entries": unknown, "of": len(held_out)}
@@ -117,11 +119,6 @@ def _refuse_ignored(context: typer.Context, log: Path | None) -> None:
             raise InvalidInput(name, "left out beside --log", got, "leave out one of the two")
         if log is None and param.name == "wait":
             raise InvalidInput(name, "given with --log only", got, "leave it out, or add --log")
-
-
-def _print_histories(count: int, path: Path, as_json: bool) -> None:
-    sentence = f"{count:,} histories are in {path}. Pass the slates for them with --slates."
-    print(json.dumps({"histories": count, "saved": str(path)}) if as_json else sentence)
 
 
 def _compared(given: list[str] | None, catalog: Catalog) -> dict[str, None]:

@@ -178,12 +178,8 @@ def from_rectools(model: Any, dataset: Any, **others: Any) -> FactorModel:
         users, items = model.get_vectors(dataset) if wants_dataset else model.get_vectors()
     else:
         users, items = _fitted(model, "user_factors"), _fitted(model, "item_factors")
-    ids, user_ids = (_plain_ids(part.external_ids) for part in (dataset.item_id_map, dataset.user_id_map))
+    ids, user_ids = (np.asarray(part.external_ids).tolist() for part in (dataset.item_id_map, dataset.user_id_map))
     return from_factors(items, ids, user_factors=users, user_ids=user_ids, **others)
-
-
-def _plain_ids(ids: Any) -> list[Any]:
-    return list(np.asarray(ids).tolist())
 
 
 def _with_one(fold_in: FoldInMethod) -> FoldInMethod:

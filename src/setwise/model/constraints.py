@@ -63,7 +63,8 @@ class Constraints:
             raise Infeasible("include", f"at most k = {k} candidates", f"{len(pinned)}", "raise k or pin fewer")
         if not available.any():
             raise Infeasible("candidates", "at least one that is not excluded", "none", "exclude fewer")
-        labels, most, least = _joined([*_exclusive(instance), *_groups(instance, limits)], instance.m)
+        exclusive = [_Group(_dense(labels), 1, np.zeros(0, np.int64)) for labels in instance.exclusive]
+        labels, most, least = _joined([*exclusive, *_groups(instance, limits)], instance.m)
         result = cls(k, available, pinned, labels, most, least)
         result._refuse_pinned_excess()
         result._refuse_unreachable_minimums()
@@ -162,11 +163,6 @@ class _Group(NamedTuple):
     labels: NDArray[np.int64]
     most: int
     least: NDArray[np.int64]
-
-
-def _exclusive(instance: Instance) -> list[_Group]:
-    """The groups of which a set has one item at most, whatever the query says."""
-    return [_Group(_dense(labels), 1, np.zeros(0, np.int64)) for labels in instance.exclusive]
 
 
 def _groups(instance: Instance, given: Mapping[str, Any]) -> list[_Group]:

@@ -131,7 +131,11 @@ class Ids:
         """The row of each id, −1 for one that is not here."""
         text = isinstance(self.values, Strings)
         rows = np.full(len(asked), -1, np.intp)
-        possible = [at for at, one in enumerate(asked) if self._is_of_their_type(one) and (text or _is_int64(one))]
+        possible = [
+            place
+            for place, id_ in enumerate(asked)
+            if self._is_of_their_type(id_) and (text or -(2**63) <= id_ < 2**63)
+        ]
         some = [asked[at] for at in possible]
         keys = _keys(some) if text else np.array(some, np.int64)
         for at, key, place in zip(possible, keys, np.searchsorted(self.keys, keys).tolist(), strict=True):
@@ -178,10 +182,6 @@ def _listed(wanted: IdChoice) -> list[Any]:
     if isinstance(wanted, str) or not hasattr(wanted, "__iter__"):
         raise InvalidInput("ids", "a list of ids", repr(wanted), "put a single id into a list")
     return wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
-
-
-def _is_int64(one: Any) -> bool:
-    return bool(-(2**63) <= one < 2**63)
 
 
 def _plain(one: Any) -> Any:

@@ -81,7 +81,9 @@ def checked(given: Mapping[str, Any], attributes: Container[str], known: str) ->
         limit = LIMITS[name]
         if stated is None:
             continue
-        if not isinstance(stated, Mapping) or (limit.by_value and not _all_mappings(stated)):
+        if not isinstance(stated, Mapping) or (
+            limit.by_value and not all(isinstance(numbers, Mapping) for numbers in stated.values())
+        ):
             raise InvalidInput(name, f"a mapping {limit.form}", repr(stated), f"write {limit.example}")
         for attribute in stated:
             if attribute not in attributes:
@@ -91,10 +93,6 @@ def checked(given: Mapping[str, Any], attributes: Container[str], known: str) ->
         if stated:
             result[name] = {attribute: _numbers(limit, attribute, one) for attribute, one in stated.items()}
     return result
-
-
-def _all_mappings(stated: Mapping[str, Any]) -> bool:
-    return all(isinstance(one, Mapping) for one in stated.values())
 
 
 def _numbers(limit: Limit, attribute: str, stated: Any) -> Any:

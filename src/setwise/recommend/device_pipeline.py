@@ -119,7 +119,8 @@ class DeviceRequests:
         A query that excludes many rows of one cell has a pass and a mask of its own.
         """
         groups: dict[int, list[int]] = {}
-        most = [self._most_in_a_cell(query.eligible.excluded) for query in queries]
+        cells = [self.state.partition.cell_of[query.eligible.excluded] for query in queries]
+        most = [int(np.bincount(cells_of_excluded, minlength=1).max()) for cells_of_excluded in cells]
         for at, query in enumerate(queries):
             if most[at] > MOST_EXCLUDED:
                 yield [at], [_NO_ROWS], 0, query.eligible.mask
@@ -128,9 +129,6 @@ class DeviceRequests:
         for some in groups.values():
             excluded = [queries[at].eligible.excluded for at in some]
             yield some, excluded, max(most[at] for at in some), queries[some[0]].eligible.allowed
-
-    def _most_in_a_cell(self, rows: Rows) -> int:
-        return int(np.bincount(self.state.partition.cell_of[rows]).max()) if len(rows) else 0
 
     def _wait(self) -> None:
         """Wait for the device, so that the time is that of the phase."""

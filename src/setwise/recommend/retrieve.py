@@ -187,7 +187,8 @@ def chosen(
     effort = snapshot.effort(query)
     measures = _LocalMeasures(query, snapshot.index) if measures is None else measures
     if effort.candidates == 0:
-        return Candidates(_highest(found.best, query.k, measures), False)
+        total, _ = measures.scores(found.best)
+        return Candidates(np.sort(found.best[np.lexsort((found.best, -total))[: query.k]]), False)
     return Candidates(_chosen(found, query, measures, effort), False)
 
 
@@ -201,12 +202,6 @@ def reserve(query: Query, cells: int, effort: Effort) -> int:
     if not query.ranker.uses_attention or not effort.with_partners:
         return 0
     return reserve_per_cell(query.k, query.catalog.heads, cells)
-
-
-def _highest(rows: Rows, k: int, measures: Measures) -> Rows:
-    """The k rows of highest total score."""
-    total, _ = measures.scores(rows)
-    return np.sort(rows[np.lexsort((rows, -total))[:k]])
 
 
 def _chosen(found: Retrieved, query: Query, measures: Measures, effort: Effort) -> Rows:

@@ -8,7 +8,7 @@ body of more than ``LARGE`` bytes goes to a worker as it came, and what the queu
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeVar
 
 import msgspec
@@ -95,11 +95,8 @@ def split_outcomes(body: bytes, settings: Settings) -> list[bytes]:
     if not 1 <= len(entries) <= settings.outcomes:
         must = f"1 to {settings.outcomes} outcomes"
         raise _invalid("outcomes", must, len(entries), "send them in several requests")
-    return [_outcomes_body(entries[start : start + PART]) for start in range(0, len(entries), PART)]
-
-
-def _outcomes_body(entries: Sequence[msgspec.Raw]) -> bytes:
-    return b'{"outcomes":[%b]}' % b",".join(map(bytes, entries))
+    parts = [entries[start : start + PART] for start in range(0, len(entries), PART)]
+    return [b'{"outcomes":[%b]}' % b",".join(map(bytes, part)) for part in parts]
 
 
 def decode_outcomes(part: bytes) -> list[OutcomeEntry]:

@@ -53,7 +53,7 @@ def fit(
         if validation is not None:
             _require_same_ids(validation, data)
         return fit_slates(stages, data, validation, loss, embeddings, features)
-    todo = "leave it out, or make slates first (training.negatives)"
+    todo = "leave it out, or make slates of the sessions first"
     if validation is not None:
         must = "None for sessions, a part of which is held out for validation"
         raise InvalidInput("validation", must, type(validation).__name__, todo)

@@ -73,7 +73,8 @@ def _reward_change(
 
 def largest_change(catalog: Catalog, user: User, k: int) -> float:
     """The most by which the terms of its arguments can change the value of a set, all rewards being Lipschitz."""
-    return k * _steepest(catalog) * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
+    steepest = max((reward.lipschitz for reward in catalog.rewards if not isinstance(reward, Exp)), default=0.0)
+    return k * steepest * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
 
 
 def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: Sequence[int] | None) -> float:
@@ -102,10 +103,6 @@ def size_above(catalog: Catalog, user: User, k: int, rows: Rows, bound: float) -
         highest = objective.base_scores(catalog, user, rows) + most.sum()
         gains = np.maximum(evaluate(catalog.rewards, catalog.reward_class[rows], highest), 0.0)
         return float(2.0 * np.sort(gains)[-k:].sum() - bound)
-
-
-def _steepest(catalog: Catalog) -> float:
-    return max((one.lipschitz for one in catalog.rewards if not isinstance(one, Exp)), default=0.0)
 
 
 def _largest_scores(catalog: Catalog, user: User) -> Floats:

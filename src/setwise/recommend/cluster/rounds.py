@@ -16,7 +16,7 @@ vectors of cells that the search opens. A shard that does not answer leaves no b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -117,7 +117,11 @@ class Rounds:
 
     def choice(self, general: Query, fetched: Fetched, candidates: Candidates) -> RemoteChoice:
         """These candidates, as the pipeline ranks them."""
-        held = Held(fetched.rows, fetched.items.catalog, self._parser(general.user), self._fetch_records)
+
+        def parse(catalog: Catalog, rows: Ints) -> Query:
+            return self._query(Fetched(rows, self._index(catalog, np.zeros(len(catalog), np.int32))), general.user)
+
+        held = Held(fetched.rows, fetched.items.catalog, parse, self._fetch_records)
         snapshot = self._snapshot(fetched.items, self._reader(general, held))
         return RemoteChoice(held.asking(), snapshot, candidates, self, general, fetched, held)
 
@@ -269,12 +273,6 @@ class Rounds:
 
     def _snapshot(self, index: Index, reader: RemoteReader | None = None) -> Snapshot:
         return Snapshot(index, reader, self._files.options["candidates"])
-
-    def _parser(self, user: User) -> Callable[[Catalog, Ints], Query]:
-        """What makes the query about a catalogue at the front."""
-        return lambda catalog, rows: self._query(
-            Fetched(rows, self._index(catalog, np.zeros(len(catalog), np.int32))), user
-        )
 
     def _query(self, fetched: Fetched, user: User) -> Query:
         """The request about the items at the front."""

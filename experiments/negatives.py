@@ -100,7 +100,8 @@ def _sample(split: HistorySplit, size: int, kind: str, seed: int, pool: Sessions
     positive, contains = _targets(split, size), _Membership(split.sessions)
     popular = _popular(known, rng)
     if kind == "uniform":
-        return _fill(positive, contains, _uniform(known, rng))
+        present = np.flatnonzero(known.popularity)
+        return _fill(positive, contains, lambda _, items: present[rng.integers(len(present), size=len(items))])
     if kind == "popular":
         return _fill(positive, contains, popular)
     return _fill(positive, contains, popular, _hard(split.history, known, contains, rng))
@@ -141,11 +142,6 @@ def _repeats(items: Ints) -> NDArray[np.bool_]:
     again = np.zeros(items.shape, bool)
     np.put_along_axis(again, order[:, 1:], ordered[:, 1:] == ordered[:, :-1], 1)
     return again
-
-
-def _uniform(known: Sessions, rng: np.random.Generator) -> Sampler:
-    present = np.flatnonzero(known.popularity)
-    return lambda owner, positive: present[rng.integers(len(present), size=len(positive))]
 
 
 def _popular(known: Sessions, rng: np.random.Generator) -> Sampler:

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from negatives import KINDS, continuations, negative_slates, positive_and_negative_slates
 
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput
 from setwise.model.ragged import Ragged
-from setwise.training.negatives import KINDS, continuations, negative_slates, positive_and_negative_slates
 
 
 def popular_sessions(rng: np.random.Generator, sessions: int, n: int, least: int, most: int) -> Sessions:
