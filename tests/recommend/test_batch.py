@@ -165,7 +165,7 @@ def test_ids_of_histories_that_the_model_does_not_have_are_reported(shop: Path, 
     again = recommend_table(*arguments, processes=processes, part_rows=2, k=K)
     assert (again.resumed, again.ignoring, again.first_ignored) == (4, 2, "gone")
     command = ["batch", tmp_path / "users.jsonl", "--model", shop, "--out", tmp_path / "more.parquet", "--processes", 1]
-    assert "2 users have ids in their history that the model does not have" in run(*command).stdout
+    assert "2 users have ids that the model does not have" in run(*command).stdout
 
 
 def test_users_by_vectors_and_whole_numbers_as_ids(tmp_path: Path) -> None:

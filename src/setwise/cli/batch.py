@@ -126,6 +126,8 @@ def _summary(report: Report, out: Path) -> str:
     if report.errors:
         text += f"{report.errors:,} users have no slate; the first error: {report.first_error}\n"
     if report.ignoring:
-        text += f"{report.ignoring:,} users have ids in their history that the model does not have; they were ignored. "
+        text += (
+            f"{report.ignoring:,} users have ids that the model does not have, seen or excluded; they were ignored. "
+        )
         text += f"The first: {report.first_ignored!r:.80}"
     return text.rstrip()

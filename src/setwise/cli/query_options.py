@@ -26,9 +26,7 @@ SOME_IDS = 1000  # among which two are looked for as an example
 Features = Annotated[
     list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
 ]
-BudgetMs = Annotated[
-    float | None, typer.Option(help="Time limit of the request in milliseconds; about 100 by default.")
-]
+BudgetMs = Annotated[float | None, typer.Option(help=ARGUMENTS["budget_ms"].meaning)]
 Unknown = Annotated[
     str | None,
     typer.Option(help=ARGUMENTS["unknown"].meaning),

@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from setwise._standard_error import say
 from setwise._types import Floats
 from setwise.cli.held_out import write_sessions
-from setwise.cli.train.data import RANDOM, hold_out
+from setwise.cli.train.data import RANDOM, hold_out, long_slates
 from setwise.cli.train.output import Output
 from setwise.cli.train.report import TrainReport
 from setwise.datasets import Sessions, Slates
@@ -62,7 +63,9 @@ class Fitting:
     def run(
         self, data: Sessions | Slates, read: dict[str, Any], output: Output, held_out_file: Path | None = None
     ) -> None:
-        """Fit, evaluate, save and report; ``read`` is what the report says of the data."""
+        """Say what there is to say of the data, fit, evaluate, save and report; ``read`` describes the data."""
+        for note in [*read.get("notes", []), *long_slates(self.k, read["items"])]:
+            say(note)
         training, held_out = hold_out(data, self.seed, read.setdefault("split", RANDOM))
         read = {**read, "held_out": 0 if held_out is None else len(held_out)}
         if held_out_file is not None:

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from setwise.cli.query_options import example_history
-from setwise.cli.train.data import SESSIONS, SLATES, TIME, long_slates
+from setwise.cli.train.data import SESSIONS, SLATES, TIME
 from setwise.ranking import DEFAULT
 from setwise.ranking.top_k import TOP_K
 from setwise.training import SimpleTransformer
@@ -50,7 +50,6 @@ class TrainReport:
         if read["rare_items"]:
             lines.append(f"Left out {read['rare_items']:,} rare items (see --least-sessions).")
         lines += [f"Skipped {count:,} {escape(reason)}." for reason, count in read["skipped"].items()]
-        lines += read.get("notes", []) + long_slates(self.k, read["items"])
         if read["held_out"]:
             which = "the latest" if read["split"] == TIME else "drawn at random"
             where = f" They are in {escape(read['held_out_file'])}." if "held_out_file" in read else ""

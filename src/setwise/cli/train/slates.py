@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from setwise._standard_error import say
 from setwise._types import SLATE_SIZE
 from setwise.cli import columns
 from setwise.cli.train import options
@@ -77,6 +76,4 @@ def slates(
     if isinstance(data, Slates):
         data, known, notes = inputs.taken(data, read["skipped"])
         fitting, read["notes"] = fitting.with_options(**known), notes
-        for note in notes:
-            say(note)
     fitting.run(data, read, output)

@@ -44,7 +44,7 @@ _Part = tuple[int, list[tuple[Any, ...]]]  # its number and its rows
 class Report:
     """What a run did; ``errors`` counts users without a slate, whose row says why.
 
-    ``ignoring`` counts users with ids in their history that the model does not have, which their row lists.
+    ``ignoring`` counts users with ids, seen or excluded, that the model does not have, which their row lists.
     """
 
     users: int
