@@ -12,7 +12,7 @@ import typer.main
 import setwise as sw
 from setwise import cli
 from setwise.model.limits import LIMITS
-from setwise.recommend.arguments import ARGUMENTS, DESCRIPTIONS, OPTIONS
+from setwise.recommend.arguments import ARGUMENTS, DESCRIPTIONS, OPTIONS, Options
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.recommend.query import Query
 from setwise.service.field_notes import NOTES
@@ -36,23 +36,23 @@ def test_in_python(door: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("door", [sw.Recommender.recommend_many, ClusterRecommender.recommend_many])
 def test_for_many_users(door: Callable[..., Any]) -> None:
-    """Those that it does not name are options, which go to every request."""
-    stated = {name: default for name, default in parameters(door).items() if name in ARGUMENTS}
-    assert stated.items() <= DEFAULTS.items()
-    assert "options" in parameters(door)
+    """``scores`` and what describes a user are lists there."""
+    shared = {name: default for name, default in DEFAULTS.items() if name in Options.__annotations__ or name == "k"}
+    assert parameters(door).items() >= shared.items()
+    assert parameters(door).keys() - shared.keys() == {"users", "histories", "features", "scores", "threads"}
 
 
 def test_in_a_query() -> None:
     """Limits are checked by their registry."""
     stated = parameters(Query.parse)
-    assert stated.keys() >= OPTIONS.keys() - LIMITS.keys()
+    assert stated.keys() >= set(OPTIONS) - LIMITS.keys()
     assert all(stated[name] == DEFAULTS[name] for name in ("k", "unknown", "filter_seen", "exclude", "include"))
 
 
 def test_over_http() -> None:
     fields = RecommendRequest(history=[])
     assert set(RecommendRequest.__struct_fields__) == ARGUMENTS.keys() | {"vector", "key", "log"}
-    for name in OPTIONS.keys() - {"unknown"}:
+    for name in set(OPTIONS) - {"unknown"}:
         assert (getattr(fields, name) or None) == (DEFAULTS[name] or None), name
     assert fields.arguments() == {"history": []}, "what is left out has the defaults of recommend"
     assert all(NOTES["RecommendRequest"][name] == argument.meaning for name, argument in ARGUMENTS.items())
@@ -69,5 +69,5 @@ def test_on_the_command_line(door: str) -> None:
 
 
 def test_every_argument_says_what_it_means() -> None:
-    assert DESCRIPTIONS.keys().isdisjoint(OPTIONS)
+    assert ARGUMENTS.keys() == {*DESCRIPTIONS, *OPTIONS}
     assert all(argument.meaning.endswith(".") for argument in ARGUMENTS.values())

@@ -12,9 +12,6 @@ import typer
 from rich.console import Console
 
 from setwise.cli import columns, query_options
-from setwise.cli.recommend import AtLeast, AtMost, Exactly
-from setwise.model.catalog import Catalog
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE
 from setwise.recommend.batch.run import PART_ROWS, Report, recommend_table
 from setwise.recommend.batch.users import Columns
 from setwise.recommend.query_texts import split
@@ -30,40 +27,29 @@ Vector = Annotated[
 Features = Annotated[
     list[str] | None, typer.Option(help="In its place: columns of a model trained with them: size,depth.")
 ]
-Where = Annotated[list[str] | None, typer.Option(help="A condition for all users: city=Rome or price=50..200.")]
 WhereColumn = Annotated[
     list[str] | None, typer.Option(help="A condition from a column: city=home uses column home for city.")
 ]
-BudgetMs = Annotated[
-    float | None, typer.Option(help="Time limit of a user in milliseconds; slates then depend on the machine.")
-]
 
 
+@query_options.with_arguments("include", "scores", "scores_floor", certify=False)
 def batch(
     table: Annotated[Path, typer.Argument(help="The users, one a row: Parquet, CSV, TSV or JSON Lines.")],
     model: Annotated[Path, typer.Option(help="The folder that setwise index wrote.")],
     out: Annotated[Path, typer.Option(help="The Parquet file to write: one row a user.")],
     user: Annotated[str, typer.Option(help="The column of the user's id, each once.")] = "user",
     history: History = None,
-    unknown: query_options.Unknown = None,
     vector: Vector = None,
     features: Features = None,
-    filter_seen: query_options.FilterSeen = True,
     exclude: Annotated[str | None, typer.Option(help="The column of further ids not to show.")] = None,
     where_column: WhereColumn = None,
     separator: Annotated[str, typer.Option(help="Between the ids of a text.")] = ",",
     delimiter: columns.Delimiter = None,
-    k: query_options.SlateSize = SLATE_SIZE,
-    where: Where = None,
-    at_most: AtMost = None,
-    at_least: AtLeast = None,
-    exactly: Exactly = None,
-    budget_ms: BudgetMs = None,
-    ranker: query_options.RankerName = None,
     certify: Annotated[bool, typer.Option(help="Also compute upper bounds, about 100 ms a user.")] = False,
     processes: Annotated[int | None, typer.Option(min=1, help="Processes; by default one a core.")] = None,
     part_rows: Annotated[int, typer.Option(min=1, help="Users that are computed and saved together.")] = PART_ROWS,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of sentences.")] = False,
+    **texts: Any,
 ) -> None:
     """Recommend for every user of a table. If it is interrupted, run it again: it continues.
 
@@ -77,16 +63,6 @@ def batch(
     described = history if history or vector or features else HISTORY
     of_features, filters = tuple(split(features or ())), _pairs(where_column)
     named = Columns(user, described, vector, of_features, exclude, filters, separator)
-    options: dict[str, Any] = {
-        "k": k,
-        "unknown": unknown or IGNORE,
-        "filter_seen": filter_seen,
-        "where": query_options.where(_catalog(model), where) if where else {},  # it says what the texts mean
-        **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
-        "budget_ms": budget_ms,
-        "ranker": ranker,
-        "certify": certify,
-    }
     report = recommend_table(
         table,
         model,
@@ -95,7 +71,8 @@ def batch(
         processes=processes,
         part_rows=part_rows,
         delimiter=delimiter,
-        **options,
+        certify=certify,
+        **query_options.arguments(lambda: Recommender.load(model, certify=False).index.catalog, texts),
     )
     if as_json:
         print(json.dumps(asdict(report) | {"users_per_second": report.users_per_second, "saved": str(out)}))
@@ -113,10 +90,6 @@ def _pairs(texts: list[str] | None) -> dict[str, str]:
     return result
 
 
-def _catalog(model: Path) -> Catalog:
-    return Recommender.load(model, certify=False).index.catalog
-
-
 def _summary(report: Report, out: Path) -> str:
     former = f", {report.resumed:,} of them by a former run" if report.resumed else ""
     text = f"{report.users:,} users in {out}{former}.\n"
@@ -126,8 +99,6 @@ def _summary(report: Report, out: Path) -> str:
     if report.errors:
         text += f"{report.errors:,} users have no slate; the first error: {report.first_error}\n"
     if report.ignoring:
-        text += (
-            f"{report.ignoring:,} users have ids that the model does not have, seen or excluded; they were ignored. "
-        )
+        text += f"{report.ignoring:,} users have ids that the model does not have, seen or excluded: ignored. "
         text += f"The first: {report.first_ignored!r:.80}"
     return text.rstrip()

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import shlex
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 
@@ -18,25 +19,75 @@ from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
-from setwise.recommend.arguments import ARGUMENTS
-from setwise.recommend.query_texts import condition, number, split
+from setwise.recommend.arguments import ARGUMENTS, OPTIONS
+from setwise.recommend.query_texts import condition, ids, number, split
 
 SOME_IDS = 1000  # among which two are looked for as an example
 
-Features = Annotated[
-    list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
-]
-BudgetMs = Annotated[float | None, typer.Option(help=ARGUMENTS["budget_ms"].meaning)]
-Unknown = Annotated[
-    str | None,
-    typer.Option(help=ARGUMENTS["unknown"].meaning),
-]
-Certify = Annotated[bool | None, typer.Option("--certify/--no-certify", help=ARGUMENTS["certify"].meaning)]
+FORMS = {  # how an option is written, where its meaning does not say it
+    "where": "A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives.",
+    "at_most": "A limit: artist=2 allows at most two items of one artist.",
+    "at_least": "A lower limit: genre=jazz:2 requires two items of jazz.",
+    "exactly": "A number of each: site=1 requires one item of every site.",
+    "ranker": f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.",
+}
+Command = TypeVar("Command", bound=Callable[..., Any])
 SlateSize = Annotated[int, typer.Option("--k", min=1, help=ARGUMENTS["k"].meaning)]
-FilterSeen = Annotated[bool, typer.Option(help=ARGUMENTS["filter_seen"].meaning)]
-RankerName = Annotated[
-    str | None, typer.Option("--ranker", help=f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.")
-]
+
+
+def with_arguments(*left_out: str, **defaults: Any) -> Callable[[Command], Command]:
+    """Give a command of ``**texts`` an option for every argument of a request that it does not name itself.
+
+    ``left_out`` are the arguments that it cannot have, and ``defaults`` those that are others here.
+    """
+
+    def optioned(command: Command) -> Command:
+        signature = inspect.signature(command, eval_str=True)
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(
+                name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=defaults.get(name, ARGUMENTS[name].default if name in ("k", "filter_seen") else None),
+                annotation=_option(name),
+            )
+            for name in OPTIONS
+            if name not in signature.parameters and name not in left_out
+        ]
+        command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return command
+
+    return optioned
+
+
+def _option(name: str) -> Any:
+    """The option of an argument, as typer reads it: a number or a switch as it is, all else as texts."""
+    if name == "k":
+        return SlateSize
+    kind, text = ARGUMENTS[name].type, typer.Option(help=FORMS.get(name, ARGUMENTS[name].meaning))
+    if kind in (bool, bool | None):
+        flag = name.replace("_", "-")
+        text = typer.Option(f"--{flag}/--no-{flag}", help=ARGUMENTS[name].meaning)
+        return Annotated[kind, text]
+    plain = next((one for one in (int, float, str) if kind in (one, one | None)), None)
+    return Annotated[list[str] | None, text] if plain is None else Annotated[plain | None, text]
+
+
+def arguments(catalog: Callable[[], Catalog], texts: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of a request from options as typed; those that were not typed are left out."""
+    stated: dict[str, Any] = {}
+    for name, typed in texts.items():
+        if typed is None or typed == []:
+            continue
+        if name == "where":
+            stated[name] = where(catalog(), typed)
+        elif name in LIMITS:
+            stated |= limits(**{name: typed})
+        elif isinstance(typed, list):
+            stated[name] = ids(catalog(), split(typed), f"--{name.replace('_', '-')}")
+        else:
+            stated[name] = typed
+    return stated
 
 
 def lines(path: Path) -> list[str]:

@@ -20,7 +20,7 @@ from setwise.cli.score_file import read_scores
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
+from setwise.recommend.arguments import description
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.query_texts import ids, split
 from setwise.recommend.recommender import Recommender
@@ -29,46 +29,28 @@ from setwise.recommend.slate import Slate
 SHOWN = 4  # attributes of an item in the table
 NO_CONTRIBUTION = "No item of the slate contributes to another: each reward is that of the item alone."
 USELESS = 0.99  # a gap above this says nothing
-Where = Annotated[
-    list[str] | None,
-    typer.Option(help="A condition: city=Rome or price=50..200. Conditions on one attribute are alternatives."),
-]
-AtMost = Annotated[list[str] | None, typer.Option(help="A limit: artist=2 allows at most two items of one artist.")]
-AtLeast = Annotated[list[str] | None, typer.Option(help="A lower limit: genre=jazz:2 requires two items of jazz.")]
-Exactly = Annotated[list[str] | None, typer.Option(help="A number of each: site=1 requires one item of every site.")]
 
 
+@query_options.with_arguments()
 def recommend(
     folder: Annotated[Path, typer.Argument(help="The folder that setwise index wrote.")],
     history: Annotated[
         list[str] | None, typer.Option(help="Ids of the user's history: a,b,c; '' for an empty history.")
     ] = None,
     history_file: Annotated[Path | None, typer.Option(help="The same from a file, one id per line.")] = None,
-    unknown: query_options.Unknown = None,
     user_json: Annotated[Path | None, typer.Option(help='The user as vectors: {"heads": [[…]], "base": […]}.')] = None,
-    features: query_options.Features = None,
+    features: Annotated[
+        list[str] | None, typer.Option(help="Features of the user, of a model trained with them: size=3,depth=2.")
+    ] = None,
     scores: Annotated[
         Path | None, typer.Option(help=r"Your own scores: JSON {id: score} or \[one per item], or CSV lines id,score.")
     ] = None,
-    scores_floor: Annotated[
-        float | None, typer.Option(help="The score of items without one; by default they are not eligible.")
-    ] = None,
-    k: query_options.SlateSize = SLATE_SIZE,
-    filter_seen: query_options.FilterSeen = True,
-    exclude: Annotated[list[str] | None, typer.Option(help="Further ids not to show.")] = None,
-    include: Annotated[list[str] | None, typer.Option(help="Ids that the slate must contain.")] = None,
-    where: Where = None,
-    at_most: AtMost = None,
-    at_least: AtLeast = None,
-    exactly: Exactly = None,
-    budget_ms: query_options.BudgetMs = None,
-    ranker: query_options.RankerName = None,
-    certify: query_options.Certify = None,
     explain: Annotated[
         bool, typer.Option(help="Show what each item contributes to the others, and the slates of other rankers.")
     ] = False,
     save: Annotated[Path | None, typer.Option(help="A file to save the slate in, for setwise verify.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    **texts: Any,
 ) -> None:
     """Recommend the best set for a user, with an upper bound on the value of every feasible set.
 
@@ -79,18 +61,8 @@ def recommend(
     user = _user(catalog, history, history_file, user_json, features, scores)
     slate = recommender.recommend(
         **user,
-        unknown=unknown or IGNORE,
         scores=None if scores is None else read_scores(catalog, scores),
-        scores_floor=scores_floor,
-        k=k,
-        filter_seen=filter_seen,
-        exclude=ids(catalog, split(exclude or ()), "--exclude"),
-        include=ids(catalog, split(include or ()), "--include"),
-        where=query_options.where(catalog, where or ()),
-        **query_options.limits(at_most=at_most, at_least=at_least, exactly=exactly),
-        budget_ms=budget_ms,
-        ranker=ranker,
-        certify=certify,
+        **query_options.arguments(lambda: catalog, texts),
     )
     if save is not None:
         _save(slate, save)

@@ -1,57 +1,151 @@
-"""What a request can say: every argument by its name, with its default and its meaning, for all doors alike.
+"""What a request can say: every argument by its name, with its type, default and meaning, for all doors alike.
 
-``Recommender.recommend`` and ``recommend_many``, a cluster's front, ``setwise recommend`` and ``setwise batch``, HTTP
-and the JSON form of a query take these arguments. ``tests/recommend/test_arguments.py`` compares the doors with this
-list, so that a new argument is an entry here, a parameter of ``recommend`` and its use in ``Query.parse``.
+A new argument is an entry of ``Options`` here, and acts where ``Query.parse`` takes it (query.py).
+From the entry follow
+
+* the parameters of ``Recommender.recommend``, ``recommend_many`` and those of a cluster's front, for ``help`` and mypy;
+* the fields of HTTP requests, their check and the OpenAPI document (service/schemas.py);
+* the options of ``setwise recommend`` and of ``setwise batch`` (cli/query_options.py);
+* the keys of the JSON form of a query.
+
+A type that JSON or a command line writes otherwise, such as a user or scores, also has a line there.
+``tests/recommend/test_new_argument.py`` adds an argument to a copy of setwise and asks for it at every door.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+import ast
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Annotated, Any, TypedDict, TypeVar, get_type_hints
+
+from numpy.typing import ArrayLike
 
 from setwise._types import SLATE_SIZE as SLATE_SIZE
-from setwise._validation import whole_number
+from setwise._validation import did_you_mean, whole_number
 from setwise.errors import InvalidInput
+from setwise.model.ids import IdChoice
+from setwise.model.users import User
 
 MOST_ITEMS = 2**31  # more than a catalogue can have; times and work are computed from k
 IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
 
+Given = ArrayLike | Mapping[Any, float]  # scores
+Door = TypeVar("Door", bound=Callable[..., Any])
+
 
 @dataclass(frozen=True)
 class Argument:
-    """One thing that a request can say; without it, it means ``default``."""
+    """One thing that a request can say; without it, it means ``default``. Its type is also there as it is written."""
 
     meaning: str
     default: Any = None
+    type: Any = None
+    written: str = ""
 
 
-DESCRIPTIONS: Mapping[str, Argument] = {  # of the user: exactly one of them, or scores alone
-    "history": Argument("Ids of the user's history; [] for a new user."),
-    "user": Argument("The user as vectors, instead of a history."),
-    "features": Argument("Features of the user, of a model that was trained with them."),
-}
-OPTIONS: Mapping[str, Argument] = {
-    "k": Argument("The largest number of items of the slate.", SLATE_SIZE),
-    "scores": Argument("Scores of your own recommender: {id: score}, or one number for each item."),
-    "scores_floor": Argument("The score of items that scores does not name; by default they are not shown."),
-    "unknown": Argument("ignore reports unknown ids of history, exclude and scores; error refuses them.", IGNORE),
-    "filter_seen": Argument("Whether items of the history are not shown again, but for those of include.", True),
-    "exclude": Argument("Further ids that must not be shown.", ()),
-    "include": Argument("Ids that the slate must contain.", ()),
-    "where": Argument("Conditions on attributes: a value, a list of values, or a range of numbers."),
-    "at_most": Argument("The largest number of items of one value, by attribute: {artist: 1}."),
-    "at_least": Argument("The smallest number of items of a value: {genre: {jazz: 2}}."),
-    "exactly": Argument("The number of items of every value of an attribute: {site: 1}."),
-    "budget_ms": Argument(
-        "Milliseconds for search and proof together; without them the request alone says how much is searched, and the "
-        "proof takes at most 100 ms."
-    ),
-    "ranker": Argument("The search; by default that of the recommender."),
-    "certify": Argument("Whether to compute an upper bound; by default as the recommender does."),
-}
-ARGUMENTS: Mapping[str, Argument] = {**DESCRIPTIONS, **OPTIONS}
+class Positional(TypedDict, total=False):
+    """What may be passed by position."""
+
+    user: Annotated[ArrayLike | User | None, Argument("The user as vectors, instead of a history.")]
+    k: Annotated[int, Argument("The largest number of items of the slate.", SLATE_SIZE)]
+
+
+class OfUser(TypedDict, total=False):
+    """What describes one user: ``recommend_many`` takes a list of each."""
+
+    history: Annotated[IdChoice | None, Argument("Ids of the user's history; [] for a new user.")]
+    features: Annotated[
+        Mapping[str, Any] | Sequence[Any] | None,
+        Argument("Features of the user, of a model that was trained with them."),
+    ]
+    scores: Annotated[
+        Given | None, Argument("Scores of your own recommender: {id: score}, or one number for each item.")
+    ]
+
+
+class Options(TypedDict, total=False):
+    """What all users of a call share."""
+
+    scores_floor: Annotated[
+        float | None, Argument("The score of items that scores does not name; by default they are not shown.")
+    ]
+    unknown: Annotated[
+        str, Argument("ignore reports unknown ids of history, exclude and scores; error refuses them.", IGNORE)
+    ]
+    filter_seen: Annotated[
+        bool, Argument("Whether items of the history are not shown again, but for those of include.", True)
+    ]
+    exclude: Annotated[IdChoice, Argument("Further ids that must not be shown.", ())]
+    include: Annotated[IdChoice, Argument("Ids that the slate must contain.", ())]
+    where: Annotated[
+        Mapping[str, Any] | None,
+        Argument("Conditions on attributes: a value, a list of values, or a range of numbers."),
+    ]
+    at_most: Annotated[
+        Mapping[str, int] | None, Argument("The largest number of items of one value, by attribute: {artist: 1}.")
+    ]
+    at_least: Annotated[
+        Mapping[str, Mapping[Any, int]] | None,
+        Argument("The smallest number of items of a value: {genre: {jazz: 2}}."),
+    ]
+    exactly: Annotated[
+        Mapping[str, int] | None, Argument("The number of items of every value of an attribute: {site: 1}.")
+    ]
+    budget_ms: Annotated[
+        float | None,
+        Argument(
+            "Milliseconds for search and proof together; without them the request alone says how much is searched, and "
+            "the proof takes at most 100 ms."
+        ),
+    ]
+    ranker: Annotated[str | None, Argument("The search; by default that of the recommender.")]
+    certify: Annotated[bool | None, Argument("Whether to compute an upper bound; by default as the recommender does.")]
+
+
+class RequestArguments(OfUser, Options):
+    """What ``recommend`` takes by name."""
+
+
+def _entries(*groups: type) -> dict[str, Argument]:
+    entries: dict[str, Argument] = {}
+    for group in groups:
+        for name, hint in get_type_hints(group, include_extras=True).items():
+            source: Any = ast.parse(group.__annotations__[name].__forward_arg__, mode="eval").body
+            written = ast.unparse(source.slice.elts[0])  # of Annotated[type, Argument(…)]
+            entries[name] = replace(hint.__metadata__[0], type=hint.__origin__, written=written)
+    return entries
+
+
+ARGUMENTS: Mapping[str, Argument] = _entries(Positional, RequestArguments)
+DESCRIPTIONS = ("history", "user", "features")  # of the user: exactly one of them, or scores alone
+OPTIONS = tuple(name for name in ARGUMENTS if name not in DESCRIPTIONS)
+
+
+def takes(group: type) -> Callable[[Door], Door]:
+    """Name the arguments of this group, with types and defaults, in the signature of a function of ``**arguments``."""
+
+    def named(door: Door) -> Door:
+        signature = inspect.signature(door)
+        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=entry.default, annotation=entry.written)
+            for name, entry in _entries(group).items()
+            if name not in signature.parameters
+        ]
+        door.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        return door
+
+    return named
+
+
+def require_names(names: Iterable[str]) -> None:
+    """Refuse names that are no arguments of a request."""
+    for name in names:
+        if name not in ARGUMENTS:
+            todo = did_you_mean(name, ARGUMENTS) or "drop it"
+            raise InvalidInput("an argument of a request", f"one of {', '.join(ARGUMENTS)}", repr(name), todo)
 
 
 def description(stated: Mapping[str, Any], scored: bool | None, todo: str = "pass one of them") -> str | None:

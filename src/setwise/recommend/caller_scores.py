@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from setwise._types import Floats, Rows
 from setwise._validation import LARGEST, real_array, real_number
@@ -21,10 +20,8 @@ from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
 from setwise.model.attributes import Strings
 from setwise.model.catalog import Catalog
-from setwise.recommend.arguments import ERROR, IGNORE
+from setwise.recommend.arguments import ERROR, IGNORE, Given
 from setwise.recommend.histories import known_items
-
-Given = ArrayLike | Mapping[Any, float]
 
 
 class CallerScores(NamedTuple):

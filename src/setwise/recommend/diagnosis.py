@@ -131,9 +131,10 @@ def diagnose(
     ``budget_ms`` is the time of search and bound for each; None lets the bound take as long as it does in a request.
     """
     many: dict[str, Any] = {"users": users, "histories": histories, "features": features}
-    name = str(description(many, None))
-    if len(many[name]) < 2:
-        must, got = "two or more, or as many histories or features", len(many[name])
+    stated = any(people is not None for people in many.values())
+    people = many[description(many, None) or ""] if stated else ()
+    if len(people) < 2:
+        must, got = "two or more, or as many histories or features", len(people)
         raise InvalidInput("users", must, got, "pass some sixty")
     searched = recommender.recommend_many(**many, k=k, certify=True, budget_ms=budget_ms)
     rivals = {ranker: recommender.recommend_many(**many, k=k, ranker=ranker, certify=False) for ranker in RIVALS}

@@ -41,8 +41,8 @@ from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
-from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, description, slate_size
-from setwise.recommend.caller_scores import Given, caller_scores, scores_to_json
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description, slate_size
+from setwise.recommend.caller_scores import caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -35,8 +35,16 @@ from setwise.model.ragged import Ragged
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, ranker_named
 from setwise.recommend import pipeline
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
-from setwise.recommend.caller_scores import Given
+from setwise.recommend.arguments import (
+    IGNORE,
+    SLATE_SIZE,
+    Given,
+    Options,
+    RequestArguments,
+    description,
+    require_names,
+    takes,
+)
 from setwise.recommend.descriptions import descriptions, featured
 from setwise.recommend.encoder_items import EncoderItems
 from setwise.recommend.explanation import Explanation, answers_of_rivals, explained
@@ -155,26 +163,9 @@ class Recommender:
 
     # --- requests ---
 
+    @takes(RequestArguments)
     def recommend(
-        self,
-        user: ArrayLike | User | None = None,
-        k: int = SLATE_SIZE,
-        *,
-        history: IdChoice | None = None,
-        unknown: str = IGNORE,
-        features: Mapping[str, Any] | Sequence[Any] | None = None,
-        scores: Given | None = None,
-        scores_floor: float | None = None,
-        filter_seen: bool = True,
-        exclude: IdChoice = (),
-        include: IdChoice = (),
-        where: Mapping[str, Any] | None = None,
-        at_most: Mapping[str, int] | None = None,
-        at_least: Mapping[str, Mapping[Any, int]] | None = None,
-        exactly: Mapping[str, int] | None = None,
-        budget_ms: float | None = None,
-        ranker: str | None = None,
-        certify: bool | None = None,
+        self, user: ArrayLike | User | None = None, k: int = SLATE_SIZE, **arguments: Unpack[RequestArguments]
     ) -> Slate:
         """The best set of at most k items for this user, or for a user with this ``history``, with an upper bound.
 
@@ -193,31 +184,18 @@ class Recommender:
         both be left out: the user is then zero, and an item's argument is its score.
         """
         began = time.perf_counter()
-        snapshot = self._snapshot_for(certify)
+        require_names(arguments)
+        history, features = arguments.pop("history", None), arguments.pop("features", None)
+        scores, unknown = arguments.get("scores"), arguments.get("unknown", IGNORE)
+        snapshot = self._snapshot_for(arguments.get("certify"))
         description({"history": history, "user": user, "features": features}, scores is not None)
         if features is not None:
             user = featured(self.features, features, k, _shown(snapshot))
         seen = Seen(user) if history is None else self._encoded(snapshot.index, [history], unknown)[0]
-        query = self._query(
-            snapshot,
-            seen,
-            k=k,
-            scores=scores,
-            scores_floor=scores_floor,
-            unknown=unknown,
-            filter_seen=filter_seen,
-            exclude=exclude,
-            include=include,
-            where=where,
-            at_most=at_most,
-            at_least=at_least,
-            exactly=exactly,
-            budget_ms=budget_ms,
-            ranker=ranker,
-            certify=certify,
-        )
+        query = self._query(snapshot, seen, k=k, **arguments)
         return replace(pipeline.run(query, snapshot, began), improver=self.certify)
 
+    @takes(Options)
     def recommend_many(
         self,
         users: Iterable[ArrayLike | User] | None = None,
@@ -227,8 +205,7 @@ class Recommender:
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
         scores: Iterable[Given] | None = None,
         threads: int | None = None,
-        unknown: str = IGNORE,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> list[Slate]:
         """``recommend`` for many users, histories or features with the same options: retrieved together.
 
@@ -236,6 +213,7 @@ class Recommender:
         Up to 256 users share one pass over the catalogue, and the ``timings`` of each slate have its share of it.
         Ranking uses ``threads`` threads, by default one a core.
         """
+        require_names(options)
         workers = whole_number("threads", threads) if threads is not None else available_cores()
         snapshot = self._snapshot_for(options.get("certify"))
         name, people, of_user = descriptions(scores, users=users, histories=histories, features=features)
@@ -246,9 +224,11 @@ class Recommender:
         filtered = snapshot.index.eligible(where=where) if people and isinstance(where, Mapping) else None
         for start in range(0, len(people), RETRIEVED_TOGETHER):
             part = slice(start, start + RETRIEVED_TOGETHER)
-            encoded = self._encoded(snapshot.index, people[part], unknown) if name == "histories" else None
+            encoded = None
+            if name == "histories":
+                encoded = self._encoded(snapshot.index, people[part], options.get("unknown", IGNORE))
             queries = [
-                self._query(snapshot, seen, k=k, scores=scored, unknown=unknown, filtered=filtered, **options)
+                self._query(snapshot, seen, k=k, scores=scored, filtered=filtered, **options)
                 for seen, scored in zip(encoded or map(Seen, people[part]), of_user[part], strict=True)
             ]
             answers = pipeline.run_many(queries, snapshot, workers)

@@ -1,20 +1,22 @@
 """Requests and responses of the HTTP API as types: decoding is strict (decoding.py), and OpenAPI is made from them.
 
-A field of ``RecommendRequest``, other than ``key`` and ``log``, is passed to ``Recommender.recommend`` as the keyword
-argument of the same name: a new field is a line here and its meaning in the library.
+The fields of ``RecommendRequest`` are the arguments of recommend/arguments.py, for ``Recommender.recommend``.
+``WRITTEN`` has those whose type is another in JSON.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal
+from types import NoneType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
 from setwise.ranking import RANKERS
 from setwise.ranking.registry import DEFAULT
-from setwise.recommend.arguments import SLATE_SIZE
+from setwise.recommend.arguments import ARGUMENTS
 from setwise.recommend.query import arguments_from_json
 
 Id = int | str
@@ -45,27 +47,49 @@ class Vectors(msgspec.Struct, forbid_unknown_fields=True):
     base: list[float] | None = None
 
 
-class RecommendRequest(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+WRITTEN: dict[str, tuple[Any, Any]] = {  # the type in JSON, and the default
+    "history": (list[Id] | None, None),
+    "user": (Vectors | None, None),
+    "features": (dict[str, float | None] | None, None),
+    "scores": (list[float] | dict[str, float] | None, None),
+    "unknown": (Literal["ignore", "error"] | None, None),
+    "exclude": (list[Id] | None, None),
+    "include": (list[Id], []),
+    "where": (dict[str, Scalar | list[Scalar] | Range], {}),
+}
+
+
+def _in_json(hint: Any) -> Any:
+    """The type in JSON: a mapping is an object, whose keys are texts, and is left out rather than null."""
+    if get_origin(hint) is Mapping:
+        values: Any = _in_json(get_args(hint)[1])
+        return dict[str, values]
+    kinds = get_args(hint)
+    mappings = [kind for kind in kinds if get_origin(kind) is Mapping]
+    return _in_json(mappings[0]) if mappings and set(kinds) == {mappings[0], NoneType} else hint
+
+
+def _field(name: str) -> tuple[str, Any, Any]:
+    """The field of this argument; a type that JSON has not the same is refused when the document is made."""
+    entry = ARGUMENTS[name]
+    type_, default = WRITTEN.get(name, (_in_json(entry.type), entry.default))
+    return name, type_, {} if default is None and get_origin(type_) is dict else default
+
+
+if TYPE_CHECKING:
+
+    class _Arguments(msgspec.Struct):
+        """The fields that are made of the arguments, which mypy does not see."""
+
+        def __getattr__(self, name: str) -> Any: ...
+else:
+    _Arguments = msgspec.defstruct("_Arguments", [_field(name) for name in ARGUMENTS])
+
+
+class RecommendRequest(_Arguments, forbid_unknown_fields=True, omit_defaults=True):
     """A request for one slate: one of history, user, vector and features, or scores alone; all else is optional."""
 
-    history: list[Id] | None = None
-    unknown: Literal["ignore", "error"] | None = None
-    user: Vectors | None = None
     vector: list[float] | None = None
-    features: dict[str, float | None] | None = None
-    scores: list[float] | dict[str, float] | None = None
-    scores_floor: float | None = None
-    k: int = SLATE_SIZE
-    filter_seen: bool = True
-    exclude: list[Id] | None = None
-    include: list[Id] = []
-    where: dict[str, Scalar | list[Scalar] | Range] = {}
-    at_most: dict[str, int] = {}
-    at_least: dict[str, dict[str, int]] = {}
-    exactly: dict[str, int] = {}
-    budget_ms: float | None = None
-    ranker: str | None = None
-    certify: bool | None = None
     key: str | None = None  # what the log calls the user
     log: bool = True  # false for a slate that is only looked at: a service with a log does not log it
 

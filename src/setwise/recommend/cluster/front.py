@@ -38,7 +38,7 @@ from contextvars import copy_context
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from numpy.typing import ArrayLike
 
@@ -48,7 +48,15 @@ from setwise.model.catalog import Catalog
 from setwise.model.ids import IdChoice
 from setwise.model.users import User
 from setwise.ranking import Ranker, ranker_named
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE, description
+from setwise.recommend.arguments import (
+    IGNORE,
+    SLATE_SIZE,
+    Options,
+    RequestArguments,
+    description,
+    require_names,
+    takes,
+)
 from setwise.recommend.caller_scores import by_id, caller_scores, checked_floor
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes, changing
@@ -133,29 +141,19 @@ class ClusterRecommender:
 
     # --- requests ---
 
+    @takes(RequestArguments)
     def recommend(
-        self,
-        user: ArrayLike | User | None = None,
-        k: int = SLATE_SIZE,
-        *,
-        history: IdChoice | None = None,
-        unknown: str = IGNORE,
-        features: Mapping[str, Any] | Sequence[Any] | None = None,
-        scores: Mapping[Any, float] | None = None,
-        scores_floor: float | None = None,
-        filter_seen: bool = True,
-        exclude: IdChoice = (),
-        include: IdChoice = (),
-        where: Mapping[str, Any] | None = None,
-        at_most: Mapping[str, int] | None = None,
-        at_least: Mapping[str, Mapping[Any, int]] | None = None,
-        exactly: Mapping[str, int] | None = None,
-        budget_ms: float | None = None,
-        ranker: str | None = None,
-        certify: bool | None = None,
+        self, user: ArrayLike | User | None = None, k: int = SLATE_SIZE, **arguments: Unpack[RequestArguments]
     ) -> Slate:
         """``Recommender.recommend`` from all shards; the module's docstring says what differs."""
         began = time.perf_counter()
+        require_names(arguments)
+        stated: dict[str, Any] = {name: value for name, value in arguments.items() if value is not None}
+        history, features, scores, floor, where = (
+            stated.pop(name, None) for name in ("history", "features", "scores", "scores_floor", "where")
+        )
+        exclude, include, unknown = stated.pop("exclude", ()), stated.pop("include", ()), stated.pop("unknown", IGNORE)
+        filter_seen = stated.pop("filter_seen", True)
         description({"history": history, "user": user, "features": features}, scores is not None)
         if features is not None:
             user = featured(self._files.features, features, k, self._files.layout.items)
@@ -164,28 +162,22 @@ class ClusterRecommender:
         if isinstance(user, User) and user.scores is not None:
             must, todo = "one without added scores, as a cluster's items have no order", "pass scores={id: score}"
             raise InvalidInput("user", must, "some", todo)
-        limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
         request = Request(
             user,
             None if history is None else _ids(history),
             unknown,
             filter_seen,
-            [] if exclude is None else _ids(exclude),
+            _ids(exclude),
             _ids(include),
             where,
-            {
-                "k": k,
-                "budget_ms": budget_ms,
-                "ranker": self.ranker if ranker is None else ranker,
-                "certify": True if certify is None else certify,
-                **{name: one for name, one in limits.items() if one is not None},
-            },
+            {"k": k, "ranker": self.ranker, "certify": True, **stated},
             self._files.layout,
-            _scores(self._files.pattern, scores, scores_floor),
-            scores_floor,
+            _scores(self._files.pattern, scores, floor),
+            floor,
         )
         return replace(self._answer(request, began), improver=Improver(self, request))
 
+    @takes(Options)
     def recommend_many(
         self,
         users: Iterable[ArrayLike | User] | None = None,
@@ -195,7 +187,7 @@ class ClusterRecommender:
         features: Iterable[Mapping[str, Any] | Sequence[Any]] | None = None,
         scores: Iterable[Mapping[Any, float]] | None = None,
         threads: int = THREADS,
-        **options: Any,
+        **options: Unpack[Options],
     ) -> list[Slate]:
         """``recommend`` for many users, histories or features with the same options, ``threads`` at a time."""
         name, people, of_user = descriptions(scores, users=users, histories=histories, features=features)
