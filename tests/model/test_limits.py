@@ -93,7 +93,7 @@ def test_verification_rejects_a_slate_that_breaks_a_toy_limit(toy: Limit, tmp_pa
 
 
 def test_every_limit_is_an_argument_a_field_and_an_option() -> None:
-    """The four files of a limit: its entry, ``recommend``, the HTTP request and the command line."""
+    """A limit is an argument of a request too, from which the doors take it."""
     fields = {field.name for field in msgspec.structs.fields(RecommendRequest)}
     for name in LIMITS:
         assert name in inspect.signature(sw.Recommender.recommend).parameters
