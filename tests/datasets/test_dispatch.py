@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import gzip
+import inspect
 import io
 import json
 import os
@@ -292,3 +293,9 @@ def test_every_file_of_the_shared_data(shared_data, sample):
             skipped: Counter[str] = Counter()
             counted = file.name.startswith(("online", "ta_feng"))
             assert len(read(file, progress=False, **({"skipped": skipped} if counted else {}))) > 0, file.name
+
+
+def test_the_options_of_all_readers_are_named() -> None:
+    named = inspect.signature(read).parameters
+    assert named.keys() >= {"baskets", "session", "item", "slate", "outcome", "time", "delimiter", "on_error", "form"}
+    assert all(parameter.kind is not parameter.VAR_KEYWORD for parameter in named.values())

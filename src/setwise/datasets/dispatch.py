@@ -39,14 +39,35 @@ _TABLES = {*DELIMITERS, *JSON_LINES, ".parquet"}
 
 
 def read(path: Source, baskets: bool = False, **options: Any) -> Sessions | Slates:
-    """Sessions or slates, by the reader of this format; ``options`` are those of that reader.
+    """Sessions or slates, by the reader of this format, which refuses options of the others.
 
-    With ``baskets`` every line of the file is a basket of items.
+    With ``baskets`` every line of the file is a basket of items. ``read_table`` says what the options of tables mean;
+    columns that are not named are those of usual names. ``user`` is a column of RecBole's, ``form`` is of ``.txt``.
     """
     reader = _reader(path, baskets, options)
     if reader is read_table:
         options = {**_guessed(path, table_columns(path, options.get("delimiter")), options), **options}
     return _call(reader, path, options)
+
+
+def _name_options() -> None:
+    """Show the options of all readers as parameters of ``read``, in ``help`` and to editors."""
+    signature, named = inspect.signature(read), dict[str, inspect.Parameter]()
+    readers: tuple[Callable[..., Any], ...] = (read_table, *_READERS.values(), read_baskets)
+    for reader in readers:
+        named = {**inspect.signature(reader).parameters, **named}
+    own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+    options = [
+        parameter.replace(
+            kind=inspect.Parameter.KEYWORD_ONLY, default=None if name in TABLE_ROLES else parameter.default
+        )
+        for name, parameter in named.items()
+        if name not in signature.parameters
+    ]
+    read.__signature__ = signature.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+
+
+_name_options()
 
 
 def _reader(path: Source, baskets: bool, options: Mapping[str, Any]) -> Callable[..., Sessions | Slates]:
