@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from proofs.cover import cover, delta_for, sensitivity
-from proofs.pure_embedding import guaranteed, item_vectors, user_vector
+from proofs.cover import cover
+from proofs.pure_embedding import item_vectors, user_vector
 
 import setwise as sw
 from setwise.retrieval.backends.brute_force import BruteForce
@@ -89,21 +89,6 @@ def test_cells_are_delta_wide_and_of_one_class_and_centres_far_apart(heads: int,
     assert (apart[alike[np.ix_(centres, centres)] & ~np.eye(len(centres), dtype=bool)] > delta / 2 * (1 - 1e-9)).all()
 
 
-def test_rounding_makes_no_pair_exceed_delta() -> None:
-    """Two items on either side of a third, each farther than δ/2 from it by less than float32 resolves."""
-    beyond = 0.5 * (1 + 5e-13)
-    query = np.array([[0.0], [beyond], [-beyond], [0.5 - 1e-9]])
-    catalog = sw.Catalog(query, np.zeros((4, 1)), np.ones((4, 1)), dtype=np.float64)
-    assert cover(catalog, 1.0).partition.cell_of.tolist() == [0, 1, 2, 0]
-
-
-def test_ten_thousand_items() -> None:
-    catalog, _ = clustered(0, n=10_000, delta=0.4, heads=2, base=True, clusters=60, d=8)
-    found = cover(catalog, 0.4)
-    assert 60 <= found.partition.n_cells <= 60 * len(LIPSCHITZ)
-    assert found.partition.query_radius.max() <= 0.4
-
-
 def test_phase_one_keeps_its_promise() -> None:
     """OPT over the best k of every cell against OPT over everything, 200 times: that takes a second, so always."""
     trials, delta, reduced, lost, share = 200, 0.05, 0, 0, []
@@ -145,20 +130,6 @@ def test_every_item_keeps_its_share(count) -> None:
     assert 0.1 < nearest_miss <= 1
 
 
-def test_the_constant_is_the_best_there_is() -> None:
-    """One head, two cells of two items in one dimension: a_i falls by 0.99 δ R D."""
-    length, delta = 0.01, 0.0001
-    near, far = length - delta, length
-    query = [[far], [near], [0.0], [0.0]]
-    key = [[far], [near], [-far], [-near]]
-    catalog = sw.Catalog(query, key, [[1.0], [1.0], [0.0], [0.0]], reward=sw.Linear(), dtype=np.float64)
-    found = cover(catalog, 2.001 * delta)  # a ball around one item reaches the other
-    assert found.partition.cell_of.tolist() == [0, 0, 1, 1]
-    fall = sw.item_rewards(catalog, [1.0], [0, 2])[0] - sw.item_rewards(catalog, [1.0], [1, 3])[0]
-    assert 0.99 * delta < fall / length < delta
-    assert sensitivity(catalog, [1.0]) == pytest.approx(length)
-
-
 def test_with_two_heads_queries_and_keys_are_not_enough() -> None:
     """Cells of identical queries and keys; the best by total score are the wrong ones, and no δ helps.
 
@@ -189,45 +160,3 @@ def test_a_greedy_packing_may_need_more_than_the_papers_count() -> None:
     found = cover(catalog, delta)
     assert found.partition.n_cells == 5 > np.ceil(4 / delta) ** 2
     assert found.most_candidates(1) == 3**2
-
-
-def test_sensitivity_by_hand() -> None:
-    """Σ_h R_h D_h + 2 Σ_{p>1} ‖u^p‖: the sink's key and score count, and value parts but the first head's twice."""
-    query = np.array([[[2.0], [1.0]], [[0.0], [-1.0]]])
-    key = np.array([[[1.0], [3.0]], [[0.5], [0.0]]])
-    value = np.array([[[0.0], [1.0]], [[1.0], [-0.5]]])
-    sink = sw.Sink([[0.0], [4.0]], [[5.0], [0.0]])
-    catalog = sw.Catalog(query, key, value, base=np.zeros((2, 2)), sink=sink)
-    user = sw.User([[1.0], [2.0]], [3.0, 4.0])
-    reach = ((2 + 1) / 2, (1 + 4) / 2)  # longest query and key of each head
-    spread = (5 - 0, 2 - (-1))  # scores of head 1: 0, 1 and the sink's 5; of head 2: 2, −1 and 0
-    expected = reach[0] * spread[0] + reach[1] * spread[1] + 2 * (2 + 5)
-    assert sensitivity(catalog, user) == pytest.approx(expected)
-    assert cover(catalog, 0.1).eps(user, eta=0.5) == pytest.approx(0.5 + 0.1 * expected)
-
-
-def test_sensitivity_counts_the_places() -> None:
-    """Encodings lengthen queries and keys, and widen the range of scores; a single part has no second term."""
-    places = sw.Positions([[[1.0]], [[-3.0]]], [[[0.5]], [[0.25]]], [[[-2.0]], [[7.0]]])
-    catalog = sw.Catalog([[2.0], [1.0]], [[4.0], [-1.0]], [[1.0], [3.0]], positions=places)
-    reach, spread = ((2 + 3) + (4 + 0.5)) / 2, 2 * ((3 + 7) - (1 - 2))
-    assert sensitivity(catalog, [2.0]) == pytest.approx(reach * spread)
-
-
-def test_delta_from_eps() -> None:
-    catalog, user = random_catalog(3, heads=2, base=True, sink=True)
-    found = cover(catalog, delta_for(catalog, 0.25, user))
-    assert found.eps(user) == pytest.approx(0.25)
-    assert found.eps(user, eta=0.05) == pytest.approx(0.3)
-    assert found.guaranteed(7.0, user, 5) == pytest.approx(guaranteed(catalog.rewards, found.eps(user), 5, 7.0))
-    double = sw.User(2 * user.heads, 2 * user.base)
-    assert delta_for(catalog, 0.25, double) == pytest.approx(delta_for(catalog, 0.25, user) / 2)
-
-
-def test_thirty_four_times_the_papers_delta() -> None:
-    """One head, scores of one sign: the paper allows δ = ε/(34 R (Vu)_max) at most."""
-    rng = np.random.default_rng(0)
-    unit = rng.normal(size=(50, 1, 3))
-    unit /= np.linalg.norm(unit, axis=2, keepdims=True)
-    catalog = sw.Catalog(2 * unit, 2 * unit, np.linspace(0, 3, 50)[:, None])
-    assert delta_for(catalog, 0.1, [1.0]) == pytest.approx(0.1 / (2 * 3), rel=1e-6)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from proofs.main_algorithm import MainAlgorithm
-from proofs.rank_partition import rank_partition
 
 import setwise as sw
 
@@ -94,28 +93,3 @@ def test_linear_programs_after_a_cover() -> None:
         assert answer.guarantee(best) - 1e-9 <= answer.value <= best + 1e-9
         programs += answer.ranking.programs
     assert programs > 50
-
-
-@pytest.mark.parametrize("rank_delta", [None, 0.4])
-def test_the_surrogate_has_cells_of_queries_alone(rank_delta: float | None) -> None:
-    """Of diameter δ' among the retrieved items, by default the δ of the cover; shared keys would add to γ."""
-    catalog, user = catalogue(4, 0.2)
-    answer = MainAlgorithm.build(catalog, 0.2).recommend(user, 2, rank_delta=rank_delta)
-    query, key = catalog.query[answer.candidates, 0], catalog.key[answer.candidates, 0]
-    alone, joint = (rank_partition(query, key, rank_delta or 0.2, share_keys=one).surrogate for one in (False, True))
-    assert answer.ranking.rank == alone.rank < len(answer.candidates)
-    assert answer.ranking.gamma == pytest.approx(alone.gamma, rel=1e-6)
-    assert joint.gamma > 1.01 * alone.gamma
-
-
-def test_approximate_neighbours_enter_the_loss() -> None:
-    """Values of 700 dimensions, which the transform of Appendix A reduces: its additive error is η."""
-    rng = np.random.default_rng(5)
-    query, key, value = (rng.normal(size=(12, d)) / np.sqrt(d) for d in (1, 1, 700))
-    catalog, user = sw.Catalog(query, key, value, reward=POSITIVE[0]), sw.User(rng.normal(size=(1, 700)))
-    exact = MainAlgorithm.build(catalog, 0.1).recommend(user, 2)
-    near = MainAlgorithm.build(catalog, 0.1, "fjlt", eps=0.5).recommend(user, 2)
-    longest = np.linalg.norm(catalog.value[:, 0], axis=1).max()
-    eta = 0.5 * longest * np.linalg.norm(user.heads)
-    assert near.retrieval_loss - exact.retrieval_loss == pytest.approx(eta, rel=1e-5)
-    assert near.guarantee(2.0) < exact.guarantee(2.0)

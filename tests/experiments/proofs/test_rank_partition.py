@@ -26,45 +26,6 @@ def test_gamma_and_rank_keep_their_promise(seed: int, d: int, delta: float, shar
     assert made.most_gamma <= 17 * delta * longest, "the paper's γ"
 
 
-def test_promises_by_hand() -> None:
-    """One item, ‖Q‖ = 3, ‖K‖ = 1, δ = 2: γ ≤ tanh(2 · 4/2), rank ≤ ⌈1 + 12/2⌉ ⌈1 + 4/2⌉."""
-    joint = rank_partition([[3.0]], [[1.0]], 2.0)
-    assert (joint.most_gamma, joint.most_rank) == (pytest.approx(np.tanh(4.0)), 7 * 3)
-    queries = rank_partition([[3.0]], [[1.0]], 2.0, share_keys=False)
-    assert (queries.most_gamma, queries.most_rank) == (pytest.approx(np.tanh(1.0)), 7)
-    plane = rank_partition([[3.0, 0.0]], [[0.0, 1.0]], 2.0)
-    assert plane.most_rank == 7**2 * 3**2
-
-
-def test_cells_are_rounded_inwards() -> None:
-    """An item at exactly δ/2 of the centre is outside, one nearer inside; keys count only where they are shared."""
-    query, key = [[0.0], [1.0], [0.9]], [[0.0], [0.0], [5.0]]
-    assert rank_partition(query, key, 2.0).cell_of.tolist() == [0, 1, 2]
-    assert rank_partition(query, key, 2.0, share_keys=False).cell_of.tolist() == [0, 1, 0]
-
-
-def test_weights_depend_on_the_cells_alone() -> None:
-    rng = np.random.default_rng(1)
-    query, key = rng.normal(size=(2, 30, 1))
-    made = rank_partition(query, key, 1.0)
-    assert 1 < made.surrogate.rank < 30
-    shape = np.log(made.surrogate.weight)
-    shape -= shape[:, :1]  # rows have a scale of their own
-    for cell in range(made.surrogate.rank):
-        members = made.cell_of == cell
-        np.testing.assert_allclose(shape[members], np.broadcast_to(shape[members][0], shape[members].shape), atol=1e-9)
-        np.testing.assert_allclose(np.ptp(shape[:, members], axis=1), 0, atol=1e-9)
-
-
-def test_queries_alone_take_fewer_columns() -> None:
-    rng = np.random.default_rng(2)
-    query, key = rng.normal(size=(2, 60, 2))
-    joint, queries = rank_partition(query, key, 1.0), rank_partition(query, key, 1.0, share_keys=False)
-    assert queries.surrogate.rank < joint.surrogate.rank
-    assert queries.most_gamma < joint.most_gamma
-    assert queries.most_rank < joint.most_rank
-
-
 def test_the_error_of_an_average_is_attained() -> None:
     """Two columns of odds 1 : √ω and √ω : 1, ω = (1 + γ)/(1 − γ): the average of scores 0 and 1 moves by all of it."""
     for gamma in (0.1, 0.6, 0.99):
