@@ -1,16 +1,21 @@
-"""A griffe extension: aligned lists in docstrings become Markdown lists.
+"""A griffe extension: aligned lists in docstrings become Markdown lists, and functions name all their arguments.
 
 Docstrings of setwise describe fields and arguments in two columns, `name  description`. Markdown would join such rows
-to one paragraph.
+to one paragraph. Functions whose keyword arguments come from a list (`recommend`, `read`) have them in `__signature__`,
+which the sources do not show.
 """
 
 from __future__ import annotations
 
+import inspect
+import pydoc
 import re
 from typing import Any
 
 import griffe
 
+NAMING = ("setwise.recommend.recommender", "setwise.datasets.dispatch")  # modules with such functions
+VAR_KEYWORD, KEYWORD_ONLY = griffe.ParameterKind.var_keyword, griffe.ParameterKind.keyword_only
 ROW = re.compile(r"(?P<name>[\w`][\w`.,*=/ -]*?) {2,}(?P<text>\S.*)")
 
 
@@ -21,6 +26,23 @@ class DocstringLists(griffe.Extension):
         """Called by griffe once for each object."""
         if obj.docstring is not None:
             obj.docstring.value = with_lists(obj.docstring.value)
+        if isinstance(obj, griffe.Function) and obj.module.path in NAMING:
+            name_arguments(obj)
+
+
+def name_arguments(function: griffe.Function) -> None:
+    """In place of `**arguments`, the keyword arguments that the signature has when setwise is imported."""
+    imported = pydoc.locate(function.path)
+    if not hasattr(imported, "__signature__"):
+        return
+    kept = [part for part in function.parameters if part.kind is not VAR_KEYWORD]
+    known = {part.name for part in kept}
+    added = [
+        griffe.Parameter(name, annotation=str(part.annotation), kind=KEYWORD_ONLY, default=repr(part.default))
+        for name, part in inspect.signature(imported).parameters.items()
+        if name not in known
+    ]
+    function.parameters = griffe.Parameters(*kept, *added)
 
 
 def with_lists(text: str) -> str:
