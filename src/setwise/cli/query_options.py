@@ -43,7 +43,9 @@ def with_arguments(*left_out: str, **defaults: Any) -> Callable[[Command], Comma
 
     def optioned(command: Command) -> Command:
         signature = inspect.signature(command, eval_str=True)
-        own = [parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD]
+        static = [
+            parameter for parameter in signature.parameters.values() if parameter.kind is not parameter.VAR_KEYWORD
+        ]
         added = [
             inspect.Parameter(
                 name,
@@ -54,7 +56,7 @@ def with_arguments(*left_out: str, **defaults: Any) -> Callable[[Command], Comma
             for name in OPTIONS
             if name not in signature.parameters and name not in left_out
         ]
-        command.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+        command.__signature__ = signature.replace(parameters=[*static, *added])  # type: ignore[attr-defined]
         return command
 
     return optioned
@@ -69,7 +71,7 @@ def _option(name: str) -> Any:
         flag = name.replace("_", "-")
         text = typer.Option(f"--{flag}/--no-{flag}", help=ARGUMENTS[name].meaning)
         return Annotated[kind, text]
-    plain = next((one for one in (int, float, str) if kind in (one, one | None)), None)
+    plain = next((type_ for type_ in (int, float, str) if kind in (type_, type_ | None)), None)
     return Annotated[list[str] | None, text] if plain is None else Annotated[plain | None, text]
 
 
@@ -123,16 +125,16 @@ def features(texts: Iterable[str]) -> dict[str, float]:
 
 def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
     """Conditions by attribute; several conditions on one attribute are alternatives."""
-    given: dict[str, list[str]] = {}
+    conditions: dict[str, list[str]] = {}
     for text in texts:
         name, value = pair("--where", text, "city=Rome or price=..200")
-        given.setdefault(name, []).append(value)
-    return {name: condition(catalog, name, values, "--where") for name, values in given.items()}
+        conditions.setdefault(name, []).append(value)
+    return {name: condition(catalog, name, values, "--where") for name, values in conditions.items()}
 
 
 def limits(**texts: list[str] | None) -> dict[str, Any]:
     """The limits as arguments of ``recommend``, from the texts of the options with the same names."""
-    return {name: _limit(LIMITS[name], given or ()) for name, given in texts.items()}
+    return {name: _limit(LIMITS[name], typed or ()) for name, typed in texts.items()}
 
 
 def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:
@@ -170,7 +172,7 @@ def pair(option: str, text: str, example: str) -> tuple[str, str]:
 def example_history(catalog: Catalog) -> str:
     """An option with two ids of the catalogue, as a shell takes it; ``--history`` cannot name ids with commas."""
     few = map(str, catalog.ids[:SOME_IDS].tolist())
-    named = [one for one in few if split([one]) == [one]][:2]
+    named = [id_ for id_ in few if split([id_]) == [id_]][:2]
     return f"--history {shlex.quote(','.join(named))}" if named else "--history-file FILE"
 
 

@@ -131,11 +131,11 @@ def _table(slate: Slate, explanation: Explanation | None) -> Table:
     table.add_column("reward", justify="right")
     if explanation is not None:
         table.add_column("alone", justify="right")
-    for number, (one, row) in enumerate(zip(slate.items.tolist(), slate.indices, strict=True)):
+    for number, (id_, row) in enumerate(zip(slate.items.tolist(), slate.indices, strict=True)):
         record = slate.catalog.attributes.record(int(row))
         cells = [record[name] for name in names]
         figures = [slate.rewards[number], *([] if explanation is None else [explanation.alone[number]])]
-        texts = ["" if cell is None else _shown(cell) for cell in (one, *cells)]
+        texts = ["" if cell is None else _shown(cell) for cell in (id_, *cells)]
         table.add_row(str(number + 1), *texts, *(f"{figure:.4f}" for figure in figures))
     return table
 
@@ -185,7 +185,7 @@ def _lent(explanation: Explanation) -> Table:
     for number in numbers:
         table.add_column(number, justify="right")
     for number, row in zip(numbers, explanation.lent, strict=True):
-        table.add_row(number, *(f"{one:+.2f}" for one in row))
+        table.add_row(number, *(f"{lent:+.2f}" for lent in row))
     return table
 
 
@@ -193,9 +193,9 @@ def _rivals(explanation: Explanation) -> Table:
     table = Table("ranker", title="\nThe same query with other rankers", title_justify="left")
     for heading in ("value", "the slate's advantage", "ms", "items in common"):
         table.add_column(heading, justify="right")
-    mine = set(explanation.slate.indices.tolist())
+    chosen = set(explanation.slate.indices.tolist())
     for rival in explanation.rivals:
-        common = len(mine & set(rival.indices.tolist()))
+        common = len(chosen & set(rival.indices.tolist()))
         gain = explanation.slate.value - rival.value
         table.add_row(rival.ranker, f"{rival.value:.4f}", f"{gain:+.4f}", f"{rival.milliseconds:.1f}", str(common))
     return table

@@ -32,15 +32,15 @@ class Ids:
         self.values, self.keys, self.order = values, keys, order
 
     @classmethod
-    def of(cls, given: IdChoice | Ids | None, n: int) -> Ids:
-        """Check ``given``; None means the ids 0 … n − 1."""
-        if given is None:
+    def of(cls, ids: IdChoice | Ids | None, n: int) -> Ids:
+        """Check ``ids``; None means the ids 0 … n − 1."""
+        if ids is None:
             return cls.numbered(n)
-        if isinstance(given, Ids):
-            if len(given) != n:
-                raise InvalidInput("ids", f"{n} ids, one per item", f"{len(given)}", "align ids with the items")
-            return given
-        values = _checked(given, n)
+        if isinstance(ids, Ids):
+            if len(ids) != n:
+                raise InvalidInput("ids", f"{n} ids, one per item", f"{len(ids)}", "align ids with the items")
+            return ids
+        values = _checked(ids, n)
         return cls._sorted(values, _keys(values) if isinstance(values, Strings) else values)
 
     @classmethod
@@ -111,9 +111,9 @@ class Ids:
         An id of another type is refused, because all ids of such a list would be unknown by mistake.
         """
         asked = _listed(wanted)
-        for one in asked:
-            if not self._is_of_their_type(one):
-                raise self._unknown(one)
+        for id_ in asked:
+            if not self._is_of_their_type(id_):
+                raise self._unknown(id_)
         rows = self._find(asked)
         if removed is not None and len(removed):
             rows[np.isin(rows, removed)] = -1
@@ -123,9 +123,9 @@ class Ids:
         """The row of each of these ids, in their order, −1 for one that is not here."""
         return self._find(_listed(wanted))
 
-    def _is_of_their_type(self, one: Any) -> bool:
+    def _is_of_their_type(self, id_: Any) -> bool:
         kinds = (str,) if isinstance(self.values, Strings) else (int, np.integer)
-        return isinstance(one, kinds) and not isinstance(one, bool)
+        return isinstance(id_, kinds) and not isinstance(id_, bool)
 
     def _find(self, asked: list[Any]) -> NDArray[np.intp]:
         """The row of each id, −1 for one that is not here."""
@@ -136,8 +136,8 @@ class Ids:
             for place, id_ in enumerate(asked)
             if self._is_of_their_type(id_) and (text or -(2**63) <= id_ < 2**63)
         ]
-        some = [asked[at] for at in possible]
-        keys = _keys(some) if text else np.array(some, np.int64)
+        wanted_ids = [asked[at] for at in possible]
+        keys = _keys(wanted_ids) if text else np.array(wanted_ids, np.int64)
         for at, key, place in zip(possible, keys, np.searchsorted(self.keys, keys).tolist(), strict=True):
             while place < len(self.keys) and self.keys[place] == key:
                 row = int(self.order[place])
@@ -147,17 +147,17 @@ class Ids:
                 place += 1
         return rows
 
-    def _unknown(self, one: Any) -> UnknownId:
+    def _unknown(self, id_: Any) -> UnknownId:
         """The error for an id that is not here, with a similar one that is."""
-        similar = self._similar(_plain(one))
+        similar = self._similar(_plain(id_))
         todo = "check its spelling and its type" if similar is None else f"did you mean {similar!r}?"
-        return UnknownId("id", "one of the known ids", repr(_plain(one)), todo)
+        return UnknownId("id", "one of the known ids", repr(_plain(id_)), todo)
 
-    def _similar(self, one: Any) -> Any:
+    def _similar(self, id_: Any) -> Any:
         """An id that differs by its type, blanks, case or a decimal point; among few ids also by its spelling."""
-        if not isinstance(one, (str, int)) or isinstance(one, bool) or (isinstance(one, int) and abs(one) >= 2**63):
+        if not isinstance(id_, (str, int)) or isinstance(id_, bool) or (isinstance(id_, int) and abs(id_) >= 2**63):
             return None
-        text, kind = str(one).strip(), str if isinstance(self.values, Strings) else int
+        text, kind = str(id_).strip(), str if isinstance(self.values, Strings) else int
         for form in (text, text.lower(), text.upper(), text.title(), text.removesuffix(".0"), f"{text}.0"):
             try:
                 known = kind(form)
@@ -173,9 +173,9 @@ class Ids:
     def _refuse_repetition(self) -> None:
         """Equal ids have equal keys, so repetitions are neighbours in key order (among collisions of one hash)."""
         for at in np.flatnonzero(self.keys[1:] == self.keys[:-1]):
-            one = self.values[int(self.order[at])]
-            if one == self.values[int(self.order[at + 1])]:
-                raise InvalidInput("ids", "distinct", f"{_plain(one)!r} more than once", "give every item its own id")
+            id_ = self.values[int(self.order[at])]
+            if id_ == self.values[int(self.order[at + 1])]:
+                raise InvalidInput("ids", "distinct", f"{_plain(id_)!r} more than once", "give every item its own id")
 
 
 def _listed(wanted: IdChoice) -> list[Any]:
@@ -184,8 +184,8 @@ def _listed(wanted: IdChoice) -> list[Any]:
     return wanted.tolist() if isinstance(wanted, np.ndarray) else list(wanted)
 
 
-def _plain(one: Any) -> Any:
-    return one.item() if isinstance(one, np.generic) else one
+def _plain(id_: Any) -> Any:
+    return id_.item() if isinstance(id_, np.generic) else id_
 
 
 def _are_keys(keys: Array, values: Strings | Array, order: Array) -> bool:
@@ -199,32 +199,27 @@ def _are_keys(keys: Array, values: Strings | Array, order: Array) -> bool:
 def _keys(strings: Iterable[str]) -> NDArray[np.int64]:
     """The first eight bytes of each string's BLAKE2b."""
     return np.frombuffer(
-        b"".join(hashlib.blake2b(one.encode("utf-8", "surrogatepass"), digest_size=8).digest() for one in strings),
+        b"".join(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest() for text in strings),
         np.int64,
     )
 
 
-def _checked(given: IdChoice, n: int) -> Strings | NDArray[np.int64]:
-    if (
-        isinstance(given, np.ndarray)
-        and given.shape == (n,)
-        and np.can_cast(given.dtype, np.int64)
-        and given.dtype != bool
-    ):
-        return given.astype(np.int64)
+def _checked(ids: IdChoice, n: int) -> Strings | NDArray[np.int64]:
+    if isinstance(ids, np.ndarray) and ids.shape == (n,) and np.can_cast(ids.dtype, np.int64) and ids.dtype != bool:
+        return ids.astype(np.int64)
     try:
-        if isinstance(given, (str, bytes, set, frozenset)) or (isinstance(given, np.ndarray) and given.ndim != 1):
+        if isinstance(ids, (str, bytes, set, frozenset)) or (isinstance(ids, np.ndarray) and ids.ndim != 1):
             raise TypeError  # iterates over letters, in varying order, or over rows
-        listed: list[Any] = given.tolist() if isinstance(given, np.ndarray) else list(given)
+        listed: list[Any] = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
     except TypeError:
-        raise InvalidInput("ids", "a list of int or str", type(given).__name__, "pass one id per item") from None
+        raise InvalidInput("ids", "a list of int or str", type(ids).__name__, "pass one id per item") from None
     if len(listed) != n:
         raise InvalidInput("ids", f"{n} ids, one per item", f"{len(listed)}", "align ids with the items")
-    if all(isinstance(one, str) for one in listed):
+    if all(isinstance(id_, str) for id_ in listed):
         return Strings.pack(listed)
     limits = np.iinfo(np.int64)
-    for one in listed:
-        whole = isinstance(one, (int, np.integer)) and not isinstance(one, bool)
-        if not whole or not limits.min <= one <= limits.max:
-            raise InvalidInput("ids", "all str or all int of 64 bits", repr(one), "convert ids to one of the two")
+    for id_ in listed:
+        whole = isinstance(id_, (int, np.integer)) and not isinstance(id_, bool)
+        if not whole or not limits.min <= id_ <= limits.max:
+            raise InvalidInput("ids", "all str or all int of 64 bits", repr(id_), "convert ids to one of the two")
     return np.array(listed, np.int64)

@@ -40,9 +40,9 @@ class Climbs(NamedTuple):
     filled: torch.Tensor
     value: torch.Tensor  # (b,)
 
-    def part(self, some: slice | torch.Tensor) -> Climbs:
+    def part(self, rows: slice | torch.Tensor) -> Climbs:
         """Some of the climbs."""
-        return Climbs(*(each[some] for each in self))
+        return Climbs(*(part[rows] for part in self))
 
 
 def swap(problem: DeviceInstances, k: int, rounds: int = ROUNDS, seed: int = 0) -> Climbs:
@@ -53,10 +53,10 @@ def swap(problem: DeviceInstances, k: int, rounds: int = ROUNDS, seed: int = 0) 
     step = max(1, _NUMBERS // ((3 * STARTS + 1) * k * k * m))
     pieces = []
     for first in range(0, len(problem.score), step):
-        some = slice(first, first + step)
-        best = _swap(problem.part(some), k, patterns)
+        rows = slice(first, first + step)
+        best = _swap(problem.part(rows), k, patterns)
         pieces.append(best._replace(owner=best.owner + first))
-    return Climbs(*(torch.cat(each) for each in zip(*pieces, strict=True)))
+    return Climbs(*(torch.cat(parts) for parts in zip(*pieces, strict=True)))
 
 
 def _swap(problem: DeviceInstances, k: int, patterns: list[_Pattern]) -> Climbs:
@@ -64,8 +64,8 @@ def _swap(problem: DeviceInstances, k: int, patterns: list[_Pattern]) -> Climbs:
     starts = _start_items(problem)
     best = _best_of_each(_climbed(problem, _grown(problem, starts, k)), starts.shape[1])
     for pattern in patterns:
-        found = _climbed(problem, _perturbed(problem, best, pattern))
-        both = [_by_user(each, len(best.owner)) for each in (found, best)]
+        perturbed = _climbed(problem, _perturbed(problem, best, pattern))
+        both = [_by_user(climbs, len(best.owner)) for climbs in (perturbed, best)]
         joined = Climbs(*(torch.cat(pair, 1).flatten(0, 1) for pair in zip(*both, strict=True)))
         best = _best_of_each(joined, PERTURBED + 1)
     return best
@@ -73,7 +73,7 @@ def _swap(problem: DeviceInstances, k: int, patterns: list[_Pattern]) -> Climbs:
 
 def _by_user(climbs: Climbs, users: int) -> Climbs:
     """The climbs, as many of each user in a row: arrays (users, climbs of one, ·)."""
-    return Climbs(*(each.reshape(users, -1, *each.shape[1:]) for each in climbs))
+    return Climbs(*(part.reshape(users, -1, *part.shape[1:]) for part in climbs))
 
 
 def _best_of_each(climbs: Climbs, count: int) -> Climbs:
@@ -99,7 +99,7 @@ def exchanges(problem: DeviceInstances, climbs: Climbs, others: torch.Tensor) ->
         problem.score[climbs.owner].transpose(1, 2),
     )  # (b, k, H), (b, H, m)
     among = torch.take_along_dim(weight, members[:, None, None, :], 3) * filled[:, None, None, :]  # (b, i, H, j)
-    sink, sink_part = (each[owner, members][..., None] for each in (problem.sink_weight, problem.sink_part))
+    sink, sink_part = (terms[owner, members][..., None] for terms in (problem.sink_weight, problem.sink_part))
     above = (among * of_member.transpose(1, 2)[:, None]) @ others.T + sink_part  # (b, i, H, P)
     below = among @ others.T + sink
     stays = filled[:, None, :] * others  # (b, P, i)
@@ -149,11 +149,11 @@ def _of_added(
     owner = climbs.owner
     count, k, heads, m = received.shape
     weight = (received * filled[..., None, None]).reshape(count, k, heads * m)
-    own, score = problem.own[owner].transpose(1, 2), problem.score[owner].transpose(1, 2)  # (b, H, m)
-    sink, sink_part = (each[owner].transpose(1, 2) for each in (problem.sink_weight, problem.sink_part))
-    below = (others @ weight).reshape(count, -1, heads, m) + (own + sink)[:, None]
+    own_weight, score = problem.own[owner].transpose(1, 2), problem.score[owner].transpose(1, 2)  # (b, H, m)
+    sink, sink_part = (terms[owner].transpose(1, 2) for terms in (problem.sink_weight, problem.sink_part))
+    below = (others @ weight).reshape(count, -1, heads, m) + (own_weight + sink)[:, None]
     weighted = (weight.reshape(count, k, heads, m) * of_member[..., None]).reshape(count, k, heads * m)
-    above = (others @ weighted).reshape(count, -1, heads, m) + (own * score + sink_part)[:, None]
+    above = (others @ weighted).reshape(count, -1, heads, m) + (own_weight * score + sink_part)[:, None]
     argument = torch.where(below > 0, above / below, 0.0).sum(2) + problem.base[owner][:, None]
     classes = None if problem.of_class is None else problem.of_class[owner][:, None]
     return evaluated(problem.rewards, classes, argument)
@@ -164,19 +164,19 @@ def _of_added(
 
 def _start_items(problem: DeviceInstances) -> torch.Tensor:
     """For each user the best candidate alone, then the best by three measures in turns: (B, 1 + 3 ``STARTS``)."""
-    held, score, own = problem.held, problem.score, problem.own
+    held, score, own_weight = problem.held, problem.score, problem.own
     total = torch.where(held, score.sum(2) + problem.base, -torch.inf)
     partner = total.argmax(1)[:, None]
-    given = torch.take_along_dim(problem.received, partner[..., None, None], 1)[:, 0].transpose(1, 2)  # (B, m, H)
+    received = torch.take_along_dim(problem.received, partner[..., None, None], 1)[:, 0].transpose(1, 2)  # (B, m, H)
     s_l = torch.take_along_dim(score, partner[..., None], 1)
-    alone = _rewards(problem, own * score + problem.sink_part, own + problem.sink_weight)
-    above = own * score + given * s_l + problem.sink_part
-    beside = _rewards(problem, above, own + given + problem.sink_weight)
+    alone = _rewards(problem, own_weight * score + problem.sink_part, own_weight + problem.sink_weight)
+    above = own_weight * score + received * s_l + problem.sink_part
+    beside = _rewards(problem, above, own_weight + received + problem.sink_weight)
     attention = problem.weight / (problem.weight.sum(3) + problem.sink_weight)[..., None]
     attention = (attention * held[:, :, None, None]).sum((1, 2))
-    measures = [torch.where(held, each, -torch.inf) for each in (alone, total, beside, attention)]
+    measures = [torch.where(held, measure, -torch.inf) for measure in (alone, total, beside, attention)]
     count = min(STARTS, held.shape[1])
-    turns = torch.stack([torch.topk(each, count, dim=1).indices for each in measures[1:]], 2).flatten(1)
+    turns = torch.stack([torch.topk(measure, count, dim=1).indices for measure in measures[1:]], 2).flatten(1)
     return torch.cat([measures[0].argmax(1)[:, None], turns], 1)
 
 
@@ -196,9 +196,9 @@ def _grown(problem: DeviceInstances, starts: torch.Tensor, k: int) -> Climbs:
     climb = torch.arange(len(owner), device=starts.device)
     score, base = problem.score[owner].transpose(1, 2), problem.base[owner]  # (b, H, m), (b, m)
     classes = None if problem.of_class is None else problem.of_class[owner]
-    own, full = problem.own, len(owner)
-    above = (own * problem.score + problem.sink_part)[owner].transpose(1, 2).contiguous()  # (b, H, m)
-    below = (own + problem.sink_weight)[owner].transpose(1, 2).contiguous()
+    own_weight, full = problem.own, len(owner)
+    above = (own_weight * problem.score + problem.sink_part)[owner].transpose(1, 2).contiguous()  # (b, H, m)
+    below = (own_weight + problem.sink_weight)[owner].transpose(1, 2).contiguous()
     absent = ~problem.held[owner]
     members = starts.new_empty((full, k))
     weight = score.new_empty((full, k, *score.shape[1:]))
@@ -221,9 +221,9 @@ def _grown(problem: DeviceInstances, starts: torch.Tensor, k: int) -> Climbs:
         ratio = ratio.div_(member_below[:, now, :, None] + weight[:, now]).sum(2)  # (b, i, m)
         at = members[:, now]
         of_members = None if classes is None else classes.gather(1, at)[..., None]
-        each = evaluated(problem.rewards, of_members, ratio.add_(base.gather(1, at)[..., None])).sum(1)
-        each += evaluated(problem.rewards, classes, base + (above / below).sum(1))
-        value, new = each.masked_fill_(absent, -torch.inf).max(1)
+        value_of_set = evaluated(problem.rewards, of_members, ratio.add_(base.gather(1, at)[..., None])).sum(1)
+        value_of_set += evaluated(problem.rewards, classes, base + (above / below).sum(1))
+        value, new = value_of_set.masked_fill_(absent, -torch.inf).max(1)
     return Climbs(owner, members, torch.ones_like(members, dtype=torch.bool), value)
 
 
@@ -274,9 +274,9 @@ class _Pattern(NamedTuple):
     def drawn(cls, draw: np.random.Generator, k: int, m: int, device: torch.device) -> _Pattern:
         """As swap_climbs.py: at least two members leave (one of one), and one fewer come in their place."""
         leaves, item = np.zeros((PERTURBED, k), bool), np.full((PERTURBED, k), -1)
-        for own, new in zip(leaves, item, strict=True):
+        for slots_of_leaf, new in zip(leaves, item, strict=True):
             slots = draw.permutation(k)[: min(2 + draw.integers(max(1, k // 2)), k)]
-            own[slots], new[slots[1:]] = True, draw.choice(m, size=len(slots) - 1, replace=False)
+            slots_of_leaf[slots], new[slots[1:]] = True, draw.choice(m, size=len(slots) - 1, replace=False)
         return cls(torch.from_numpy(leaves).to(device), torch.from_numpy(item).to(device))
 
 

@@ -115,34 +115,38 @@ def search_vectors_of(user: User, with_heads: bool) -> Floats32:
     vectors = [user_vector(user)]
     heads, d = user.heads.shape
     for h in range(heads if with_heads else 0):
-        one = np.zeros(len(vectors[0]))
-        one[h * d : (h + 1) * d] = user.heads[h]
-        vectors.append(scaled(one))
+        vector = np.zeros(len(vectors[0]))
+        vector[h * d : (h + 1) * d] = user.heads[h]
+        vectors.append(scaled(vector))
     return np.stack(vectors)
 
 
 def retrieve_one(state: IndexState, search: UserSearch, passes: list[Pass], eligible: Eligibility) -> Retrieved:
     """The candidates of one user."""
-    found = [_one_pass(state, search, each, eligible) for each in passes]
-    return merged_passes([best for best, _ in found], [reserve for _, reserve in found])
+    parts = [_one_pass(state, search, wanted, eligible) for wanted in passes]
+    return merged_passes([best for best, _ in parts], [reserve for _, reserve in parts])
 
 
-def _one_pass(state: IndexState, search: UserSearch, each: Pass, eligible: Eligibility) -> tuple[Ints, Ints]:
+def _one_pass(state: IndexState, search: UserSearch, wanted: Pass, eligible: Eligibility) -> tuple[Ints, Ints]:
     """The best rows of every cell in one pass, and the reserve; −1 in empty places."""
-    vectors, count, scores = search.vectors[each.vectors], each.best + each.reserve, each.added_scores(search.user)
+    vectors, count, scores = (
+        search.vectors[wanted.vectors],
+        wanted.best + wanted.reserve,
+        wanted.added_scores(search.user),
+    )
     if scores is None:
         rows = search_cells(state, vectors, count, eligible.mask).rows
-        return rows[:, :, : each.best], rows[:, :, each.best :]
-    best = min(each.best, state.largest_cell)
-    depth = Depth(best, min(each.reserve, state.largest_cell - best))
+        return rows[:, :, : wanted.best], rows[:, :, wanted.best :]
+    best = min(wanted.best, state.largest_cell)
+    depth = Depth(best, min(wanted.reserve, state.largest_cell - best))
     if not is_sparse(scores):
         return search_dense(state.catalog, state.cells, search.user, scores, depth, eligible.mask)
-    found, products = np.empty(0, np.intp), np.empty(0, np.float32)
+    rows_found, products = np.empty(0, np.intp), np.empty(0, np.float32)
     if not all_scored(scores, eligible):
         hits = search_cells(state, vectors, count, _mask_without(eligible, lower_rows(scores)))
-        found, products = hits.rows[hits.rows >= 0], hits.scores[hits.rows >= 0]
+        rows_found, products = hits.rows[hits.rows >= 0], hits.scores[hits.rows >= 0]
     return with_scored_rows(
-        state.catalog, state.partition.cell_of, search.user, scores, found, products, eligible, depth
+        state.catalog, state.partition.cell_of, search.user, scores, rows_found, products, eligible, depth
     )
 
 
@@ -165,17 +169,17 @@ def retrieve_batch(
     fetch as many more rows. So has a user with added scores, unless these are sparse.
     """
     lower = [lower_rows(search.user.scores) for search in searches]
-    excluded = [np.union1d(each.excluded, rows) for each, rows in zip(eligible, lower, strict=True)]
+    excluded = [np.union1d(items.excluded, rows) for items, rows in zip(eligible, lower, strict=True)]
     most = np.array([int(np.bincount(state.partition.cell_of[rows]).max(initial=0)) for rows in excluded])
-    alike = [_can_share(search.user.scores, own) for search, own in zip(searches, eligible, strict=True)]
+    alike = [_can_share(search.user.scores, items) for search, items in zip(searches, eligible, strict=True)]
     sharing = (most <= _MOST_EXCLUDED) & np.array(alike, bool)
     result: list[Retrieved] = [merged_passes([], [])] * len(searches)
     for group in _grouped_by_mask(eligible, sharing):
-        extra, mine = int(most[group].max()), [searches[user] for user in group]
+        extra, members = int(most[group].max()), [searches[user] for user in group]
         left_out = {True: [excluded[user] for user in group], False: [eligible[user].excluded for user in group]}
         allowed = [eligible[user] for user in group]
-        found = [_shared(state, each, mine, left_out[each.by_total], extra, allowed) for each in passes]
-        for user, *parts in zip(group, *found, strict=True):
+        by_pass = [_shared(state, wanted, members, left_out[wanted.by_total], extra, allowed) for wanted in passes]
+        for user, *parts in zip(group, *by_pass, strict=True):
             result[user] = merged_passes([best for best, _ in parts], [reserve for _, reserve in parts])
     for user in np.flatnonzero(~sharing).tolist():
         result[user] = retrieve_one(state, searches[user], passes, eligible[user])
@@ -209,28 +213,32 @@ def search_cells(state: IndexState, users: Floats32, per_cell: int, eligible: Ma
 
 def _shared(
     state: IndexState,
-    each: Pass,
+    wanted: Pass,
     searches: Sequence[UserSearch],
     excluded: Sequence[Rows],
     extra: int,
     eligible: Sequence[Eligibility],
 ) -> list[tuple[Ints, Ints]]:
     """One pass for many users: for each the best rows and the reserve, without the rows which that user excludes."""
-    vectors = np.concatenate([search.vectors[each.vectors] for search in searches])
-    hits = search_cells(state, vectors, each.best + each.reserve + extra, eligible[0].allowed)
+    vectors = np.concatenate([search.vectors[wanted.vectors] for search in searches])
+    hits = search_cells(state, vectors, wanted.best + wanted.reserve + extra, eligible[0].allowed)
     result = []
     parts = np.split(hits.rows, len(searches)), np.split(hits.scores, len(searches))
-    for search, mine, own, rows, products in zip(searches, excluded, eligible, *parts, strict=True):
-        kept = (rows >= 0) & ~np.isin(rows, mine)
+    for search, rows_excluded, items, rows, products in zip(searches, excluded, eligible, *parts, strict=True):
+        kept = (rows >= 0) & ~np.isin(rows, rows_excluded)
         place = np.cumsum(kept, axis=2)
-        scores = each.added_scores(search.user)
+        scores = wanted.added_scores(search.user)
         if scores is None:
-            reserve = kept & (place > each.best) & (place <= each.best + each.reserve)
-            result.append((rows[kept & (place <= each.best)], rows[reserve]))
+            reserve = kept & (place > wanted.best) & (place <= wanted.best + wanted.reserve)
+            result.append((rows[kept & (place <= wanted.best)], rows[reserve]))
             continue
-        kept &= place <= each.best + each.reserve
-        cell_of, depth, found = state.partition.cell_of, Depth(each.best, each.reserve), (rows[kept], products[kept])
-        result.append(with_scored_rows(state.catalog, cell_of, search.user, scores, *found, own, depth))
+        kept &= place <= wanted.best + wanted.reserve
+        cell_of, depth, hits_kept = (
+            state.partition.cell_of,
+            Depth(wanted.best, wanted.reserve),
+            (rows[kept], products[kept]),
+        )
+        result.append(with_scored_rows(state.catalog, cell_of, search.user, scores, *hits_kept, items, depth))
     return result
 
 
@@ -244,5 +252,5 @@ def merged_passes(best: Sequence[Ints], reserve: Sequence[Ints]) -> Retrieved:
 
 
 def _distinct(parts: Sequence[Ints]) -> Rows:
-    found = np.sort(np.concatenate([np.array([-1]), *(rows.reshape(-1) for rows in parts)]))
-    return found[1:][found[1:] > found[:-1]].astype(np.intp)
+    rows = np.sort(np.concatenate([np.array([-1]), *(rows.reshape(-1) for rows in parts)]))
+    return rows[1:][rows[1:] > rows[:-1]].astype(np.intp)

@@ -95,21 +95,23 @@ class RecommendRequest(_Arguments, forbid_unknown_fields=True, omit_defaults=Tru
 
     def arguments(self) -> dict[str, Any]:
         """The keyword arguments of ``Recommender.recommend``; fields that were left out are left out."""
-        given = msgspec.to_builtins(self)
+        stated = msgspec.to_builtins(self)
         for name in ("key", "log", "items"):
-            given.pop(name, None)
-        return arguments_from_json(given)
+            stated.pop(name, None)
+        return arguments_from_json(stated)
 
     def group_key(self) -> GroupKey:
         """Equal for requests that differ only in user and scores: they can share one pass over the catalogue."""
-        rest = msgspec.structs.replace(self, history=None, user=None, vector=None, features=None, scores=None, key=None)
+        shared = msgspec.structs.replace(
+            self, history=None, user=None, vector=None, features=None, scores=None, key=None
+        )
         vectors = self.user is not None or self.vector is not None
         return (
             self.history is not None,
             vectors,
             self.features is not None,
             self.scores is not None,
-            msgspec.json.encode(rest),
+            msgspec.json.encode(shared),
         )
 
 
@@ -142,12 +144,12 @@ class ItemsRequest(msgspec.Struct, omit_defaults=True):
 
     def wanted(self) -> list[str]:
         """The ids that are asked for, as texts; only a list of JSON can hold ids with commas."""
-        text, given = self.ids or "", None
+        text, listed = self.ids or "", None
         if text.startswith("["):
             with suppress(ValueError, RecursionError):
-                given = json.loads(text)
-        ids = given if isinstance(given, list) else text.split(",")
-        return [str(one) for one in ids if isinstance(one, (str, int))][:ITEMS_LIMIT]
+                listed = json.loads(text)
+        ids = listed if isinstance(listed, list) else text.split(",")
+        return [str(id_) for id_ in ids if isinstance(id_, (str, int))][:ITEMS_LIMIT]
 
 
 class OutcomeEntry(msgspec.Struct, forbid_unknown_fields=True):

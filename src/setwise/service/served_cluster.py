@@ -55,8 +55,8 @@ class Cluster:
         """The front whose file was copied to ``artifact``, all shards opened."""
         files, place = read_front(artifact.parent), self.folder.resolve()
         deadline = settings.deadline_ms / CALLS
-        timed, found = TimedCalls(deadline), self.hosts(place, files, settings)
-        hosts = [[timed.host(shard, host) for host in some] for shard, some in enumerate(found)]
+        timed, hosts_of = TimedCalls(deadline), self.hosts(place, files, settings)
+        hosts = [[timed.host(shard, host) for host in replicas] for shard, replicas in enumerate(hosts_of)]
         patience = Patience(deadline, min(HEDGE_MS, deadline / 2))
         served = ServedCluster(place, files, hosts, version, timed, patience, self.partial)
         served.warm_up()
@@ -65,7 +65,7 @@ class Cluster:
     def hosts(self, place: Path, files: FrontFiles, settings: Settings) -> Sequence[Sequence[Host]]:
         """The replicas of each shard, started where they do not run; they have opened it."""
         opened: list[list[Any]] = joined(self.address).actor_hosts(place, files, self.replicas)
-        answers = [(shard, host.opening()) for shard, some in enumerate(opened) for host in some]
+        answers = [(shard, host.opening()) for shard, replicas in enumerate(opened) for host in replicas]
         for shard, answer in answers:
             try:
                 answer.result(settings.start_ms / 1000)
@@ -192,7 +192,7 @@ class ServedCluster:
         """The description that /v1/info returns."""
         described = merged_columns(list(self._ask("describe_columns").values()))
         items = sum(self._ask("count_items").values())
-        texts = {one.name: len(one.values or ()) for one in described if one.kind == "text"}
+        texts = {column.name: len(column.values or ()) for column in described if column.kind == "text"}
         return info_of(
             self._files.pattern,
             settings,
@@ -214,13 +214,13 @@ class ServedCluster:
             wanted = self._ids(request.wanted())
             located = self._ask("located", wanted)
             places = {id_: int(row) for rows, ids in located.values() for row, id_ in zip(rows, ids, strict=True)}
-            every = [places[one] for one in wanted if one in places]
+            rows = [places[id_] for id_ in wanted if id_ in places]
             here = {shard: rows for shard, (rows, _) in located.items()}
-            return ItemsResponse(self._records(here, every[: request.limit]), len(every))
+            return ItemsResponse(self._records(here, rows[: request.limit]), len(rows))
         matches = self._ask("find_items", request.q, request.limit)
-        found, total = merged_matches(list(matches.values()), request.limit)
-        here = {shard: one.rows for shard, one in matches.items()}
-        return ItemsResponse(self._records(here, found.tolist()), total)
+        places_found, total = merged_matches(list(matches.values()), request.limit)
+        here = {shard: matched.rows for shard, matched in matches.items()}
+        return ItemsResponse(self._records(here, places_found.tolist()), total)
 
     def shard_calls(self) -> list[ShardCall]:
         """The calls of shards that have ended since the last time."""
@@ -233,13 +233,13 @@ class ServedCluster:
         """Ids that were sent as texts; those that no item can have are left out."""
         if isinstance(self._files.pattern.ids[0], str):
             return list(texts)
-        numbers = [int(one) for one in texts if one.removeprefix("-").isdecimal() and len(one) < 20]
-        return [one for one in numbers if -(2**63) <= one < 2**63]
+        numbers = [int(text) for text in texts if text.removeprefix("-").isdecimal() and len(text) < 20]
+        return [number for number in numbers if -(2**63) <= number < 2**63]
 
     def _records(self, here: Mapping[int, Ints], rows: Sequence[int]) -> list[Item]:
         """The items of these rows; ``here`` are rows of each shard, these among them."""
-        wanted = {shard: (np.intersect1d(some, rows),) for shard, some in here.items()}
-        answers = self._shards.ask("describe_items", {shard: one for shard, one in wanted.items() if len(one[0])})
+        wanted = {shard: (np.intersect1d(matched, rows),) for shard, matched in here.items()}
+        answers = self._shards.ask("describe_items", {shard: asked for shard, asked in wanted.items() if len(asked[0])})
         records: dict[int, Item] = {}
         for shard, described in answers.items():
             for row, (id_, known) in zip(wanted[shard][0].tolist(), described, strict=True):

@@ -33,10 +33,10 @@ class _Part(NamedTuple):
     reserve: Ints
 
 
-def merged(found: Mapping[int, Found], passes: Sequence[Pass]) -> Merged:
+def merged(replies: Mapping[int, Found], passes: Sequence[Pass]) -> Merged:
     """The best rows of every cell among all shards, and the reserve."""
-    some = [one for one in found.values() if one.admitted and one.measured is not None]
-    parts = [_merged_pass(some, number, each) for number, each in enumerate(passes)]
+    measured = [reply for reply in replies.values() if reply.admitted and reply.measured is not None]
+    parts = [_merged_pass(measured, number, wanted) for number, wanted in enumerate(passes)]
     result = merged_passes([part.best for part in parts], [part.reserve for part in parts])
     rows, score = np.concatenate([part.best for part in parts]), np.concatenate([part.score for part in parts], axis=1)
     cells = np.concatenate([part.cells for part in parts])
@@ -45,16 +45,16 @@ def merged(found: Mapping[int, Found], passes: Sequence[Pass]) -> Merged:
     return Merged(result, np.ascontiguousarray(score[:, places]), cells[places])
 
 
-def _merged_pass(some: Sequence[Found], number: int, each: Pass) -> _Part:
+def _merged_pass(measured: Sequence[Found], number: int, wanted: Pass) -> _Part:
     """The answers of the shards to one pass."""
-    hits = [one.passes[number] for one in some]
-    places = best_places(hits, each.best + each.reserve)
-    rows = np.concatenate([one.rows for one in hits], axis=2).astype(np.int64)
-    best, rest = places[:, :, : each.best], places[:, :, each.best :]
-    known = [one.measured.scores[number] for one in some if one.measured is not None]
+    hits = [reply.passes[number] for reply in measured]
+    places = best_places(hits, wanted.best + wanted.reserve)
+    rows = np.concatenate([hit.rows for hit in hits], axis=2).astype(np.int64)
+    best, reserve = places[:, :, : wanted.best], places[:, :, wanted.best :]
+    known = [reply.measured.scores[number] for reply in measured if reply.measured is not None]
     score = np.concatenate(known, axis=3)
-    first = np.cumsum([0, *(one.shape[3] for one in known[:-1])])
-    column = np.concatenate([at + np.arange(one.rows.shape[2]) for at, one in zip(first, hits, strict=True)])
+    first = np.cumsum([0, *(scores.shape[3] for scores in known[:-1])])
+    column = np.concatenate([at + np.arange(hit.rows.shape[2]) for at, hit in zip(first, hits, strict=True)])
     column = np.minimum(column, score.shape[3] - 1)  # of what is not among the best of its shard, and is not read
     of_best = np.take_along_axis(score, column[best][None], axis=3)
     cells = np.broadcast_to(np.arange(rows.shape[1], dtype=np.int32)[:, None], best.shape)
@@ -62,7 +62,7 @@ def _merged_pass(some: Sequence[Found], number: int, each: Pass) -> _Part:
         np.take_along_axis(rows, best, axis=2).reshape(-1),
         of_best.reshape(len(score), -1),
         cells.reshape(-1),
-        np.take_along_axis(rows, rest, axis=2).reshape(-1),
+        np.take_along_axis(rows, reserve, axis=2).reshape(-1),
     )
 
 
@@ -71,7 +71,7 @@ def best_places(answers: Sequence[Hits], per_cell: int) -> Ints:
 
     They are ordered by (score descending, row ascending).
     """
-    rows = np.concatenate([one.rows for one in answers], axis=2)
-    scores = np.concatenate([one.scores for one in answers], axis=2)
+    rows = np.concatenate([hits.rows for hits in answers], axis=2)
+    scores = np.concatenate([hits.scores for hits in answers], axis=2)
     ties = np.where(rows < 0, NOWHERE, rows) if (rows < 0).any() else rows
     return np.lexsort((ties, -scores), axis=2)[:, :, :per_cell]

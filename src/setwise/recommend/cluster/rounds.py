@@ -128,16 +128,16 @@ class Rounds:
     def _best_alone(self, general: Query) -> Fetched:
         """The best items of every shard, where items do not interact, and the pinned ones."""
         limits = {name: self._options[name] for name in ("at_most", "ranker") if name in self._options}
-        found = self._found("independent", general.user, general.k, limits)
-        best = np.concatenate([one.few for one in found.values() if one.few is not None])
-        return self._records(found, np.union1d(best, _pins(found)))
+        replies = self._found("independent", general.user, general.k, limits)
+        best = np.concatenate([reply.few for reply in replies.values() if reply.few is not None])
+        return self._records(replies, np.union1d(best, _pins(replies)))
 
     def varied(self, general: Query, fetched: Fetched) -> Fetched:
         """These items, and those of other values that a single index would look at (``required.py``)."""
         query = self._query(fetched, general.user)
         variety = Variety.of(query.limits, query.required, len(query.include), self._files.options["candidates"])
         more = self._joined(fetched, general.user, wanted_groups(query.required), variety)
-        if any(min(n, one.least) > 1 for _, n in variety.upper for one in query.required):
+        if any(min(n, group.least) > 1 for _, n in variety.upper for group in query.required):
             query = self._query(more, general.user)
             groups = named_values(query.catalog, query.user, query.required, variety)
             more = self._joined(more, general.user, groups, variety)
@@ -150,10 +150,10 @@ class Rounds:
         new = np.flatnonzero(~np.isin(rows, fetched.rows))
         if not len(new):
             return fetched
-        every = np.concatenate([fetched.rows, rows[new]])
-        order = np.argsort(every)
+        all_rows = np.concatenate([fetched.rows, rows[new]])
+        order = np.argsort(all_rows)
         joined = fetched.items.catalog.joined(catalog.taken(new)).taken(order)
-        return Fetched(every[order], self._index(joined, np.zeros(len(every), np.int32)))
+        return Fetched(all_rows[order], self._index(joined, np.zeros(len(all_rows), np.int32)))
 
     def _reader(self, general: Query, held: Held) -> RemoteReader | None:
         """What bounds over all items read; None if a shard is lost, or the cluster has no cells."""
@@ -172,8 +172,8 @@ class Rounds:
         query = replace(query, limits=catalog_limits(stated, files.pattern.attributes))
         require_conditions(self._asked.where)
         sizes = Sizes(files.pattern, files.layout.rows, files.attends)
-        every = replace(query.eligible, n=sizes.n, count=sizes.n)
-        return replace(query, catalog=cast(Catalog, sizes), eligible=every)
+        eligible = replace(query.eligible, n=sizes.n, count=sizes.n)
+        return replace(query, catalog=cast(Catalog, sizes), eligible=eligible)
 
     # --- rounds ---
 
@@ -182,27 +182,29 @@ class Rounds:
         cells = self._files.partition.n_cells
         pinned = replace(general, include=np.zeros(len(self._asked.include), np.intp))
         effort = Effort.of(pinned, self._files.options["candidates"], cells)
-        found, best = self._search(general, effort)
-        if sum(one.admitted for one in found.values()) <= effort.candidates:
-            rows = np.concatenate([one.few for one in found.values() if one.few is not None])
-            return self._records(found, np.sort(rows)), True
+        replies, best = self._search(general, effort)
+        if sum(reply.admitted for reply in replies.values()) <= effort.candidates:
+            rows = np.concatenate([reply.few for reply in replies.values() if reply.few is not None])
+            return self._records(replies, np.sort(rows)), True
         if len(best.found.best) < general.k and effort.per_cell < general.k:  # the eligible items are in few cells
-            found, best = self._search(general, replace(effort, per_cell=general.k))
+            replies, best = self._search(general, replace(effort, per_cell=general.k))
         needs, more = self._needs(general, effort), np.empty(0, np.int64)
         if needs is not None:
-            more = needed_rows({shard: one.needed for shard, one in found.items() if one.needed is not None}, needs)
-        pins = np.sort(_pins(found))
+            more = needed_rows(
+                {shard: reply.needed for shard, reply in replies.items() if reply.needed is not None}, needs
+            )
+        pins = np.sort(_pins(replies))
         query = replace(general, include=pins)
         if query.ranker.by_reward_alone:  # those are among the rows that are needed
             query = replace(query, ranker=replace(query.ranker, by_reward_alone=False))
-        measures = self._measures(general, found, best, np.union1d(pins, more))
+        measures = self._measures(general, replies, best, np.union1d(pins, more))
         candidates = chosen(query, best.found, self._snapshot(self._files.index), measures)
-        return self._records(found, np.union1d(candidates.rows, more), measures.records), False
+        return self._records(replies, np.union1d(candidates.rows, more), measures.records), False
 
-    def _measures(self, general: Query, found: Mapping[int, Found], best: Merged, sure: Ints) -> RemoteMeasures:
+    def _measures(self, general: Query, replies: Mapping[int, Found], best: Merged, sure: Ints) -> RemoteMeasures:
         """What the candidates are chosen by."""
-        firsts = dict(one.measured.first for one in found.values() if one.measured is not None)
-        base, by_shard = self._files.pattern.base is not None, partial(self._by_shard, found)
+        firsts = dict(reply.measured.first for reply in replies.values() if reply.measured is not None)
+        base, by_shard = self._files.pattern.base is not None, partial(self._by_shard, replies)
         return RemoteMeasures(self._shards, general.user, best, firsts, by_shard, self._asked, base, sure)
 
     def _needs(self, general: Query, effort: Effort) -> Needs | None:
@@ -217,49 +219,49 @@ class Rounds:
         depth, heads = effort.per_cell, per_head(general, effort)
         more = reserve(general, self._files.partition.n_cells, effort)
         (search,), passes = search_vectors(self._files.index.state, [general.user], depth, heads, more)
-        counts, needs = [(one.best, one.reserve) for one in passes], self._needs(general, effort)
-        found = self._found("search", general.user, search.vectors, counts, effort.candidates, needs)
-        return found, merged(found, passes)
+        counts, needs = [(each_pass.best, each_pass.reserve) for each_pass in passes], self._needs(general, effort)
+        replies = self._found("search", general.user, search.vectors, counts, effort.candidates, needs)
+        return replies, merged(replies, passes)
 
     def _found(self, what: str, *arguments: Any) -> dict[int, Found]:
         """The answers of all shards about eligible items; what no shard can satisfy is refused."""
-        found = self._shards.ask(what, dict.fromkeys(self._alive, (self._asked, *arguments)))
+        replies = self._shards.ask(what, dict.fromkeys(self._alive, (self._asked, *arguments)))
         whole = len(self._alive) == len(self._shards)
         asked = self._asked
         stated = {"exclude": asked.exclude, "include": asked.include, "scores": list(asked.scores or ())}
         self._ignored = self._ignored_history
         for at, (name, ids) in enumerate(stated.items()):
-            unknown = set.intersection(*(set(one.unknown[at]) for one in found.values()))
-            strange = [one for one in ids if one in unknown] if whole or name == "include" else []
+            unknown = set.intersection(*(set(reply.unknown[at]) for reply in replies.values()))
+            strange = [id_ for id_ in ids if id_ in unknown] if whole or name == "include" else []
             all_scores = name == "scores" and asked.floor is None and len(strange) == len(ids)
             self._ignored += reported(name, strange, ERROR if name == "include" or all_scores else self._unknown)
-        if not any(one.admitted for one in found.values()):
+        if not any(reply.admitted for reply in replies.values()):
             must, got = "conditions that leave an item", "ones that leave none"
             raise Infeasible("where and exclude", must, got, "loosen them")
-        if len(_pins(found)) < len(set(self._asked.include)):
+        if len(_pins(replies)) < len(set(self._asked.include)):
             todo = "drop it from include, or loosen exclude and where"
             raise Infeasible("include", "items that may be shown", "one that is excluded or filtered out", todo)
-        return found
+        return replies
 
-    def _records(self, found: Mapping[int, Found], rows: Ints, known: Sequence[Records] = ()) -> Fetched:
+    def _records(self, replies: Mapping[int, Found], rows: Ints, known: Sequence[Records] = ()) -> Fetched:
         """These rows with vectors, ids and attributes; the last round, if some are not ``known``."""
-        missing = np.setdiff1d(rows, np.concatenate([one.rows for one in known])) if known else rows
-        fetched = self._ask_records(self._by_shard(found, missing)) if len(missing) else []
+        missing = np.setdiff1d(rows, np.concatenate([records.rows for records in known])) if known else rows
+        fetched = self._ask_records(self._by_shard(replies, missing)) if len(missing) else []
         catalog = merged_records([*known, *fetched], rows)[1]
         return Fetched(rows, self._index(catalog, np.zeros(len(rows), np.int32)))
 
     def _ask_records(self, wanted: Mapping[int, Ints]) -> list[Records]:
-        return list(self._shards.ask("records", {shard: (mine,) for shard, mine in wanted.items()}).values())
+        return list(self._shards.ask("records", {shard: (rows,) for shard, rows in wanted.items()}).values())
 
     def _fetch_records(self, wanted: Mapping[int, Ints]) -> tuple[Ints, Catalog]:
         """These rows of each shard as one catalogue in the order of rows; the rows come first."""
         return merged_records(self._ask_records(wanted))
 
-    def _by_shard(self, found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
+    def _by_shard(self, replies: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
         """These rows, ascending, at the shards that have them."""
         layout = self._files.layout
         if not layout.in_order:
-            return _holders(found, rows)
+            return _holders(replies, rows)
         parts = np.split(rows, np.searchsorted(rows, layout.starts[1:]))
         return {shard: part for shard, part in enumerate(parts) if len(part)}
 
@@ -281,8 +283,8 @@ class Rounds:
             user = user.with_scores(AddedScores.dense(self._of_history(asked.history, fetched.rows)))
         if asked.scores is not None:
             ids = set(index.catalog.ids[np.arange(len(index.catalog))].tolist())
-            mine = {one: score for one, score in asked.scores.items() if one in ids}
-            options = {**options, "scores": mine, "scores_floor": asked.floor}
+            here = {id_: score for id_, score in asked.scores.items() if id_ in ids}
+            options = {**options, "scores": here, "scores_floor": asked.floor}
         return Query.parse(index, user, include=asked.include, ignored=self._ignored, **options)
 
     def _of_history(self, scores: HistoryScores, rows: Ints) -> Floats:
@@ -293,18 +295,18 @@ class Rounds:
         return np.asarray(np.nanmax(list(answers.values()), axis=0))
 
 
-def _pins(found: Mapping[int, Found]) -> Ints:
-    return np.concatenate([one.pins for one in found.values()])
+def _pins(replies: Mapping[int, Found]) -> Ints:
+    return np.concatenate([reply.pins for reply in replies.values()])
 
 
-def _holders(found: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
+def _holders(replies: Mapping[int, Found], rows: Ints) -> dict[int, Ints]:
     """These rows, ascending, at the shards that have found them."""
     wanted: dict[int, Ints] = {}
-    for shard, one in found.items():
-        few = [] if one.few is None else [one.few]
-        needed = [] if one.needed is None else [one.needed.rows]
-        known = np.concatenate([one.pins, *few, *needed, *(hits.rows.reshape(-1) for hits in one.passes)])
-        mine = rows[np.isin(rows, known)]
-        if len(mine):
-            wanted[shard] = mine
+    for shard, reply in replies.items():
+        few = [] if reply.few is None else [reply.few]
+        needed = [] if reply.needed is None else [reply.needed.rows]
+        known = np.concatenate([reply.pins, *few, *needed, *(hits.rows.reshape(-1) for hits in reply.passes)])
+        held = rows[np.isin(rows, known)]
+        if len(held):
+            wanted[shard] = held
     return wanted

@@ -146,15 +146,15 @@ class ShardState:
 
     def scored(self, asked: Filter, user: User) -> User:
         """The user with the added scores of the request, of the items that are here."""
-        own = self._of_history(asked)
+        of_history = self._of_history(asked)
         if asked.scores is None:
-            return user if own is None else user.with_scores(own)
+            return user if of_history is None else user.with_scores(of_history)
         catalog = self.index.catalog
         places = catalog.ids.places_of(list(asked.scores))
         values, known = np.array(list(asked.scores.values()), np.float64), places >= 0
-        rest = 0.0 if asked.floor is None else asked.floor
-        given = AddedScores.sparse(len(catalog), places[known], values[known], rest)
-        return user.with_scores(CallerScores(given, given.rows if asked.floor is None else None).combined(own))
+        floor = 0.0 if asked.floor is None else asked.floor
+        added = AddedScores.sparse(len(catalog), places[known], values[known], floor)
+        return user.with_scores(CallerScores(added, added.rows if asked.floor is None else None).combined(of_history))
 
     def _of_history(self, asked: Filter) -> AddedScores | None:
         """The scores that the history adds to the items that are here."""
@@ -180,14 +180,14 @@ class ShardState:
         mask = self.mask(asked)
         count = len(self.rows) if mask is None else int(np.count_nonzero(mask))
         named = asked.exclude, asked.include, () if asked.scores is None else tuple(asked.scores)
-        without, within, unscored = (self._known(some)[1] for some in named)
-        own = None if user is None else self.scored(asked, user)
+        without, within, unscored = (self._known(ids)[1] for ids in named)
+        scored_user = None if user is None else self.scored(asked, user)
         pins = self._known(asked.include)[0]
         pins = pins if mask is None else pins[mask[pins]]
         few = (self.rows if mask is None else self.rows[mask]) if count <= most else None
         parts = [slice(0, 1), slice(1, None)][: len(counts)]
         passes = [
-            self._best(vectors[part], sum(depth), mask, own if part.start == 0 else None)
+            self._best(vectors[part], sum(depth), mask, scored_user if part.start == 0 else None)
             for part, depth in zip(parts, counts, strict=True)
             if count and vectors is not None
         ]
@@ -197,10 +197,10 @@ class ShardState:
             eligible = np.arange(len(self.rows)) if mask is None else np.flatnonzero(mask)
             needed = needed_here(self.index.catalog, self.rows, eligible, needs)
         measured = None
-        if own is not None and count:
-            best = [one.rows[:, :, : depth[0]] for one, depth in zip(passes, counts, strict=True)]
-            measured = measured_here(self.index.catalog, self.rows, own, best)
-        numbered = [self._numbered(one) for one in passes]
+        if scored_user is not None and count:
+            best = [hits.rows[:, :, : depth[0]] for hits, depth in zip(passes, counts, strict=True)]
+            measured = measured_here(self.index.catalog, self.rows, scored_user, best)
+        numbered = [self._numbered(hits) for hits in passes]
         unknown = without, within, unscored
         return Found(count, few, numbered, self.rows[pins], unknown, needed, measured)
 
@@ -264,22 +264,22 @@ class ShardState:
         """Items of other values, where no set of the candidates keeps all limits."""
         mask = self.mask(asked)
         eligible = np.arange(len(self.rows)) if mask is None else np.flatnonzero(mask)
-        own = self.scored(asked, user)
-        return self.records(varied_here(self.index.catalog, self.rows, eligible, own, groups, variety))
+        scored_user = self.scored(asked, user)
+        return self.records(varied_here(self.index.catalog, self.rows, eligible, scored_user, groups, variety))
 
     def independent(self, asked: Filter, user: User, k: int, limits: Mapping[str, Any]) -> Found:
         """The best k items where items do not interact: the best of all shards are among them."""
-        found = self.search(asked)
-        if not found.admitted:
-            return found
+        answer = self.search(asked)
+        if not answer.admitted:
+            return answer
         exclude = self.index.catalog.ids[self._known(asked.exclude)[0]]
         if asked.scores is not None:
             known = set(self.index.catalog.ids.known_rows(list(asked.scores))[1])
-            mine = {one: score for one, score in asked.scores.items() if one not in known}
-            limits = {**limits, "scores": mine, "scores_floor": asked.floor}
+            here = {id_: score for id_, score in asked.scores.items() if id_ not in known}
+            limits = {**limits, "scores": here, "scores_floor": asked.floor}
         user = user.with_scores(self._of_history(asked))
         query = Query.parse(self.index, user, k=k, where=asked.where, exclude=exclude, certify=False, **limits)
-        return found._replace(few=self.rows[best_independent(query)])
+        return answer._replace(few=self.rows[best_independent(query)])
 
     def bound_scores(self, asked: Filter, user: User, pad: Floats, padding: float) -> ShardScores:
         """The scores of all items, for a bound over all shards."""
@@ -299,7 +299,7 @@ class ShardState:
         """The items of a history that are here and were not removed."""
         at, others = self.index.catalog.ids.known_rows(list(history), self.index.removed)
         unknown = set(others)
-        places = np.array([place for place, one in enumerate(history) if one not in unknown], np.int64)
+        places = np.array([place for place, id_ in enumerate(history) if id_ not in unknown], np.int64)
         assert self.history is not None  # the front refuses histories otherwise
         return self.history.seen(places, at)
 
@@ -321,8 +321,8 @@ class ShardState:
 
 
 ANSWERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one
-    for one in (
+    method.__name__: method
+    for method in (
         ShardState.search,
         ShardState.vectors_of,
         ShardState.bases,
