@@ -50,9 +50,9 @@ class TextBlock:
     def contains(self, word: str, at_start: bool = False) -> NDArray[np.bool_]:
         """Which texts contain this word, anywhere or at their start."""
         wanted = (("\n" if at_start else "") + word.casefold()).encode()
-        found = np.zeros(len(self._ends), bool)
-        found[np.searchsorted(self._ends, self._places(wanted) + at_start)] = True
-        return found
+        begins = np.zeros(len(self._ends), bool)
+        begins[np.searchsorted(self._ends, self._places(wanted) + at_start)] = True
+        return begins
 
     def _places(self, wanted: bytes) -> NDArray[np.intp]:
         """The offsets where ``wanted`` begins. After its first byte few offsets are left."""
@@ -68,7 +68,9 @@ class ItemSearch:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         columns = catalog.attributes.items()
-        texts = {name: one for name, one in columns if isinstance(one, Categorical) and _kind(one) == "text"}
+        texts = {
+            name: column for name, column in columns if isinstance(column, Categorical) and _kind(column) == "text"
+        }
         self.title = title_of(texts)
         self.group = group_of({name: len(column.values) for name, column in texts.items()}, len(catalog))
         searched = {name: (column.codes, TextBlock(column.values)) for name, column in texts.items()}
@@ -81,30 +83,30 @@ class ItemSearch:
         words = query.split()[:MOST_WORDS]
         if not words:
             return np.arange(min(limit, len(self._catalog))), len(self._catalog)
-        found = np.ones(len(self._catalog), bool)
+        matching = np.ones(len(self._catalog), bool)
         for word in words:
-            found &= self._rows_with(word)
-        rows = np.flatnonzero(found)
+            matching &= self._rows_with(word)
+        rows = np.flatnonzero(matching)
         begins = self.begins(query, rows)
         rows = np.concatenate([rows[begins], rows[~begins]])
-        return rows[:limit], int(found.sum())
+        return rows[:limit], int(matching.sum())
 
     def _rows_with(self, word: str) -> NDArray[np.bool_]:
-        found = np.zeros(len(self._catalog), bool)
+        matching = np.zeros(len(self._catalog), bool)
         for codes, lines in self._columns:
-            found |= _of_items(codes, lines.contains(word))
+            matching |= _of_items(codes, lines.contains(word))
         if self._ids is not None:
-            found |= self._ids.contains(word)
+            matching |= self._ids.contains(word)
         elif word.isascii() and word.isdigit() and len(word) < 20:  # numeric ids match as a whole
-            found[self._known([int(word)])] = True
-        return found
+            matching[self._known([int(word)])] = True
+        return matching
 
     def _known(self, ids: Iterable[int | str]) -> Rows:
         """The rows of the ids that the catalogue has."""
         rows: list[int] = []
-        for one in ids:
+        for id_ in ids:
             try:
-                rows += self._catalog.ids.known_rows(np.array([one], object))[0].tolist()
+                rows += self._catalog.ids.known_rows(np.array([id_], object))[0].tolist()
             except UnknownId:
                 continue
         return np.array(rows, np.intp)
@@ -113,7 +115,7 @@ class ItemSearch:
         """The rows of ids as texts; unknown ids are left out."""
         if self._ids is not None:
             return self._known(ids)
-        return self._known(int(one) for one in ids if one.removeprefix("-").isdecimal() and len(one) < 20)
+        return self._known(int(text) for text in ids if text.removeprefix("-").isdecimal() and len(text) < 20)
 
     def begins(self, query: str, rows: Rows) -> NDArray[np.bool_]:
         """Whether the titles of these rows begin with the words of ``query``."""

@@ -47,20 +47,20 @@ class Required:
 def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits) -> tuple[Required, ...]:
     """All requirements; raise Infeasible for one that the eligible items, or k, cannot meet."""
     lower = [(LIMITS[name], stated) for name, stated in limits.items() if LIMITS[name].lower]
-    found: list[Required] = []
+    result: list[Required] = []
     for limit, stated in lower:
         for attribute, numbers in stated.items():
             labels = None if limit.by_value else catalog.attributes.labels(attribute, eligible.rows)
-            every = np.unique(labels[labels >= 0]) if labels is not None else ()
-            check_total(limit, attribute, numbers, len(every), k)  # before a pass over the items for each value
+            distinct = np.unique(labels[labels >= 0]) if labels is not None else ()
+            check_total(limit, attribute, numbers, len(distinct), k)  # before a pass over the items for each value
             groups = (
                 _named(catalog, eligible.rows, attribute, numbers)
                 if labels is None
                 else _of_every_value(catalog, eligible.rows, attribute, labels, numbers)
             )
-            check_sizes(limit, attribute, numbers, [len(one.rows) for one in groups])
-            found += groups
-    return tuple(found)
+            check_sizes(limit, attribute, numbers, [len(group.rows) for group in groups])
+            result += groups
+    return tuple(result)
 
 
 def check_total(limit: Limit, attribute: str, numbers: Any, values: int, k: int) -> None:
@@ -100,7 +100,7 @@ def with_required(candidates: Rows, required: tuple[Required, ...], catalog: Cat
     if not required:
         return candidates
     share = int(SHARE * most) // len(required)
-    best = [_best(catalog, user, one.rows, max(SPARE * one.least, share)) for one in required]
+    best = [_best(catalog, user, group.rows, max(SPARE * group.least, share)) for group in required]
     return np.unique(np.concatenate([candidates, *best])).astype(np.intp)
 
 
@@ -124,16 +124,16 @@ class Variety(NamedTuple):
         upper = [
             (name, int(n)) for limit, stated in limits.items() if LIMITS[limit].upper for name, n in stated.items()
         ]
-        return cls(upper, sum(one.least for one in required), pinned, most)
+        return cls(upper, sum(group.least for group in required), pinned, most)
 
     def rows(self, catalog: Catalog, user: User, group: Rows, least: int) -> list[Rows]:
         """The items of a group that are added, for each attribute."""
         order = group[np.argsort(-item_scores(catalog, user, group), kind="stable")]
         parts = []
         for attribute, n in self.upper:
-            each = min(n, least)
-            values = min(self.needed + self.pinned, max(SPARE, self.most // (self.needed * each)))
-            parts.append(_of_many_values(order, catalog.attributes.labels(attribute, order), values, each))
+            of_value = min(n, least)
+            values = min(self.needed + self.pinned, max(SPARE, self.most // (self.needed * of_value)))
+            parts.append(_of_many_values(order, catalog.attributes.labels(attribute, order), values, of_value))
         return parts
 
 
@@ -148,13 +148,13 @@ def with_varied(
     So with one limit from above and disjoint groups there is a feasible set of candidates if there is one at all,
     unless the most candidates do not suffice for this.
     """
-    parts = [part for one in required for part in variety.rows(catalog, user, one.rows, one.least)]
+    parts = [part for group in required for part in variety.rows(catalog, user, group.rows, group.least)]
     return np.unique(np.concatenate([candidates, *parts])).astype(np.intp)
 
 
-def _of_many_values(order: Rows, labels: Ints, values: int, each: int) -> Rows:
+def _of_many_values(order: Rows, labels: Ints, values: int, of_value: int) -> Rows:
     """Of so many values, those that come first in ``order``, the first ``each`` rows; a missing value is no limit."""
-    unlimited = np.flatnonzero(labels < 0)[: values * each]
+    unlimited = np.flatnonzero(labels < 0)[: values * of_value]
     counted = np.flatnonzero(labels >= 0)
     _, first, number = np.unique(labels[counted], return_index=True, return_inverse=True)
     among_first = np.argsort(np.argsort(first))[number] < values
@@ -162,7 +162,7 @@ def _of_many_values(order: Rows, labels: Ints, values: int, each: int) -> Rows:
     sorted_by = np.argsort(labels[kept], kind="stable")
     ordered = labels[kept][sorted_by]
     begin = np.searchsorted(ordered, ordered)
-    return np.asarray(order[np.concatenate([unlimited, kept[sorted_by[np.arange(len(ordered)) - begin < each]]])])
+    return np.asarray(order[np.concatenate([unlimited, kept[sorted_by[np.arange(len(ordered)) - begin < of_value]]])])
 
 
 def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:
@@ -175,7 +175,7 @@ def _best(catalog: Catalog, user: User, rows: Rows, count: int) -> Rows:
 def item_scores(catalog: Catalog, user: User, rows: Rows) -> Floats:
     """The total scores of these rows."""
     parts = np.array_split(rows, max(1, -(-len(rows) // _CHUNK)))
-    return np.concatenate([_scores(catalog, user, some) for some in parts])
+    return np.concatenate([_scores(catalog, user, part) for part in parts])
 
 
 def _scores(catalog: Catalog, user: User, rows: Rows) -> Floats:

@@ -105,10 +105,10 @@ def retrieve(query: Query, snapshot: Snapshot) -> Candidates:
     effort = snapshot.effort(query)
     if query.eligible.count <= effort.candidates:
         return Candidates(query.eligible.rows, True)
-    found = _found(query, snapshot.index, effort)
-    if len(found.best) < query.k and effort.per_cell < query.k:  # the eligible items are in few cells
-        found = _found(query, snapshot.index, replace(effort, per_cell=query.k))
-    return chosen(query, found, snapshot)
+    retrieved = _found(query, snapshot.index, effort)
+    if len(retrieved.best) < query.k and effort.per_cell < query.k:  # the eligible items are in few cells
+        retrieved = _found(query, snapshot.index, replace(effort, per_cell=query.k))
+    return chosen(query, retrieved, snapshot)
 
 
 def _found(query: Query, index: Index, effort: Effort) -> Retrieved:
@@ -132,14 +132,14 @@ def retrieve_many(queries: Sequence[Query], snapshot: Snapshot) -> Sequence[Cand
         return [retrieve(query, snapshot) for query in queries]
     complete = [query.eligible.count <= snapshot.most_candidates for query in queries]
     searched = [query for query, is_complete in zip(queries, complete, strict=True) if not is_complete]
-    found: Iterator[Retrieved] = iter(())
+    retrieved: Iterator[Retrieved] = iter(())
     if searched:
         first, index, effort = searched[0], snapshot.index, snapshot.effort(searched[0])
         users, eligible = [query.user for query in searched], [query.eligible for query in searched]
         more = reserve(first, index.partition.n_cells, effort)
-        found = iter(index.retrieve_many(users, first.k, eligible, per_head(first, effort), more))
+        retrieved = iter(index.retrieve_many(users, first.k, eligible, per_head(first, effort), more))
     return [
-        Candidates(query.eligible.rows, True) if is_complete else next(found)
+        Candidates(query.eligible.rows, True) if is_complete else next(retrieved)
         for query, is_complete in zip(queries, complete, strict=True)
     ]
 
@@ -179,17 +179,17 @@ class _LocalMeasures:
 
 
 def chosen(
-    query: Query, found: Candidates | Retrieved, snapshot: Snapshot, measures: Measures | None = None
+    query: Query, retrieved: Candidates | Retrieved, snapshot: Snapshot, measures: Measures | None = None
 ) -> Candidates:
     """The candidates among what a search found; ``measures`` are those of the snapshot's index unless given."""
-    if isinstance(found, Candidates):
-        return found
+    if isinstance(retrieved, Candidates):
+        return retrieved
     effort = snapshot.effort(query)
     measures = _LocalMeasures(query, snapshot.index) if measures is None else measures
     if effort.candidates == 0:
-        total, _ = measures.scores(found.best)
-        return Candidates(np.sort(found.best[np.lexsort((found.best, -total))[: query.k]]), False)
-    return Candidates(_chosen(found, query, measures, effort), False)
+        total, _ = measures.scores(retrieved.best)
+        return Candidates(np.sort(retrieved.best[np.lexsort((retrieved.best, -total))[: query.k]]), False)
+    return Candidates(_chosen(retrieved, query, measures, effort), False)
 
 
 def per_head(query: Query, effort: Effort) -> int:
@@ -204,15 +204,15 @@ def reserve(query: Query, cells: int, effort: Effort) -> int:
     return reserve_per_cell(query.k, query.catalog.heads, cells)
 
 
-def _chosen(found: Retrieved, query: Query, measures: Measures, effort: Effort) -> Rows:
+def _chosen(retrieved: Retrieved, query: Query, measures: Measures, effort: Effort) -> Rows:
     """The most promising of the rows found, best partners from the reserve, and the pinned items."""
     most = effort.candidates
-    partners = int(PARTNERS * most) if len(found.reserve) else 0
-    rows = found.best
+    partners = int(PARTNERS * most) if len(retrieved.reserve) else 0
+    rows = retrieved.best
     if len(rows) > most - partners:
         rows = _promising(rows, max(most - partners, query.k), measures)
     if partners:
-        remaining = np.concatenate([np.setdiff1d(found.best, rows, assume_unique=True), found.reserve])
+        remaining = np.concatenate([np.setdiff1d(retrieved.best, rows, assume_unique=True), retrieved.reserve])
         total, _ = measures.scores(rows)
         anchor = int(rows[np.argmax(total)])
         rows = np.concatenate([rows, measures.partners(anchor, remaining, partners)])

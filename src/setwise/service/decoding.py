@@ -102,9 +102,9 @@ def split_outcomes(body: bytes, settings: Settings) -> list[bytes]:
 def decode_outcomes(part: bytes) -> list[OutcomeEntry]:
     """The outcomes of a part of a body."""
     outcomes = _decode(_OUTCOMES, part).outcomes
-    for one in outcomes:
-        if not 0 <= one.outcome <= 1:
-            raise _invalid("outcome", "a number from 0 to 1", one.outcome, "scale it, or leave it out for a hit")
+    for entry in outcomes:
+        if not 0 <= entry.outcome <= 1:
+            raise _invalid("outcome", "a number from 0 to 1", entry.outcome, "scale it, or leave it out for a hit")
     return outcomes
 
 

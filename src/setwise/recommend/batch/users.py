@@ -55,7 +55,7 @@ class Columns:
     @property
     def names(self) -> list[str]:
         """Every column that is read, the user's first."""
-        single = [one for one in (self.history, self.vector, self.exclude) if one is not None]
+        single = [name for name in (self.history, self.vector, self.exclude) if name is not None]
         return [self.user, *single, *self.features, *self.where.values()]
 
 
@@ -105,11 +105,11 @@ def _ids(catalog: Catalog, cell: Any, separator: str, parameter: str) -> list[An
 
 def _user(catalog: Catalog, cell: Any, columns: Columns) -> User:
     """Numbers as a user: H · d_v of the heads, then d_0 of the base."""
-    numbers = [parse_number(one) for one in split([cell], columns.separator)] if isinstance(cell, str) else cell
+    numbers = [parse_number(text) for text in split([cell], columns.separator)] if isinstance(cell, str) else cell
     (_, heads, width), base = catalog.value.shape, 0 if catalog.base is None else catalog.base.shape[1]
-    every = real_array("vector", [] if is_missing(numbers) else numbers, (heads * width + base,), np.float64)
-    of_base = every[heads * width :] if catalog.base is not None else None
-    return User(every[: heads * width].reshape(heads, width), of_base)
+    entries = real_array("vector", [] if is_missing(numbers) else numbers, (heads * width + base,), np.float64)
+    of_base = entries[heads * width :] if catalog.base is not None else None
+    return User(entries[: heads * width].reshape(heads, width), of_base)
 
 
 def _feature(name: str, cell: Any) -> float:
@@ -140,14 +140,14 @@ def answers(
     asking: list[tuple[str, int, Request]] = []
     for number, cells in enumerate(rows):
         try:
-            one = request(recommender.index.catalog, columns, cells)
+            asked = request(recommender.index.catalog, columns, cells)
         except SetwiseError as error:
             result[number] = error
         else:
-            asking.append((one.group, number, one))
-    for _, members in groupby(sorted(asking, key=lambda each: each[:2]), key=lambda each: each[0]):
-        group = [(number, one) for _, number, one in members]
-        for (number, _), answer in zip(group, _group(recommender, [one for _, one in group], options), strict=True):
+            asking.append((asked.group, number, asked))
+    for _, members in groupby(sorted(asking, key=lambda entry: entry[:2]), key=lambda entry: entry[0]):
+        group = [(number, asked) for _, number, asked in members]
+        for (number, _), answer in zip(group, _group(recommender, [asked for _, asked in group], options), strict=True):
             result[number] = answer
     return result
 
@@ -157,10 +157,10 @@ def _group(
 ) -> Sequence[Slate | SetwiseError]:
     kind, _, exclude, where = requests[0]
     same: dict[str, Any] = {**options, "exclude": exclude, "where": {**(options.get("where") or {}), **where}}
-    same[KINDS[kind]] = [one.content for one in requests]
+    same[KINDS[kind]] = [asked.content for asked in requests]
     try:
         return recommender.recommend_many(threads=1, **same)
     except SetwiseError as error:
         if len(requests) == 1:
             return [error]
-    return [answer for one in requests for answer in _group(recommender, [one], options)]
+    return [answer for asked in requests for answer in _group(recommender, [asked], options)]

@@ -57,7 +57,7 @@ class Changes:
         """Add all ``items`` to the smallest shard; what the front reads from now on."""
         layout, ids = self._files.layout, items.ids[np.arange(len(items))].tolist()
         known = self._checked(items, ids)
-        twice = [one for _, some in self._located(ids).values() for one in some]
+        twice = [id_ for _, there_already in self._located(ids).values() for id_ in there_already]
         if twice:
             raise InvalidInput(
                 "ids", "not in the cluster yet", repr(twice[0]), "remove it first, or give it another id"
@@ -65,22 +65,22 @@ class Changes:
         shard = int(np.argmin(layout.sizes))
         rows = layout.rows + np.arange(len(items))
         explicit = items.taken(np.arange(len(items)))  # ids that are row numbers are those of ``items`` alone
-        cells, mine = self._files.cells, None
+        cells, changed_cells = self._files.cells, None
         if cells is not None:
-            cells, mine = cells.grown(known)
-        digest = self._written(shard, Change(rows, explicit, mine))
+            cells, changed_cells = cells.grown(known)
+        digest = self._written(shard, Change(rows, explicit, changed_cells))
         return self._committed(
             replace(self._files, layout=layout.changed(shard, digest, added=len(items)), cells=cells)
         )
 
     def remove(self, ids: IdChoice) -> FrontFiles:
         """Remove items, each from the shard that has it."""
-        wanted = list(dict.fromkeys(one.item() if hasattr(one, "item") else one for one in ids))
+        wanted = list(dict.fromkeys(id_.item() if hasattr(id_, "item") else id_ for id_ in ids))
         located = self._located(wanted)
-        known = {one for _, some in located.values() for one in some}
-        for one in wanted:
-            if one not in known:
-                raise UnknownId("an id of ids", "one of the cluster", repr(one), "check it")
+        known = {id_ for _, ids_there in located.values() for id_ in ids_there}
+        for id_ in wanted:
+            if id_ not in known:
+                raise UnknownId("an id of ids", "one of the cluster", repr(id_), "check it")
         layout, counts = self._files.layout, self._counts()
         for shard, (rows, _) in located.items():
             if len(rows) and counts[shard] == len(rows):
@@ -95,11 +95,11 @@ class Changes:
 
         Items that no shard could take are refused: once written, a change must be readable.
         """
-        pattern, mine = self._files.pattern, self._files.pattern.ids[0]
-        if isinstance(mine, str) != isinstance(ids[0], str):
+        pattern, example = self._files.pattern, self._files.pattern.ids[0]
+        if isinstance(example, str) != isinstance(ids[0], str):
             raise InvalidInput("ids", "of the type of the cluster's", repr(ids[0]), "use one type")
         other = pattern.taken([0])
-        other.ids = Ids.of([max(ids) + ("~" if isinstance(mine, str) else 1)], 1)  # equal to none of the new ones
+        other.ids = Ids.of([max(ids) + ("~" if isinstance(example, str) else 1)], 1)  # equal to none of the new ones
         joined = other.joined(items)
         new = np.arange(1, len(joined))
         nearest_cells(joined, new, self._files.partition)
@@ -110,8 +110,8 @@ class Changes:
 
     def _counts(self) -> dict[int, int]:
         """The current items of each shard."""
-        found: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), (ALL,)))
-        return {shard: one.admitted for shard, one in found.items()}
+        replies: dict[int, Found] = self._shards.ask("search", dict.fromkeys(range(len(self._shards)), (ALL,)))
+        return {shard: reply.admitted for shard, reply in replies.items()}
 
     def _written(self, shard: int, change: Change) -> str:
         """Write the next change of a shard; its digest."""

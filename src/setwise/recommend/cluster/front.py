@@ -297,7 +297,7 @@ def _answered(request: Request, files: FrontFiles, shards: Shards, alive: Sequen
         person = encoded(files, shards, alive, request.history, request.unknown)
     hidden = request.exclude
     if request.filter_seen:
-        hidden = [*hidden, *(one for one in person.seen if one not in request.include)]
+        hidden = [*hidden, *(id_ for id_ in person.seen if id_ not in request.include)]
     asked = Filter(request.where, hidden, request.include, request.scores, request.scores_floor, person.scores)
     rounds = Rounds(files, shards, alive, asked, request.options, request.unknown, person.ignored, began)
     return rounds.slate(person.user)
@@ -315,6 +315,6 @@ def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, flo
     return dict(zip(_ids(ids), values.tolist(), strict=True))
 
 
-def _ids(given: IdChoice) -> list[Any]:
+def _ids(ids: IdChoice) -> list[Any]:
     """The ids as a list of plain values."""
-    return [one.item() if hasattr(one, "item") else one for one in given]
+    return [id_.item() if hasattr(id_, "item") else id_ for id_ in ids]

@@ -68,13 +68,15 @@ class RemoteMeasures:
         order = np.argsort(rows)
         ascending = rows[order]
         wanted = self._by_shard(ascending)
-        own = {
-            shard: () if parts is None else (parts[order[np.searchsorted(ascending, mine)]],)
-            for shard, mine in wanted.items()
+        parts_of = {
+            shard: () if parts is None else (parts[order[np.searchsorted(ascending, rows_there)]],)
+            for shard, rows_there in wanted.items()
         }
-        answers = self._shards.ask(what, {shard: (mine, *own[shard], *others) for shard, mine in wanted.items()})
-        given = np.concatenate([wanted[shard] for shard in answers])
-        result = np.concatenate(list(answers.values()))[np.argsort(given)]
+        answers = self._shards.ask(
+            what, {shard: (rows_there, *parts_of[shard], *others) for shard, rows_there in wanted.items()}
+        )
+        answered = np.concatenate([wanted[shard] for shard in answers])
+        result = np.concatenate(list(answers.values()))[np.argsort(answered)]
         return result[np.argsort(order)]
 
     def scores(self, rows: Rows) -> tuple[Floats, Floats]:
@@ -101,15 +103,15 @@ class RemoteMeasures:
             return rows
         base = self._self_terms(np.append(rows, anchor))
         if anchor not in self._firsts:  # two rows whose totals differ by rounding
-            (shard, mine), *_ = self._by_shard(np.array([anchor])).items()
-            self._firsts[anchor] = self._shards.ask("vectors_of", {shard: (mine,)})[shard]
-        given = Anchor(self._firsts[anchor], float(base[-1]))
-        paired = self._paired(rows, base[:-1], given, most)
-        self.records = [one.records for one in paired]
+            (shard, row), *_ = self._by_shard(np.array([anchor])).items()
+            self._firsts[anchor] = self._shards.ask("vectors_of", {shard: (row,)})[shard]
+        anchored = Anchor(self._firsts[anchor], float(base[-1]))
+        paired = self._paired(rows, base[:-1], anchored, most)
+        self.records = [reply.records for reply in paired]
         best = _best_of(paired, most)
         if best is not None:
             return best
-        return best_pairs(rows, self._asked("pairs", rows, base[:-1], given, self._user), most)
+        return best_pairs(rows, self._asked("pairs", rows, base[:-1], anchored, self._user), most)
 
     def _paired(self, rows: Rows, base: Floats, anchor: Anchor, most: int) -> list[Paired]:
         """The best pairs of every shard, and the records that come with them."""
@@ -117,20 +119,20 @@ class RemoteMeasures:
         wanted = self._by_shard(rows[order])
         others = np.union1d(np.setdiff1d(self._rows, rows, assume_unique=True), self._sure)
         sure, none = self._by_shard(others), np.empty(0, np.int64)
-        mine = most / max(len(wanted), 1)
-        fetched = min(most, math.ceil(mine + SPREAD * math.sqrt(mine))) if len(wanted) > 1 else most
+        share = most / max(len(wanted), 1)
+        fetched = min(most, math.ceil(share + SPREAD * math.sqrt(share))) if len(wanted) > 1 else most
         asked = {}
         for shard in sorted({*wanted, *sure}):
-            own = wanted.get(shard, none)
-            terms = None if self._plain else base[order[np.searchsorted(rows, own, sorter=order)]]
-            asked[shard] = own, terms, sure.get(shard, none), anchor, self._user, most, fetched
+            rows_there = wanted.get(shard, none)
+            terms = None if self._plain else base[order[np.searchsorted(rows, rows_there, sorter=order)]]
+            asked[shard] = rows_there, terms, sure.get(shard, none), anchor, self._user, most, fetched
         return list(self._shards.ask("paired", asked).values())
 
 
 def _best_of(paired: list[Paired], most: int) -> Rows | None:
     """The rows of the ``most`` largest values; None where these do not say which rows they are."""
-    rows, values = (np.concatenate([one[at] for one in paired]) for at in (0, 1))
-    if sum(one.total for one in paired) <= most:
+    rows, values = (np.concatenate([reply[at] for reply in paired]) for at in (0, 1))
+    if sum(reply.total for reply in paired) <= most:
         return rows[np.argsort(-values, kind="stable")]
     order = np.argsort(-values, kind="stable")
     return rows[order[:most]] if values[order[most - 1]] > values[order[most]] else None

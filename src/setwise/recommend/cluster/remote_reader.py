@@ -73,31 +73,31 @@ class RemoteReader:
         scores, floor, history = self._asked.scores, self._asked.floor, self._asked.history
         if scores is None:
             return None if history is None else AddedScores.dense(history.extremes)
-        given = [*scores.values(), *([] if floor is None else [floor])]
+        ends = [*scores.values(), *([] if floor is None else [floor])]
         if history is None:
-            return AddedScores.dense(given)
-        return AddedScores.dense([end(given) + end(history.extremes) for end in (min, max)])
+            return AddedScores.dense(ends)
+        return AddedScores.dense([end(ends) + end(history.extremes) for end in (min, max)])
 
     def scored(self, user: User, eligible: Eligibility | None) -> Scored:
         """The scores of all items, made at the shards."""
         pad, padding = rounding_pads(self, user)
-        every = range(len(self._shards))
+        shards = range(len(self._shards))
         answers: dict[int, ShardScores] = self._shards.ask(
-            "bound_scores", dict.fromkeys(every, (self._asked, self._own, pad, padding))
+            "bound_scores", dict.fromkeys(shards, (self._asked, self._own, pad, padding))
         )
-        parts = [answers[shard] for shard in every]
-        self._counts = np.stack([np.pad(one.counts, (0, self.n_cells - len(one.counts))) for one in parts])
+        parts = [answers[shard] for shard in shards]
+        self._counts = np.stack([np.pad(part.counts, (0, self.n_cells - len(part.counts))) for part in parts])
         self._starts = np.cumsum(np.pad(self._counts, ((0, 0), (1, 0))), axis=1)
         self.start = np.concatenate([[0], np.cumsum(self._counts.sum(axis=0))])
         n, heads = int(self.start[-1]), len(pad)
         score, base = np.empty((heads, n)), np.full(n, padding)
         pins: list[Ints] = []
-        for shard, one in enumerate(parts):
+        for shard, part in enumerate(parts):
             places = self._places(shard)
-            score[:, places] = one.score
-            if one.base is not None:
-                base[places] = one.base
-            pins.append(places[one.pins])
+            score[:, places] = part.score
+            if part.base is not None:
+                base[places] = part.base
+            pins.append(places[part.pins])
         self._pins = np.sort(np.concatenate(pins))
         away = np.isneginf(score[0])
         score[:, away] = 0.0
@@ -138,8 +138,8 @@ class RemoteReader:
         """Bring the items of these cells from all shards that have some."""
         away = np.unique(cells[self._column[cells] < 0])
         counts = self._counts[:, away]
-        mine = [away[row > 0] for row in counts]
-        answers = self._ask({shard: Wanted(some, NONE) for shard, some in enumerate(mine) if len(some)})
+        cells_of = [away[row > 0] for row in counts]
+        answers = self._ask({shard: Wanted(opened, NONE) for shard, opened in enumerate(cells_of) if len(opened)})
         sizes = counts.sum(axis=0)
         first = self._store.end + np.cumsum(sizes) - sizes
         before = np.cumsum(counts, axis=0) - counts
@@ -165,13 +165,13 @@ class RemoteReader:
 
     def _fetch_single(self, places: Ints, cells: Ints) -> Ints:
         """The columns of these items, after they were brought."""
-        shards, own = self._own_places(places, cells)
-        mine = {shard: np.flatnonzero(shards == shard) for shard in np.unique(shards).tolist()}
-        answers = self._ask({shard: Wanted(NONE, own[at]) for shard, at in mine.items()})
+        shards, own_places = self._own_places(places, cells)
+        of_shard = {shard: np.flatnonzero(shards == shard) for shard in np.unique(shards).tolist()}
+        answers = self._ask({shard: Wanted(NONE, own_places[at]) for shard, at in of_shard.items()})
         columns = self._store.end + np.arange(len(places))
         self._store.grow(len(places))
         for shard, items in answers.items():
-            at = mine[shard]
+            at = of_shard[shard]
             self._put(shard, columns[at], places[at], cells[at], items)
         self._single |= dict(zip(places.tolist(), columns.tolist(), strict=True))
         return columns
@@ -188,15 +188,15 @@ class RemoteReader:
         limit = self._limit
         if limit is not None:
             of = limit.attribute, limit.values
-            wanted = {shard: one._replace(attribute=of[0], values=of[1]) for shard, one in wanted.items()}
-        return self._shards.ask("bound_items", {shard: (one,) for shard, one in wanted.items()})
+            wanted = {shard: request._replace(attribute=of[0], values=of[1]) for shard, request in wanted.items()}
+        return self._shards.ask("bound_items", {shard: (request,) for shard, request in wanted.items()})
 
     def _put(self, shard: int, columns: Ints, places: Ints, cells: Ints, items: ShardItems) -> None:
         """Keep items that were fetched."""
         reach = self._cells.raised(items.query, items.reach)
         self._store.put(columns, items, reach, self.cell_groups.reward_class[cells], shard)
         if items.values is not None:
-            self._label[places] = [self._label_of(one) for one in items.values]
+            self._label[places] = [self._label_of(value) for value in items.values]
 
     def _label_of(self, value: Any) -> int:
         """The label of a value: see ``GroupLimit``."""

@@ -65,7 +65,7 @@ class Needed(NamedTuple):
     @property
     def rows(self) -> Ints:
         """The rows of all of them."""
-        parts = [one.best.rows for one in self.groups] + ([] if self.alone is None else [self.alone.rows])
+        parts = [group.best.rows for group in self.groups] + ([] if self.alone is None else [self.alone.rows])
         return np.concatenate([NONE, *parts])
 
 
@@ -97,8 +97,8 @@ def _groups(catalog: Catalog, eligible: Rows, needs: Needs) -> Iterable[tuple[st
                     yield name, attribute, value, eligible[catalog.attributes.matching({attribute: value})[eligible]]
                 continue
             labels, column = catalog.attributes.labels(attribute, eligible), catalog.attributes[attribute]
-            every, first = np.unique(labels, return_index=True)
-            first = first[every >= 0]
+            distinct, first = np.unique(labels, return_index=True)
+            first = first[distinct >= 0]
             few = len(first) <= needs.k
             for at, value in zip(first.tolist(), column[eligible[first]], strict=True):
                 rows = eligible[labels == labels[at]] if few else None
@@ -113,7 +113,7 @@ def needed_rows(answers: Mapping[int, Needed], needs: Needs) -> Ints:
             merged.setdefault(group.key, []).append(group.best)
     for name, stated in needs.limits.items():
         for attribute, numbers in stated.items() if LIMITS[name].lower else ():
-            sizes = [sum(one.total for one in parts) for key, parts in merged.items() if key[:2] == (name, attribute)]
+            sizes = [sum(best.total for best in parts) for key, parts in merged.items() if key[:2] == (name, attribute)]
             check_total(LIMITS[name], attribute, numbers, len(sizes), needs.k)
             check_sizes(LIMITS[name], attribute, numbers, sizes)
     share, rows = int(SHARE * needs.most) // max(len(merged), 1), [NONE]
@@ -121,13 +121,13 @@ def needed_rows(answers: Mapping[int, Needed], needs: Needs) -> Ints:
         least = needs.limits[name][attribute]
         rows.append(_best(parts, max(SPARE * (least[value] if LIMITS[name].by_value else least), share)))
     if needs.alone:
-        rows.append(_best([one.alone for one in answers.values() if one.alone is not None], needs.alone))
+        rows.append(_best([answer.alone for answer in answers.values() if answer.alone is not None], needs.alone))
     return np.unique(np.concatenate(rows))
 
 
 def _best(parts: list[Best], count: int) -> Ints:
     """The best of several answers, by (measure descending, row ascending)."""
-    rows, measure = np.concatenate([one.rows for one in parts]), np.concatenate([one.measure for one in parts])
+    rows, measure = np.concatenate([best.rows for best in parts]), np.concatenate([best.measure for best in parts])
     return rows[np.lexsort((rows, -measure))[:count]]
 
 
@@ -145,35 +145,35 @@ def varied_here(
 ) -> Ints:
     """The rows that a shard adds for ``groups``, ascending."""
     parts = [NONE]
-    for one in groups:
-        rows = eligible[catalog.attributes.matching({one.attribute: one.value})[eligible]]
-        if one.named is None:
-            parts += variety.rows(catalog, user, rows, one.least)
+    for group in groups:
+        rows = eligible[catalog.attributes.matching({group.attribute: group.value})[eligible]]
+        if group.named is None:
+            parts += variety.rows(catalog, user, rows, group.least)
             continue
-        for (attribute, n), values in zip(variety.upper, one.named, strict=True):
+        for (attribute, n), values in zip(variety.upper, group.named, strict=True):
             for value in values:
-                some = rows[catalog.attributes.matching({attribute: value})[rows]]
-                order = np.argsort(-item_scores(catalog, user, some), kind="stable")
-                parts.append(some[order[: min(n, one.least)]])
+                members = rows[catalog.attributes.matching({attribute: value})[rows]]
+                order = np.argsort(-item_scores(catalog, user, members), kind="stable")
+                parts.append(members[order[: min(n, group.least)]])
     return np.unique(numbers[np.concatenate(parts).astype(np.int64)])
 
 
 def wanted_groups(required: tuple[Required, ...]) -> list[RequiredGroup]:
     """The groups as shards read them."""
-    return [RequiredGroup(one.attribute, _plain(one.value), one.least) for one in required]
+    return [RequiredGroup(group.attribute, _plain(group.value), group.least) for group in required]
 
 
 def named_values(catalog: Catalog, user: User, required: tuple[Required, ...], variety: Variety) -> list[RequiredGroup]:
     """The groups with the values of the items that would be added."""
     groups = []
-    for one in required:
-        parts = variety.rows(catalog, user, one.rows, one.least)
+    for group in required:
+        parts = variety.rows(catalog, user, group.rows, group.least)
         named = [
             [_plain(value) for value in np.unique(catalog.attributes[attribute][rows[labels >= 0]])]
             for (attribute, _), rows in zip(variety.upper, parts, strict=True)
             for labels in [catalog.attributes.labels(attribute, rows)]
         ]
-        groups.append(RequiredGroup(one.attribute, _plain(one.value), one.least, named))
+        groups.append(RequiredGroup(group.attribute, _plain(group.value), group.least, named))
     return groups
 
 

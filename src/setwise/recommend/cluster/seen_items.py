@@ -41,7 +41,7 @@ def encoded(files: FrontFiles, shards: Shards, alive: Sequence[int], history: Se
     user, scores = _user(files.encoder, usable[-HISTORY:])
     if not usable and files.new_user is not None:
         scores = HistoryScores(np.empty(0, np.int64), np.empty(0), files.new_user)
-    return Encoded(user, scores, [one for place, one in enumerate(history) if place in places], ignored)
+    return Encoded(user, scores, [id_ for place, id_ in enumerate(history) if place in places], ignored)
 
 
 class _Seen(NamedTuple):
@@ -54,17 +54,17 @@ class _Seen(NamedTuple):
 
 def _places(answers: Iterable[SeenItems]) -> dict[int, _Seen]:
     """The items of the history that some shard has, by place."""
-    found: dict[int, _Seen] = {}
-    for one in answers:
-        rows = np.cumsum(one.known) - 1
-        for at, place in enumerate(one.places.tolist()):
-            found[place] = _Seen(one, bool(one.known[at]), int(rows[at]))
-    return found
+    items: dict[int, _Seen] = {}
+    for answer in answers:
+        rows = np.cumsum(answer.known) - 1
+        for at, place in enumerate(answer.places.tolist()):
+            items[place] = _Seen(answer, bool(answer.known[at]), int(rows[at]))
+    return items
 
 
 def _user(encoder: Encoder, usable: Sequence[_Seen]) -> tuple[User, HistoryScores | None]:
     """The user of these items of answers, oldest first, and the scores that their neighbours have."""
-    vectors = [one.answer.vectors[one.row] for one in usable]
+    vectors = [item.answer.vectors[item.row] for item in usable]
     items = np.stack(vectors) if vectors else np.zeros_like(history_columns(encoder, np.zeros(1, np.intp)))
     neighbours = [_neighbours(encoder, number, usable) for number in range(len(encoder.base_terms.neighbours))]
     (user,) = with_columns(encoder, items, neighbours).users(Ragged.of([np.arange(len(usable))]))
@@ -78,5 +78,5 @@ def _neighbours(encoder: Encoder, number: int, usable: Sequence[_Seen]) -> Neigh
     """The neighbours of these items in one of the matrices."""
     settings = encoder.base_terms.neighbours[number]
     none = replace(settings, offsets=np.zeros(1, np.int64), items=settings.items[:0], weights=settings.weights[:0])
-    parts = [one.answer.neighbours[number].of_rows(np.array([one.row])) for one in usable]
+    parts = [item.answer.neighbours[number].of_rows(np.array([item.row])) for item in usable]
     return joined_neighbours([none, *parts])

@@ -73,7 +73,7 @@ class ShardHistory:
     def of(cls, encoder: Encoder, rows: Rows) -> ShardHistory:
         """These rows of an encoder."""
         terms = encoder.base_terms
-        neighbours = tuple(one.of_rows(rows) for one in terms.neighbours)
+        neighbours = tuple(matrix.of_rows(rows) for matrix in terms.neighbours)
         if terms.new_user is None:
             return cls(history_columns(encoder, rows), neighbours)
         lowest = float(terms.new_user.min(initial=0.0))
@@ -82,8 +82,8 @@ class ShardHistory:
     def to_arrays(self) -> dict[str, Array]:
         """The arrays by name, to be saved."""
         arrays: dict[str, Array] = {"items": self.vectors}
-        for number, one in enumerate(self.neighbours):
-            parts = {"offsets": one.offsets, "items": one.items, "weights": one.weights}
+        for number, matrix in enumerate(self.neighbours):
+            parts = {"offsets": matrix.offsets, "items": matrix.items, "weights": matrix.weights}
             arrays |= {f"neighbours.{number}.{name}": part for name, part in parts.items()}
         if self.new_user is not None:
             arrays |= {"new_user": self.new_user, "lowest": np.array([self.lowest])}
@@ -102,15 +102,15 @@ class ShardHistory:
     def kept(self, mask: Mask) -> ShardHistory:
         """Of these items of the shard only."""
         rows = np.flatnonzero(mask[: len(self.vectors)])
-        neighbours = tuple(one.of_rows(rows) for one in self.neighbours)
-        own = None if self.new_user is None else self.new_user[rows]
-        return ShardHistory(self.vectors[rows], neighbours, own, self.lowest)
+        neighbours = tuple(matrix.of_rows(rows) for matrix in self.neighbours)
+        new_user = None if self.new_user is None else self.new_user[rows]
+        return ShardHistory(self.vectors[rows], neighbours, new_user, self.lowest)
 
     def seen(self, places: Ints, rows: Rows) -> SeenItems:
         """The items of these rows of the shard, which have these places in a history."""
         known = rows < len(self.vectors)
-        mine = rows[known]
-        return SeenItems(places, known, self.vectors[mine], tuple(one.of_rows(mine) for one in self.neighbours))
+        seen = rows[known]
+        return SeenItems(places, known, self.vectors[seen], tuple(matrix.of_rows(seen) for matrix in self.neighbours))
 
     def added(self, scores: HistoryScores, numbers: Ints) -> AddedScores:
         """The scores that a history adds to the items of the shard, whose ``numbers`` are ascending."""
@@ -125,6 +125,6 @@ class ShardHistory:
 
 def joined_neighbours(parts: Sequence[Neighbours]) -> Neighbours:
     """The rows of all ``parts``, one after the other."""
-    lengths = np.concatenate([[0], *(np.diff(one.offsets) for one in parts)])
-    items, weights = (np.concatenate([getattr(one, name) for one in parts]) for name in ("items", "weights"))
+    lengths = np.concatenate([[0], *(np.diff(part.offsets) for part in parts)])
+    items, weights = (np.concatenate([getattr(part, name) for part in parts]) for name in ("items", "weights"))
     return Neighbours(np.cumsum(lengths), items, weights, parts[0].decay, parts[0].power)

@@ -48,10 +48,10 @@ class Matches(NamedTuple):
 def find_items(state: State, query: str, limit: int) -> Matches:
     """The first items of this shard with every word of ``query``, titles that begin with it first."""
     search = _search(state)
-    found = search.find(query, len(state.index.catalog))[0]
-    found = found[~np.isin(found, state.index.removed)] if len(state.index.removed) else found
-    rows = found[:limit]
-    return Matches(state.rows[rows], search.begins(query, rows), len(found))
+    matching = search.find(query, len(state.index.catalog))[0]
+    matching = matching[~np.isin(matching, state.index.removed)] if len(state.index.removed) else matching
+    rows = matching[:limit]
+    return Matches(state.rows[rows], search.begins(query, rows), len(matching))
 
 
 def describe_columns(state: State) -> list[Described]:
@@ -62,7 +62,7 @@ def describe_columns(state: State) -> list[Described]:
 def describe_items(state: State, rows: Ints) -> list[tuple[Any, dict[str, Any]]]:
     """Id and attributes of the items of these rows."""
     catalog, at = state.index.catalog, np.searchsorted(state.rows, rows)
-    return [(one["id"], one["attributes"]) for one in items_to_dicts(catalog, at)]
+    return [(item["id"], item["attributes"]) for item in items_to_dicts(catalog, at)]
 
 
 def count_items(state: State) -> int:
@@ -77,7 +77,7 @@ def _search(state: State) -> ItemSearch:
 
 
 ITEM_ANSWERS: dict[str, Callable[..., Any]] = {
-    one.__name__: one for one in (find_items, describe_columns, describe_items, count_items)
+    method.__name__: method for method in (find_items, describe_columns, describe_items, count_items)
 }
 
 
@@ -86,8 +86,8 @@ ITEM_ANSWERS: dict[str, Callable[..., Any]] = {
 
 def merged_matches(answers: Sequence[Matches], limit: int) -> tuple[Ints, int]:
     """The first rows of all shards, in the order of one catalogue, and the number of all."""
-    rows, begins = (np.concatenate([one[at] for one in answers]) for at in (0, 1))
-    return rows[np.lexsort((rows, ~begins))][:limit], sum(one.total for one in answers)
+    rows, begins = (np.concatenate([matches[at] for matches in answers]) for at in (0, 1))
+    return rows[np.lexsort((rows, ~begins))][:limit], sum(matches.total for matches in answers)
 
 
 def merged_columns(answers: Sequence[Sequence[Described]]) -> list[Described]:
@@ -97,9 +97,9 @@ def merged_columns(answers: Sequence[Sequence[Described]]) -> list[Described]:
 
 def _merged(same: Sequence[Described]) -> Described:
     name, kind = same[0].name, same[0].kind
-    values = [one.values for one in same]
-    every = sorted(set[str]().union(*(some for some in values if some is not None)))
-    listed = None not in values and len(every) <= FEW
-    lows = [one.low for one in same if one.low is not None]
-    highs = [one.high for one in same if one.high is not None]
-    return Described(name, kind, every if listed else None, min(lows, default=None), max(highs, default=None))
+    values = [column.values for column in same]
+    all_texts = sorted(set[str]().union(*(texts for texts in values if texts is not None)))
+    listed = None not in values and len(all_texts) <= FEW
+    lows = [column.low for column in same if column.low is not None]
+    highs = [column.high for column in same if column.high is not None]
+    return Described(name, kind, all_texts if listed else None, min(lows, default=None), max(highs, default=None))
