@@ -37,7 +37,7 @@ def notes(*arguments: object) -> list[str]:
 
 def test_sessions_by_their_columns(tmp_path: Path) -> None:
     file = sessions(tmp_path, "order,SKU,name")
-    assert notes(file, "--out", tmp_path / "m") == [
+    assert notes(file, "--k=3", "--out", tmp_path / "m") == [
         f"{file}: sessions, as it has no slates with outcomes (setwise train sessions).",
         "Columns of data.csv: found by their names: session 'order', item 'SKU'.",
     ]
@@ -49,7 +49,7 @@ def test_sessions_by_their_columns(tmp_path: Path) -> None:
 def test_slates_by_their_columns_need_no_session(tmp_path: Path) -> None:
     """The slate is the session then; a column of users is used where there is one."""
     file = slates(tmp_path, "request,asin,purchased")
-    assert notes(file, "--out", tmp_path / "m") == [
+    assert notes(file, "--k=3", "--out", tmp_path / "m") == [
         f"{file}: slates, as it has slates 'request' with outcomes 'purchased' (setwise train slates).",
         "Columns of data.csv: found by their names: session 'request', item 'asin', slate 'request', "
         "outcome 'purchased'.",
@@ -61,7 +61,7 @@ def test_slates_by_their_columns_need_no_session(tmp_path: Path) -> None:
 
 def test_the_slate_alone_names_slates(tmp_path: Path) -> None:
     file = slates(tmp_path, "page,item,clicked")
-    first, second = notes(file, "--slate", "page", "--out", tmp_path / "m")
+    first, second = notes(file, "--k=3", "--slate", "page", "--out", tmp_path / "m")
     assert first == f"{file}: slates, as --slate is given (setwise train slates)."
     assert second == (
         "Columns of data.csv: slate 'page'; found by their names: session 'page', item 'item', outcome 'clicked'."
@@ -71,9 +71,9 @@ def test_the_slate_alone_names_slates(tmp_path: Path) -> None:
 def test_a_kind_that_is_named_overrides_the_columns(tmp_path: Path) -> None:
     rows = [f"u{n},{n},{item},1" for n in range(60) for item in "abc"]
     file = table(tmp_path, "user,slate,item,outcome", *rows)
-    assert notes("sessions", file, "--out", tmp_path / "m") == [
-        "Columns of data.csv: found by their names: session 'user', item 'item'."
-    ]
+    columns, unread = notes("sessions", file, "--k=3", "--out", tmp_path / "m")
+    assert columns == "Columns of data.csv: found by their names: session 'user', item 'item'."
+    assert unread.startswith("Column 'outcome' is not read: every row counts as an item that was chosen.")
 
 
 @pytest.mark.parametrize(

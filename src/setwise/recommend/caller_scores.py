@@ -72,10 +72,11 @@ def checked_floor(floor: object) -> float | None:
 
 
 def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | None, unknown: str) -> CallerScores:
-    ids, values = by_id(catalog, scores, floor)
+    ids = ids_of(catalog, scores, floor)
     rows, ignored = known_items(catalog, "scores", ids, unknown)
     if floor is None and not len(rows):
         known_items(catalog, "scores", ids, ERROR)  # nothing would be left: the first of them is refused
+    values = values_of(scores)
     if ignored:
         strange = set(ignored)
         values = values[[id_ not in strange for id_ in ids]]
@@ -83,19 +84,19 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
     return CallerScores(sparse, sparse.rows if floor is None else None, ignored)
 
 
-def by_id(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> tuple[list[Any], Floats]:
-    """The ids that a mapping names and their scores, checked as far as that needs no items."""
+def ids_of(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> list[Any]:
+    """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
     if not scores and floor is None:
         raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+    return list(scores) if isinstance(catalog.ids.values, Strings) else [_whole(id_) for id_ in scores]
+
+
+def values_of(scores: Mapping[Any, float]) -> Floats:
+    """The scores of a mapping, checked."""
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
         values = np.array([real_number(f"scores[{id_!r}]", score) for id_, score in scores.items()])
-    return _ids_of(catalog, scores), real_array("scores", values, (len(scores),), np.float64)
-
-
-def _ids_of(catalog: Catalog, scores: Mapping[Any, float]) -> list[Any]:
-    """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
-    return list(scores) if isinstance(catalog.ids.values, Strings) else [_whole(one) for one in scores]
+    return real_array("scores", values, (len(scores),), np.float64)
 
 
 def _whole(one: Any) -> Any:

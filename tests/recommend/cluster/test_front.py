@@ -502,7 +502,9 @@ def test_wrong_scores_are_refused(tmp_path: Path) -> None:
         cluster.recommend(user, scores={"nothing": 1.0, "item 3": 1.0}, unknown="error")
     with pytest.raises(UnknownId, match="an id of scores"):
         cluster.recommend(user, scores={"nothing": 1.0})
-    for wrong in ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0}):
+    beyond = ({"scores": {"item 3": 1e308}}, {"scores": {"item 3": 1.0}, "scores_floor": 1e308})
+    wrong_ones = ({"scores": np.zeros(40)}, {"scores": {}}, {"scores": {"item 3": math.nan}}, {"scores_floor": 1.0})
+    for wrong in (*wrong_ones, *beyond):
         with pytest.raises(InvalidInput, match="scores"):
             cluster.recommend(user, **wrong)
     for n in (1, 40):

@@ -57,7 +57,7 @@ from setwise.recommend.arguments import (
     require_names,
     takes,
 )
-from setwise.recommend.caller_scores import by_id, caller_scores, checked_floor
+from setwise.recommend.caller_scores import caller_scores, checked_floor, ids_of, values_of
 from setwise.recommend.cluster.calls import Host, Shards
 from setwise.recommend.cluster.changes import Changes, changing
 from setwise.recommend.cluster.files import FrontFiles, Layout, read_front
@@ -311,8 +311,8 @@ def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, flo
     if not isinstance(scores, Mapping):
         todo = "pass {id: score}, with scores_floor for all other items"
         raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
-    ids, values = by_id(pattern, scores, checked_floor(floor))
-    return dict(zip(_ids(ids), values.tolist(), strict=True))
+    ids = ids_of(pattern, scores, checked_floor(floor))
+    return dict(zip(_ids(ids), values_of(scores).tolist(), strict=True))
 
 
 def _ids(ids: IdChoice) -> list[Any]:
