@@ -17,9 +17,11 @@ import pytest
 import setwise as sw
 from doors import NOT_IN_TABLES, Answer, Query, by_command, by_many, by_one, by_table, unless_refused
 from in_process import cluster_of, world
+from setwise.errors import SetwiseError
 from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.arguments import ARGUMENTS
+from setwise.recommend.batch.users import Columns, answers
 from setwise.recommend.cluster.front import ClusterRecommender
 from setwise.recommend.effort import Effort
 from setwise.recommend.query import arguments_from_json
@@ -31,7 +33,7 @@ from setwise.service.settings import Settings
 
 TICK_S = 1.7e-4  # between two readings of the clock: bounds end after as many steps on any machine, however busy
 LONG_MS = 300_000.0  # a budget that is not used up, within the deadline of the service
-ON_THE_COMMAND_LINE = 25  # queries: every one loads the recommender
+LOADING = 25  # queries that commands answer, too: each loads the recommender
 
 
 def check(answer: Answer | None, expected: Answer | None, of: str, same_steps: bool = True) -> None:
@@ -83,6 +85,20 @@ class Doors:
         assert body["left_out"] == []
         return Answer.of_json(body)
 
+    def in_a_batch(self, query: Query) -> Answer:
+        """A row of a table that is read already."""
+        options = arguments_from_json(query)
+        if "user" in query:
+            columns, cell = Columns(vector="vector"), options.pop("user").heads.ravel().tolist()
+        elif "history" in query:
+            columns, cell = Columns(history="history"), options.pop("history")
+        else:
+            columns, cell = Columns(features=("size",)), options.pop("features")["size"]
+        (slate,) = answers(self.recommender, columns, [("u", cell)], options)
+        if isinstance(slate, SetwiseError):
+            raise slate
+        return Answer.of(slate)
+
     def ways(self, query: Query, number: int) -> dict[str, Callable[[], Answer | None]]:
         """How each door is asked."""
         stated, folder = arguments_from_json(query), self.folder.parent
@@ -91,10 +107,13 @@ class Doors:
             "many": lambda: by_many(self.recommender, stated),
             "HTTP": lambda: self.over_http(query),
             "cluster": lambda: by_one(self.cluster, stated),
-            "command line": lambda: by_command(query, self.folder, folder),
         }
+        if number < LOADING:
+            ways["command line"] = lambda: by_command(query, self.folder, folder)
         if not query.keys() & NOT_IN_TABLES:
-            ways["batch"] = lambda: by_table(query, self.folder, folder, number)
+            ways["batch"] = lambda: self.in_a_batch(query)
+            if number < LOADING:
+                ways["table"] = lambda: by_table(query, self.folder, folder, number)
         return ways
 
 
@@ -169,8 +188,6 @@ def test_the_same_query_has_the_same_answer_behind_all_doors(
         efforts.clear()
         expected = unless_refused(ways.pop("python"))
         effort, refused = set(efforts), refused + (expected is None)
-        if seed >= ON_THE_COMMAND_LINE:
-            del ways["command line"]
         for door, ask in ways.items():
             efforts.clear()
             check(unless_refused(ask), expected, f"{door}, {seed}: {query}", door != "cluster")
@@ -198,8 +215,8 @@ def test_a_short_deadline_stops_searches_and_changes_no_effort(
     monkeypatch.setattr(time, "monotonic", lambda: now)  # however busy the machine is
     body = msgspec.json.encode({"requests": queries})
     reply = next(doors.handlers.replies([TaskMessage("batch", msgspec.Raw(body), now, now + 2.0)]))
-    answers = json.loads(reply.outcome)["answers"]
+    bodies = json.loads(reply.outcome)["answers"]
     assert set(efforts) == effort
-    for answer, alone in zip(answers, expected, strict=True):
+    for answer, alone in zip(bodies, expected, strict=True):
         check(Answer.of_json(answer), alone, "a batch", same_steps=False)
-    assert answers[0]["left_out"] == ["time"]
+    assert bodies[0]["left_out"] == ["time"]

@@ -156,7 +156,8 @@ def _group(
     recommender: Recommender, requests: Sequence[Request], options: Mapping[str, Any]
 ) -> Sequence[Slate | SetwiseError]:
     kind, _, exclude, where = requests[0]
-    same: dict[str, Any] = {**options, "exclude": exclude, "where": {**(options.get("where") or {}), **where}}
+    same: dict[str, Any] = {**options, "where": {**(options.get("where") or {}), **where}}
+    same["exclude"] = [*options.get("exclude", ()), *exclude]
     same[KINDS[kind]] = [asked.content for asked in requests]
     try:
         return recommender.recommend_many(threads=1, **same)
