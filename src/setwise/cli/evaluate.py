@@ -121,9 +121,9 @@ def _refuse_ignored(context: typer.Context, log: Path | None) -> None:
             raise InvalidInput(name, "given with --log only", got, "leave it out, or add --log")
 
 
-def _compared(given: list[str] | None, catalog: Catalog) -> dict[str, None]:
+def _compared(rankers: list[str] | None, catalog: Catalog) -> dict[str, None]:
     """The rankers that are evaluated, each once."""
-    return dict.fromkeys(given or (one for one in COMPARED if catalog.attends or one not in SEARCHES))
+    return dict.fromkeys(rankers or (ranker for ranker in COMPARED if catalog.attends or ranker not in SEARCHES))
 
 
 def _report(
@@ -138,7 +138,7 @@ def _report(
         "split": by,
         "k": k,
         "attends": catalog.attends,
-        "rankers": [one.row() | measured(one.shown) for one in results],
+        "rankers": [result.row() | measured(result.shown) for result in results],
         "others": [{"name": name} | measured(shown) for name, shown in others.items()],
         "reliability": {"ranker": results[0].ranker, "rows": results[0].reliability()},
     }

@@ -34,10 +34,10 @@ def _from_json(path: Path, text: str) -> Any:
     if not text.lstrip().startswith("{"):
         return content
     scores: dict[str, Any] = {}
-    for one, score in content:  # pairs: a plain object would keep the last of two scores of one id
-        if one in scores:
-            raise _repeated(one)
-        scores[one] = score
+    for id_, score in content:  # pairs: a plain object would keep the last of two scores of one id
+        if id_ in scores:
+            raise _repeated(id_)
+        scores[id_] = score
     return scores
 
 
@@ -51,10 +51,10 @@ def _from_csv(catalog: Catalog, path: Path, text: str) -> dict[Any, float]:
         if score is None:
             got = repr(",".join(line)[:60])
             raise InvalidInput(f"a line of {path.name}", "id,score", got, "write one id and one number per line")
-        one = ids(catalog, [line[0]], "--scores")[0]
-        if one in scores:
-            raise _repeated(one)
-        scores[one] = score
+        id_ = ids(catalog, [line[0]], "--scores")[0]
+        if id_ in scores:
+            raise _repeated(id_)
+        scores[id_] = score
     return scores
 
 
@@ -67,8 +67,8 @@ def _is_heading(catalog: Catalog, line: list[str]) -> bool:
         return True
 
 
-def _repeated(one: Any) -> InvalidInput:
-    return InvalidInput("--scores", "about each id once", f"{one!r} twice", "keep one line for it")
+def _repeated(id_: Any) -> InvalidInput:
+    return InvalidInput("--scores", "about each id once", f"{id_!r} twice", "keep one line for it")
 
 
 def _number(text: str) -> float | None:

@@ -99,11 +99,11 @@ def values_of(scores: Mapping[Any, float]) -> Floats:
     return real_array("scores", values, (len(scores),), np.float64)
 
 
-def _whole(one: Any) -> Any:
+def _whole(id_: Any) -> Any:
     """A decimal text as the number that it names; anything else as it is."""
-    if isinstance(one, str) and one.removeprefix("-").isdecimal() and len(one) < 20 and str(int(one)) == one:
-        return int(one)
-    return one
+    if isinstance(id_, str) and id_.removeprefix("-").isdecimal() and len(id_) < 20 and str(int(id_)) == id_:
+        return int(id_)
+    return id_
 
 
 def scores_to_json(catalog: Catalog, scores: AddedScores | None, all_eligible: bool) -> dict[str, Any]:
@@ -113,4 +113,4 @@ def scores_to_json(catalog: Catalog, scores: AddedScores | None, all_eligible: b
     if scores.rows is None:
         return {"scores": scores.values.tolist(), "scores_floor": None}
     named = zip(catalog.ids[scores.rows].tolist(), scores.values.tolist(), strict=True)
-    return {"scores": {str(one): score for one, score in named}, "scores_floor": scores.rest if all_eligible else None}
+    return {"scores": {str(id_): score for id_, score in named}, "scores_floor": scores.rest if all_eligible else None}

@@ -138,19 +138,19 @@ def explained(slate: Slate, answers: Iterable[Slate]) -> Explanation:
         rewards=objective.item_rewards(catalog, user, rows),
         alone=np.array([objective.set_value(catalog, user, [row]) for row in rows]),
         lent=np.einsum("hij,hj->ij", attention, score),
-        rivals=[_rival(one) for one in answers],
+        rivals=[_rival(slate_of_rival) for slate_of_rival in answers],
     )
 
 
-def _rival(one: Slate) -> Rival:
-    value = objective.set_value(one.catalog, one.user, one.indices)
-    return Rival(one.ranker, one.items, one.indices, value, one.timings["rank"], one.catalog)
+def _rival(slate: Slate) -> Rival:
+    value = objective.set_value(slate.catalog, slate.user, slate.indices)
+    return Rival(slate.ranker, slate.items, slate.indices, value, slate.timings["rank"], slate.catalog)
 
 
 def answers_of_rivals(slate: Slate, snapshot: Snapshot) -> list[Slate]:
     """What each rival chooses; ``snapshot`` is of the index that the slate came from."""
     candidates = retrieve(slate.query, snapshot)
-    return [_answer(one, slate, snapshot, candidates) for one in rivals_of(slate)]
+    return [_answer(ranker, slate, snapshot, candidates) for ranker in rivals_of(slate)]
 
 
 def _answer(ranker: Ranker, slate: Slate, snapshot: Snapshot, candidates: Candidates) -> Slate:

@@ -46,7 +46,7 @@ def _route(method: str, path: str, operation: dict[str, Any], document: dict[str
         parts.append(_table(["field", "type", "default", "meaning"], fields))
     if sample:
         parts.append(f"<pre>{escape(sample)}</pre>")
-    answers = [[code, escape(one["description"])] for code, one in operation["responses"].items()]
+    answers = [[code, escape(answer["description"])] for code, answer in operation["responses"].items()]
     parts.append(_table(["status", "meaning"], answers))
     return "".join(parts)
 
@@ -54,17 +54,20 @@ def _route(method: str, path: str, operation: dict[str, Any], document: dict[str
 def _fields(operation: dict[str, Any], document: dict[str, Any]) -> list[list[str]]:
     """The rows of the table of fields: of the query string, or of the body and of the objects in it."""
     if "parameters" in operation:
-        found = {one["name"]: {**one["schema"], "description": one["description"]} for one in operation["parameters"]}
-        return [_field(name, schema) for name, schema in found.items()]
+        parameters = {
+            parameter["name"]: {**parameter["schema"], "description": parameter["description"]}
+            for parameter in operation["parameters"]
+        }
+        return [_field(name, schema) for name, schema in parameters.items()]
     if "requestBody" not in operation:
         return []
     schema = operation["requestBody"]["content"]["application/json"]["schema"]
     properties = _resolved(schema, document)["properties"]
-    rows = [_field(name, one) for name, one in properties.items()]
-    for name, one in properties.items():  # the fields of a list's objects, such as outcomes
-        inner = _resolved(one.get("items", {}), document)
+    rows = [_field(name, schema) for name, schema in properties.items()]
+    for name, schema in properties.items():  # the fields of a list's objects, such as outcomes
+        inner = _resolved(schema.get("items", {}), document)
         if name != "requests" and "properties" in inner:
-            rows += [_field(f"{name}[].{field}", each) for field, each in inner["properties"].items()]
+            rows += [_field(f"{name}[].{field}", schema) for field, schema in inner["properties"].items()]
     return rows
 
 
@@ -89,9 +92,9 @@ def _type(schema: dict[str, Any]) -> str:
         return str(schema["$ref"]).rpartition("/")[2]
     for key in ("anyOf", "oneOf"):
         if key in schema:
-            return " or ".join(dict.fromkeys(one for one in map(_type, schema[key]) if one != "null"))
+            return " or ".join(dict.fromkeys(type_ for type_ in map(_type, schema[key]) if type_ != "null"))
     if "enum" in schema:
-        return ", ".join(str(one) for one in schema["enum"] if one is not None)
+        return ", ".join(str(value) for value in schema["enum"] if value is not None)
     kind = str(schema.get("type", "any value"))
     if kind == "array":
         return f"list of {_type(schema.get('items', {}))}"
@@ -113,5 +116,5 @@ def _sample(method: str, path: str, operation: dict[str, Any]) -> str:
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
     lines = ["".join(f"<td>{cell}</td>" for cell in row) for row in rows]
-    head = "".join(f"<th scope=col>{one}</th>" for one in heads)
+    head = "".join(f"<th scope=col>{heading}</th>" for heading in heads)
     return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

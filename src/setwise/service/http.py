@@ -140,9 +140,9 @@ async def _outcomes(service: Service, request: Request) -> Response:
     with service.log.room(decoding.PART * len(parts)):
         for part in parts:
             outcomes = await turns.result(partial(decoding.decode_outcomes, part))
-            sent += [ItemOutcome(one.slate, one.item, one.outcome) for one in outcomes]
+            sent += [ItemOutcome(entry.slate, entry.item, entry.outcome) for entry in outcomes]
         recorded = await service.log.add_outcomes(sent)
-    absent = [schemas.NotShown(one.slate, one.item) for one in recorded.not_shown]
+    absent = [schemas.NotShown(entry.slate, entry.item) for entry in recorded.not_shown]
     content = schemas.OutcomesResponse(recorded.new, recorded.repeated, recorded.unknown_slates, absent)
     return Response(msgspec.json.encode(content))
 
@@ -300,7 +300,7 @@ class Application:
         if route is None:
             raise http_errors.not_found()
         if request.method not in route.methods:
-            raise http_errors.wrong_method(", ".join(one.decode() for one in route.methods))
+            raise http_errors.wrong_method(", ".join(method.decode() for method in route.methods))
         return route.respond
 
     def _admit_holder(self, request: Request, route: Route | None) -> None:
