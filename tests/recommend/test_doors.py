@@ -33,7 +33,7 @@ from setwise.service.settings import Settings
 
 TICK_S = 1.7e-4  # between two readings of the clock: bounds end after as many steps on any machine, however busy
 LONG_MS = 300_000.0  # a budget that is not used up, within the deadline of the service
-LOADING = 25  # queries that commands answer, too: each loads the recommender
+LOADING = 20  # queries that commands answer, too: each loads the recommender
 
 
 def check(answer: Answer | None, expected: Answer | None, of: str, same_steps: bool = True) -> None:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from setwise.datasets.tables import table_columns, table_rows
 from setwise.datasets.text_files import column_positions, existing_file
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Strings
+from setwise.recommend.arguments import SLATE_SIZE, Options, require_names, takes
 from setwise.recommend.batch.parts import COLUMNS, INTEGER, TEXT, Parts
 from setwise.recommend.batch.table_file import TableFile
 from setwise.recommend.batch.users import Columns
@@ -63,25 +64,28 @@ class Report:
         return self.computed / self.seconds if self.seconds else 0.0
 
 
+@takes(Options)
 def recommend_table(
     table: str | os.PathLike[str],
     model: str | os.PathLike[str],
     out: str | os.PathLike[str],
     columns: Columns,
     *,
+    k: int = SLATE_SIZE,
     processes: int | None = None,
     part_rows: int = PART_ROWS,
     delimiter: str | None = None,
     progress: bool | None = None,
-    **options: Any,
+    **shared: Unpack[Options],
 ) -> Report:
     """Recommend for every user of ``table`` with the recommender saved in ``model``; write the slates to ``out``.
 
-    ``options`` are those of ``recommend`` that all users share: k, where, limits, ranker, budget_ms, certify (False
-    unless given). The same call after an interruption continues; after the end it does nothing.
+    ``shared`` are the arguments of ``recommend`` that all users share; ``certify`` is False unless given. The same call
+    after an interruption continues; after the end it does nothing.
     """
     began, file, target = time.perf_counter(), _existing(table), Path(out)
-    options = {"certify": False, **options}
+    require_names(shared)
+    options: dict[str, Any] = {"k": k, "certify": False, **shared}
     cores = None if processes is None else whole_number("processes", processes)
     size = whole_number("part_rows", part_rows)
     digest = artifact.digest(model)
