@@ -61,6 +61,8 @@ def index(
     began = time.perf_counter()
     catalog, encoder, features = load_source(source)
     recommender = Recommender(Index.build(catalog, cells, backend), encoder=encoder, features=features)
+    if encoder is not None and source.is_dir() and artifact.kind_of(source) == "model":
+        recommender.effects = SimpleTransformer.load(source).effects
     recommender.save(out)
     report = {
         "items": len(catalog),

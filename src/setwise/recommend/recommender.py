@@ -105,6 +105,7 @@ class Recommender:
         self.encoder = None if encoder is None else encoder.fitted_to(index.catalog)
         self.features = None if features is None else features.fitted_to(index.catalog)
         self._encoder_items = EncoderItems(index.catalog.ids)
+        self.effects: dict[str, Any] = {}  # what the model says of them: words, and a drawing
         self._change, self._proofs = threading.Lock(), Proofs()
         preparation.require(parts.FIRST)  # compiled here, not in a request
         self._snapshot = self._take_snapshot(certify, cells)
@@ -120,7 +121,9 @@ class Recommender:
         if not isinstance(catalog, Catalog) or not isinstance(getattr(model, "encoder", None), Encoder):
             todo = "pass a SimpleTransformer, or Recommender(index, encoder=...) by hand"
             raise InvalidInput("model", "one with a catalogue and an encoder", type(model).__name__, todo)
-        return cls(Index.build(catalog, cells), encoder=model.encoder, **options)
+        recommender = cls(Index.build(catalog, cells), encoder=model.encoder, **options)
+        recommender.effects = dict(getattr(model, "effects", {}))
+        return recommender
 
     def prepare(self) -> Recommender:
         """Wait until the code of bounds is compiled. After an installation, slates before have none (``left_out``).
@@ -303,7 +306,8 @@ class Recommender:
         cells = self.cells_of(index)
         parts |= {f"cells.{name}": array for name, array in (cells.to_arrays() if cells else {}).items()}
         options = {"ranker": self.ranker, "certify": bool(self.certifies), "candidates": self.most_candidates}
-        artifact.write(path, "recommender", parts, {"index": meta, "options": options, "features": named})
+        described = {"index": meta, "options": options, "features": named, "effects": self.effects}
+        artifact.write(path, "recommender", parts, described)
 
     def cells_of(self, index: Index) -> CellBounds | None:
         """The cells that bounds over this index need, where bounds are wanted."""
@@ -334,9 +338,11 @@ class Recommender:
             }
             certify = options.get("certify", wanted["certify"])
             bounds = CellBounds.from_arrays(index.catalog, cells) if cells and certify else None
+            effects = dict(saved.meta.get("effects", {}))
         recommender = cls.__new__(cls)
         with nullcontext() if options else artifact.restoring(path):  # what is wrong may be one of the options
             recommender._fill(index, **{**wanted, **options}, cells=bounds)
+        recommender.effects = effects
         return recommender
 
 

@@ -307,6 +307,8 @@ class Info(msgspec.Struct):
     attends: bool = True  # whether items can contribute to each other; otherwise rewards are those of items alone
     features: list[str] = []  # names of what a user may be described by in place of a history
     shards: int = 0  # of the cluster that is served; 0 for an index in the service itself
+    effects: list[str] = []  # what items of a slate do to each other, in words, where the model says it
+    drawing: str = ""  # the same in SVG
 
 
 class Status(msgspec.Struct):

@@ -128,6 +128,8 @@ class ServedArtifact:
             title=search.title,
             group=search.group,
             attends=self.attends,
+            effects=list(self.recommender.effects.get("words", ())),
+            drawing=str(self.recommender.effects.get("drawing", "")),
         )
 
     def items(self, request: ItemsRequest) -> ItemsResponse:

@@ -27,6 +27,7 @@ from setwise.model.rewards import Exp, Reward, evaluate
 from setwise.model.users import User, Users
 from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
+from setwise.training.effects.drawing import drawing
 from setwise.training.summary import Summary
 
 _LEAST, _MOST, _SCORES = 64, 4096, 1 << 25  # slates at once, and added scores of their users
@@ -62,6 +63,12 @@ class SlateModel:
     def users(self, history: Ragged) -> Users:
         """The users of many histories, given as rows of the catalogue."""
         return self.encoder.users(history)
+
+    @property
+    def effects(self) -> dict[str, Any]:
+        """What items of a slate do to each other, as far as it can be read: ``words``, and a ``drawing`` in SVG."""
+        words = list(self.summary.get("words", ()))
+        return {"words": words, "drawing": drawing(self.summary["pictures"])} if words else {}
 
     # --- predictions ---
 

@@ -8,6 +8,8 @@ from effect_worlds import World, same_category
 
 from saved_songs import run
 from setwise.model.ragged import Ragged
+from setwise.service.served import ServedArtifact
+from setwise.service.settings import Settings
 from setwise.training.effects.columns import Shown
 from setwise.training.effects.drawing import drawing, picture
 from setwise.training.effects.features import Features
@@ -62,6 +64,10 @@ def test_train_draws_what_it_learned(tmp_path):
     result = run(*asked, "--out", tmp_path / "model", "--plot", tmp_path / "effects.svg", "--epochs", "1")
     assert result.exit_code == 0, result.output or result.exception
     assert "same category" in (tmp_path / "effects.svg").read_text()
+    assert run("index", tmp_path / "model", "--out", tmp_path / "shop").exit_code == 0
+    info = ServedArtifact.open(tmp_path / "shop", "1").info(Settings())
+    assert any("same category" in words for words in info.effects)
+    assert info.drawing == (tmp_path / "effects.svg").read_text()
     (tmp_path / "notes.txt").write_text("mine")
     refused = run(*asked, "--out", tmp_path / "other", "--plot", tmp_path / "notes.txt")
     assert "a new file" in str(refused.exception)

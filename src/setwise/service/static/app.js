@@ -5,6 +5,7 @@ import { ask } from "./api.js";
 import { prepareAttention } from "./attention.js";
 import { showChips } from "./chips.js";
 import { byId } from "./dom.js";
+import { showEffects } from "./effects.js";
 import { offerFilters, showFilters } from "./filters.js";
 import { about, showHelp } from "./help.js";
 import { fetchItems, forget, isUnknown, itemsOf, remember } from "./items.js";
@@ -35,6 +36,7 @@ async function start() {
     usePictures(info);
     offerFilters(info, filter);
     describeCatalog();
+    showEffects(info);
     if (!isOfFeatures()) offerSamples(info, startFrom).catch(() => {}); // the page does without
     await restore();
   } catch (error) {
