@@ -16,8 +16,9 @@ import pytest
 from hypothesis import settings
 
 from counts import LARGE, SMALL
-from processes import RUN, alive, carriers, command_of, kill
+from processes import RUN, carriers, children, command_of, kill
 from promises import PROMISES, Results
+from setwise.service.process_start import kill_server
 
 FRACTION = 40  # of the full counts run without --large
 LINES = 2000  # of a public sample are read without --large
@@ -70,6 +71,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
     """Fail if a process that the run has started is still alive, and end it."""
     if hasattr(session.config, "workerinput"):
         return
+    kill_server()  # without xdist: the fork server of this process would end with it
     left, deadline = left_behind(), time.monotonic() + PATIENCE
     while left and time.monotonic() < deadline:
         time.sleep(0.1)
@@ -81,9 +83,9 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def left_behind() -> list[int]:
-    """The processes of this run but this one and those of multiprocessing, which end with it."""
-    found = [pid for pid in carriers(RUN, os.environ[RUN]) if pid != os.getpid()]
-    return [pid for pid in found if "multiprocessing" not in command_of(pid) and alive(pid)]
+    """The processes of this run but this one and its resource tracker, which ends with it."""
+    trackers = {pid for pid in children(os.getpid()) if "multiprocessing.resource_tracker" in command_of(pid)}
+    return [pid for pid in carriers(RUN, os.environ[RUN]) if pid not in {os.getpid(), *trackers}]
 
 
 @pytest.fixture(scope="session", autouse=True)
