@@ -1,4 +1,4 @@
-"""The installation of the README: install, learn, serve, answer a request, stop on Ctrl-C."""
+"""The installation of the README: install, learn, serve, answer a request, stop on Ctrl-C, uninstall."""
 
 from __future__ import annotations
 
@@ -65,6 +65,10 @@ def installed_package(environment: dict[str, str], folder: Path) -> Path:
     return Path(out.stdout.strip()).parent
 
 
+def files_of(folder: Path) -> set[Path]:
+    return {path for path in folder.rglob("*") if path.is_file()}
+
+
 def package_files(folder: Path) -> dict[Path, bytes]:
     return {
         path.relative_to(folder): path.read_bytes()
@@ -92,6 +96,7 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
     install, learn, start = readme_commands()
     port = free_port()
     environment = create_environment(tmp_path / "venv")
+    before = files_of(tmp_path / "venv")
     processes.run(["/bin/sh", "-c", install], cwd=ROOT, env=environment, check=True, limit=TIMEOUT)
     installed = installed_package(environment, tmp_path / "venv")
     assert tmp_path in installed.parents, "the installed package runs, not the checkout"
@@ -113,3 +118,5 @@ def test_quick_start(tmp_path: Path, large: bool) -> None:
         client.close()
         process.send_signal(signal.SIGINT)
         assert process.wait(processes.LIMIT) == 0
+    processes.run(["pip", "uninstall", "--yes", "setwise"], cwd=tmp_path, env=environment, check=True)
+    assert files_of(tmp_path / "venv") == before, "what was compiled is kept elsewhere"
