@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import setwise as sw
+from processes import LIMIT, until
 from setwise.datasets import World
 from setwise.errors import DamagedArtifact, Infeasible, InvalidInput
 from setwise.retrieval.backends.protocol import BACKENDS
@@ -298,13 +300,14 @@ def test_changes_while_it_is_saved_are_in_it_whole_or_not_at_all(tmp_path: Path)
             index.add(world.catalog.taken(np.arange(start, start + 10)))
             index.remove([f"song-{start - 200}"])
 
-    change = threading.Thread(target=grow)
+    change = threading.Thread(target=grow, daemon=True)
     change.start()
+    deadline = time.monotonic() + LIMIT
     while change.is_alive():
+        assert time.monotonic() < deadline
         index.save(tmp_path)
         loaded = sw.Index.load(tmp_path)
         assert len(loaded.candidates(user, 400)) == len(loaded.catalog), "every item that was saved can be found"
-    change.join()
     index.save(tmp_path)
     assert len(sw.Index.load(tmp_path).catalog) == 380
 
@@ -383,11 +386,10 @@ def test_two_hundred_threads_get_the_answers_of_one() -> None:
         if not np.array_equal(index.candidates(users[mine], 5, exclude=world.histories[mine]), alone[mine]):
             wrong.append(number)
 
-    threads = [threading.Thread(target=ask, args=(number,)) for number in range(200)]
+    threads = [threading.Thread(target=ask, args=(number,), daemon=True) for number in range(200)]
     for thread in threads:
         thread.start()
-    for thread in threads:
-        thread.join()
+    until(lambda: not any(thread.is_alive() for thread in threads))
     assert not wrong
 
 
@@ -408,12 +410,13 @@ def test_answers_while_it_changes() -> None:
             begun.set()
         seen.append(fresh.candidates(user, 5))
 
-    watcher = threading.Thread(target=watch)
+    watcher = threading.Thread(target=watch, daemon=True)
     watcher.start()
-    begun.wait()
+    assert begun.wait(LIMIT)
     fresh.remove(world.catalog.ids[first[:3]].tolist())
     done.set()
-    watcher.join()
+    watcher.join(LIMIT)
+    assert not watcher.is_alive()
     assert np.array_equal(seen[0], first)
     assert np.array_equal(seen[-1], without)
     assert all(np.array_equal(found, first) or np.array_equal(found, without) for found in seen)

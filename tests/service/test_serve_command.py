@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from pathlib import Path
 
 import httpx
@@ -71,7 +70,7 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
     async def startup(self, sockets=None) -> None:
         await started(self, sockets)
         port = self.servers[0].sockets[0].getsockname()[1]
-        threading.Thread(target=visit, args=(port, self)).start()
+        threading.Thread(target=visit, args=(port, self), daemon=True).start()
 
     def visit(port: int, running: server.Server) -> None:
         try:
@@ -79,8 +78,7 @@ def test_serving_in_this_process(folder: Path, monkeypatch: pytest.MonkeyPatch, 
             frozen.append(gc.get_freeze_count())
             for _ in range(2):  # the second one is ignored
                 os.kill(os.getpid(), signal.SIGHUP)
-            while b'outcome="done"' not in running._service.metrics.text():
-                time.sleep(0.2)
+            until(lambda: b'outcome="done"' in running._service.metrics.text())
         finally:
             os.kill(os.getpid(), signal.SIGTERM)
 
