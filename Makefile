@@ -10,7 +10,9 @@ ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHOND
 
 .PHONY: setup setup-locked lock sbom demo test coverage test-all lint browser kernels docs bench clean
 
+# With machine code and the browser, so that the first run of the tests waits for neither.
 setup: $(DEV)
+	$(MAKE) -j2 browser kernels
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -24,6 +26,7 @@ setup-locked: | $(BIN)/python
 	$(BIN)/python -m pip install -qq --require-hashes -r deploy/requirements-dev.lock
 	$(INSTALL) . --no-deps
 	touch $(DEV) $(DEMO)
+	$(MAKE) setup
 
 # Resolve the dependencies again, for all platforms, the direct ones at the versions of constraints.txt. The second file
 # is that of the image.
@@ -72,7 +75,7 @@ coverage:
 
 # Those tests and all that are marked nightly, with full counts; their results go into docs/reference/promises.md.
 test-all:
-	$(MAKE) test PYTEST='--large --promises --timeout=7200 -o faulthandler_timeout=0 --cov --cov-report=term $(PYTEST)'
+	$(MAKE) test PYTEST='--large --promises --timeout=7200 -o faulthandler_timeout=10800 --cov --cov-report=term $(PYTEST)'
 
 # RecTools requires numpy 1, setwise numpy 2: an environment with RecTools' numpy, and setwise without its own.
 test-rectools:
