@@ -32,6 +32,8 @@ def test_a_process_that_is_left_fails_the_run(tmp_path: Path) -> None:
     run = processes.run([sys.executable, "-m", "pytest", *options, tmp_path], env=environment, cwd=tmp_path)
     assert run.returncode == 1, run.stdout + run.stderr
     assert "1 passed" in run.stdout
-    said = re.search(r"still alive at the end of the tests: process (\d+), .*as a worker of multiprocessing", run.stderr)
+    said = re.search(
+        r"still alive at the end of the tests: process (\d+), .*as a worker of multiprocessing", run.stderr
+    )
     assert said is not None, run.stderr
     until(lambda: not alive(int(said[1])))

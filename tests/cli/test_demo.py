@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import io
 import json
+import re
 import socket
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
 import typer
+from rich.console import Console
 from rich.text import Text
 from typer.testing import CliRunner
 
 import processes
 import setwise
-from setwise import cli
-from setwise.cli.demo import METHODS
+from setwise import _progress, cli
+from setwise.cli.demo import METHODS, _announce, _require_service
 from setwise.datasets import Restaurant
 from setwise.errors import InvalidInput
 from setwise.recommend.recommender import Recommender
@@ -31,12 +36,16 @@ SMALL = ("demo", "--items", "30", "--slates", "300", "--k", "3")
 
 def test_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.modules["setwise.cli.demo"], "USERS", GUESTS)
+    monkeypatch.setattr(_progress, "QUIET", 0.0)
+    monkeypatch.setattr(_progress, "BETWEEN", 0.0)
     result = run(*SMALL, "--out", str(tmp_path / "world"))
     assert result.exit_code == 0, result.output
     for method in METHODS.values():
         assert method in result.output
     for words in ("search with the truth", "The menu for guest 0", "liked by itself", "Saved in"):
         assert words in " ".join(result.output.split())
+    for method in (*METHODS.values(), "search with the truth"):
+        assert re.search(rf"^recommending to {GUESTS} guests: \d+%, {re.escape(method)}$", result.stderr, re.MULTILINE)
     kept = Recommender.load(tmp_path / "world")
     assert len(kept.recommend(history=["dish-1"], k=3)) == 3
 
@@ -87,6 +96,31 @@ def test_a_port_that_is_taken_is_refused_first() -> None:
     assert isinstance(result.exception, InvalidInput)
     assert "--host and --port must be free" in str(result.exception)
     assert not result.output
+
+
+def test_the_address_is_printed_when_the_page_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It was printed when another route answered, through a proxy if there was one, and as port 0."""
+    asked = []
+
+    class Page(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(503 if len(asked) == 1 else 200)
+            self.end_headers()
+
+        def log_message(self, *arguments: object) -> None:
+            """Nothing is printed."""
+
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:1")
+    monkeypatch.delenv("no_proxy", raising=False)
+    port = _require_service(0)
+    said = io.StringIO()
+    with HTTPServer(("127.0.0.1", port), Page) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        _announce(port, Console(file=said, width=200))
+        server.shutdown()
+    assert asked == ["/", "/"]
+    assert said.getvalue() == f"The page is at http://127.0.0.1:{port}/ until Ctrl-C.\n"
 
 
 def test_version_and_help() -> None:

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import setwise as sw
 from mistakes import refused
-from setwise import cli
+from setwise import _progress, cli
 from setwise.verification.slate_file import read_slate, write_slate
 from worlds import random_catalog
 
@@ -76,8 +76,11 @@ def test_a_valid_slate(saved: Path) -> None:
         assert check in said
 
 
-def test_json(saved: Path) -> None:
-    report = json.loads(run(saved, "--json").output)
+def test_json(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_progress, "QUIET", 0.0)
+    result = run(saved, "--json")
+    assert result.stderr.startswith("proving the upper bound again, with at most 20,000 nodes: 0%\n")
+    report = json.loads(result.stdout)
     assert report["ok"] is True
     assert report["value"] == pytest.approx(report["upper_bound"])
     assert all(check["ok"] for check in report["checks"])

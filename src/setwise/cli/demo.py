@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import tempfile
 import threading
 import time
@@ -17,6 +18,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from setwise._progress import Progress
 from setwise._types import Floats
 from setwise.cli.index import require_replaceable
 from setwise.datasets import Restaurant
@@ -40,6 +42,7 @@ METHODS = {
 }
 TRAINING: dict[str, Any] = {"dim": 24, "epochs": 8}
 USERS = 60
+TOGETHER = 10  # of them, between two lines of progress
 GREED = 3.0  # of the logging policy: how strongly it prefers what the guest likes
 BUDGET_MS = 1000  # for the slate that is shown: search and certificate
 PROMISED = 0.01  # the gap that an idle machine proves in that time
@@ -81,7 +84,7 @@ def demo(
     if out is not None:
         require_replaceable(out)
     if serve:
-        _require_service(port)
+        port = _require_service(port)
     console = Console(quiet=as_json)
     world = Restaurant.make(items, n_users=USERS, seed=seed)
     console.print(
@@ -91,13 +94,12 @@ def demo(
     )
     # Compiled beside the training, the longest first.
     preparation.begin([parts.LIFTS, *parts.FIRST, parts.CANDIDATES, parts.FEW_SETS])
-    model, seconds = _train(world, slates, k, seed, not as_json)
+    model, seconds = _train(world, slates, k, seed)
     console.print(f"Learned from {slates:,} logged menus of {k} dishes and the dishes liked, in {seconds:.0f} s.\n")
     recommender = Recommender.from_model(model).prepare()
     warm_up(recommender)
     constraints: dict[str, Any] = {"at_most": {"course": at_most}} if at_most else {}
-    with console.status(f"recommending to {USERS} guests with each method …"):
-        outcomes, best = _compare(world, recommender, k, constraints)
+    outcomes, best = _compare(world, recommender, k, constraints)
     shown = {"history": world.catalog.ids[world.histories[user]], "k": k, "budget_ms": BUDGET_MS}
     slate = recommender.recommend(**shown, **constraints)
     if as_json:
@@ -108,22 +110,26 @@ def demo(
     _save_and_serve(recommender, out, port if serve else None, k, console)
 
 
-def _require_service(port: int) -> None:
-    """Refuse what would fail after the training: a service that is not installed, or a port that is taken."""
+def _require_service(port: int) -> int:
+    """The port, for 0 a free one. A service that is not installed, or a port that is taken, is refused now."""
     from setwise.cli.serve import server_module
     from setwise.service.hosts import check_address
 
     server_module()
     check_address("127.0.0.1", port)
+    if port:
+        return port
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return int(listener.getsockname()[1])
 
 
-def _train(world: Restaurant, slates: int, k: int, seed: int, progress: bool) -> tuple[SimpleTransformer, float]:
+def _train(world: Restaurant, slates: int, k: int, seed: int) -> tuple[SimpleTransformer, float]:
     """A model trained on the log of the world, and the seconds it took."""
     from setwise.training import SimpleTransformer
 
     began = time.perf_counter()
     log = world.log(slates, k, GREED, seed)
-    model = SimpleTransformer.fit(log, seed=seed, progress=None if progress else False, **TRAINING)
+    model = SimpleTransformer.fit(log, seed=seed, **TRAINING)
     return model, time.perf_counter() - began
 
 
@@ -135,15 +141,20 @@ def _compare(
 ) -> tuple[list[Outcome], float]:
     """The outcome of each method, and the mean value of the slates found by a search that knows the true model."""
     known = [world.catalog.ids[history] for history in world.histories]
-    found = {
-        ranker: recommender.recommend_many(histories=known, k=k, ranker=ranker, certify=False, **constraints)
-        for ranker in METHODS
-    }
+    informed = Recommender(Index.build(world.catalog), certify=False)
+    found: dict[str, list[Slate]] = {ranker: [] for ranker in METHODS}
+    best = []
+    with Progress(f"recommending to {len(known)} guests", (len(METHODS) + 1) * len(known)) as bar:
+        for ranker, slates in found.items():
+            for start in range(0, len(known), TOGETHER):
+                guests = known[start : start + TOGETHER]
+                slates += recommender.recommend_many(histories=guests, k=k, ranker=ranker, certify=False, **constraints)
+                bar.advance(len(guests), METHODS[ranker])
+        for rows, ids in zip(world.histories, known, strict=True):
+            best.append(informed.recommend(world.user(rows), k, exclude=ids, **constraints).value)
+            bar.advance(1, "search with the truth")
     true = {ranker: _true_values(world, slates) for ranker, slates in found.items()}
     outcomes = [_outcome(ranker, found[ranker], true[ranker], true[DEFAULT.name]) for ranker in METHODS]
-    informed = Recommender(Index.build(world.catalog), certify=False)
-    users = zip(world.histories, known, strict=True)
-    best = [informed.recommend(world.user(rows), k, exclude=ids, **constraints).value for rows, ids in users]
     return outcomes, float(np.mean(best))
 
 
@@ -235,8 +246,10 @@ def _save_and_serve(recommender: Recommender, out: Path | None, port: int | None
 
 def _announce(port: int, console: Console) -> None:
     """Print the address of the page when it answers."""
+    page = f"http://127.0.0.1:{port}/"
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # http_proxy is for other machines
     while True:
-        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/healthz", timeout=1):
-            console.print(f"The page is at [bold]http://127.0.0.1:{port}/[/bold] until Ctrl-C.")
+        with suppress(OSError), direct.open(page, timeout=1):
+            console.print(f"The page is at [bold]{page}[/bold] until Ctrl-C.")
             return
         time.sleep(0.1)

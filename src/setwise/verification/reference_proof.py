@@ -100,9 +100,13 @@ class ReferenceProof:
         pinned: Sequence[int],
         groups: Groups,
         keeps_limits: Callable[[list[int]], bool] = lambda rows: True,
+        advance: Callable[[int, str], None] = lambda nodes, note: None,
     ) -> None:
-        """``keeps_limits`` says of rows that keep ``groups`` whether they keep the other limits too."""
-        self.keeps_limits = keeps_limits
+        """``keeps_limits`` says of rows that keep ``groups`` whether they keep the other limits too.
+
+        ``advance`` is called with each node, and with how far the search is.
+        """
+        self.keeps_limits, self.advance = keeps_limits, advance
         self.catalog, self.user, self.pinned = catalog, user, list(dict.fromkeys(pinned))
         self.ordered = catalog.positions is not None
         places = 1 if catalog.positions is None else len(catalog.positions.query)
@@ -172,6 +176,7 @@ class ReferenceProof:
         self.nodes += 1
         if self.nodes > self.most_nodes:
             raise _NodeLimitError
+        self.advance(1, f"{self.closed:,} of {self.parts:,} parts are complete" if self.parts else "")
 
     def _is_feasible(self, members: list[int]) -> bool:
         """Every node keeps the limits of ``groups``; a feasible set is not empty and contains every pinned item."""

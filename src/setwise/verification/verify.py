@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from setwise._progress import Progress
 from setwise._types import Floats
 from setwise._validation import whole_number
 from setwise.errors import InvalidInput
@@ -340,7 +341,9 @@ class _Claim:
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
         subject = (self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
-        end = ReferenceProof(*subject, lambda rows: not any(self._broken_limits(rows))).run(limit, self.nodes)
+        with Progress(f"proving the upper bound again, with at most {self.nodes:,} nodes", self.nodes) as bar:
+            proof = ReferenceProof(*subject, lambda rows: not any(self._broken_limits(rows)), bar.advance)
+            end = proof.run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
         if not end.complete:
