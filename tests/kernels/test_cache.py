@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
 import processes
-from setwise.kernels.cache import DIGITS, PACKAGE, VERSIONS, link_code, remove_old, source_digest
+from setwise.kernels.cache import DIGITS, PACKAGE, VERSIONS, code_folder, link_code, remove_old, source_digest
 
 CALL = (
     "import numpy as np; from setwise.kernels import cache, copy; from numba import config; "
@@ -43,18 +44,26 @@ def test_where_no_cache_can_be_written_a_private_folder_has_the_code(tmp_path: P
     assert list(chosen.rglob("*.nbi"))
 
 
-@pytest.mark.nightly
-def test_a_private_folder_that_others_may_write_is_not_used(tmp_path: Path) -> None:
+def folder_here(monkeypatch: pytest.MonkeyPatch, home: Path, temporary: Path) -> Path | None:
+    """What this process would choose with this home and this temporary folder."""
+    for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    return code_folder.__wrapped__()
+
+
+def test_a_private_folder_that_others_may_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Cached code is executed: here each process compiles for itself."""
-    temporary = tmp_path / "tmp"
+    nobody, temporary = Path("/dev/null"), tmp_path / "tmp"
     (temporary / f"setwise-code-{os.getuid()}").mkdir(parents=True)
     (temporary / f"setwise-code-{os.getuid()}").chmod(0o777)
-    assert call(TMPDIR=str(temporary)) == "None"
+    assert folder_here(monkeypatch, nobody, temporary) is None
     elsewhere, link = tmp_path / "elsewhere", temporary / f"setwise-code-{os.getuid()}"
     elsewhere.mkdir(mode=0o700)
     link.rmdir()
     link.symlink_to(elsewhere)
-    assert call(TMPDIR=str(temporary)) == "None"
+    assert folder_here(monkeypatch, nobody, temporary) is None
     assert not list(elsewhere.iterdir())
 
 
@@ -70,8 +79,7 @@ def planted(home: Path) -> Path:
     return home / ".cache"
 
 
-@pytest.mark.nightly
-def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path) -> None:
+def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As with HOME=/tmp: what is in it may be of somebody else, and cached code is executed."""
     private = tmp_path / "tmp" / f"setwise-code-{os.getuid()}"
     private.parent.mkdir()
@@ -84,8 +92,8 @@ def test_a_users_cache_that_all_may_write_is_not_used(tmp_path: Path) -> None:
         (caches, 0o1777, True),
     ):
         path.chmod(mode)
-        chosen = call(HOME=str(tmp_path), TMPDIR=str(private.parent))
-        assert chosen == str((caches / "setwise" if trusted else private) / name_of())
+        chosen = folder_here(monkeypatch, tmp_path, private.parent)
+        assert chosen == (caches / "setwise" if trusted else private) / name_of()
         assert not list(private.rglob("f.nbi")), "nothing is linked either"
 
 

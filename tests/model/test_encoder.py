@@ -51,6 +51,14 @@ def test_the_definition(project: np.ndarray | None, attend: np.ndarray | None) -
         np.testing.assert_allclose(base[row], one.base_weight @ read + one.base_bias, rtol=1e-5, atol=1e-5)
 
 
+def test_a_user_is_constant_where_no_part_reads_the_history() -> None:
+    heads, base = np.zeros((HEADS, D, DIM)), np.zeros((2, DIM))
+    assert fitted(heads_weight=heads, base_weight=base).is_constant
+    assert fitted(base=False, heads_weight=heads).is_constant
+    assert not fitted(heads_weight=heads).is_constant
+    assert not fitted(base_weight=base).is_constant
+
+
 @pytest.mark.parametrize("changes", [{}, {"project": np.eye(DIM, DIM + 1)}, {"attend": np.full(DIM, 900.0)}])
 def test_a_newcomer_is_the_bias(changes) -> None:
     one = fitted(**changes)

@@ -195,6 +195,14 @@ def test_a_set_is_filled_up_after_its_time() -> None:
         assert len(ranking.trace) == first
 
 
+def test_a_set_that_is_filled_up_keeps_limits() -> None:
+    for seed in range(4):
+        instance = random_instance(seed, n=6, attributes=GROUPS)
+        constraints = Constraints.of(instance, 4, at_most={"artist": 1})
+        *_, filled = PartialSet.from_pinned(instance, constraints).greedy_extensions(1, until=0.0)
+        assert sorted(filled.chosen % 3) == [0, 1, 2]
+
+
 def test_places_are_filled_up_after_its_time() -> None:
     """A step ranks the pairs of one place; those of the places after it are filled with any that may be added."""
     instance = random_instance(5, n=4, positions=3)
