@@ -13,15 +13,14 @@ from processes import alive, until
 TESTS = Path(__file__).parent
 
 LEAVES_ONE = """
-import subprocess, sys
+import os, sys
 import conftest
 
 conftest.PATIENCE = 0.5  # seconds
-left = []
 
 def test_passes():
-    code = "import time; time.sleep(600)  # as a worker of multiprocessing"
-    left.append(subprocess.Popen([sys.executable, "-c", code], start_new_session=True))
+    code = "import os, time; os.setsid(); time.sleep(600)  # as a worker of multiprocessing"
+    os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", code])
 """
 
 
