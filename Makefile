@@ -8,11 +8,13 @@ INSTALL := $(BIN)/python -m pip install -qq --no-compile --disable-pip-version-c
 # tests start hundreds of processes.
 ONE_THREAD := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
+COLLECTED := .venv/.ready-tests
+
 .PHONY: setup setup-locked lock sbom demo test coverage test-all lint browser kernels docs bench clean
 
 # With machine code and the browser, so that the first run of the tests waits for neither.
 setup: $(DEV)
-	$(MAKE) -j2 browser kernels
+	$(MAKE) -j2 browser kernels $(COLLECTED)
 
 $(BIN)/python:
 	$(PYTHON) -m venv .venv
@@ -64,9 +66,14 @@ browser: $(DEV)
 kernels: $(DEV)
 	$(ONE_THREAD) $(BIN)/python tests/compile_kernels.py
 
+# Bytecode of the tests and of all libraries, which otherwise each of the test processes would make.
+$(COLLECTED): $(DEV)
+	$(ONE_THREAD) $(BIN)/python -m pytest -n0 --collect-only > $(COLLECTED).log || (cat $(COLLECTED).log; exit 1)
+	touch $(COLLECTED)
+
 # The default tests, with small counts. What they need is prepared while mypy, which uses one core, checks the types.
 test: $(DEV)
-	$(MAKE) -j3 lint browser kernels
+	$(MAKE) -j3 lint browser kernels $(COLLECTED)
 	$(ONE_THREAD) $(BIN)/python -m pytest -n auto --dist worksteal --durations=40 --durations-min=3 $(PYTEST)
 
 # The same with the share of lines that are run, at least 90 %.
