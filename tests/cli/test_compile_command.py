@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 
 import processes
+from saved_songs import run, said
 
 
 def test_compile_states_its_time() -> None:
@@ -42,5 +43,4 @@ def test_a_long_request_compiles_nothing_more() -> None:
 
 
 def test_help_says_when_to_use_it() -> None:
-    out = processes.run([sys.executable, "-m", "setwise", "compile", "--help"], check=True)
-    assert "after installation" in " ".join(out.stdout.split())
+    assert "after installation" in said(run("compile", "--help"))

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import shlex
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -98,6 +99,8 @@ def test_the_python_block_prints_what_is_shown() -> None:
 
 def test_the_commands_print_what_is_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
     monkeypatch.chdir(tmp_path)
+    if not large:
+        monkeypatch.setattr(sys.modules["setwise.cli.demo"], "USERS", 8)
     demo, recommend, verify, serve, ask = [line for line in COMMANDS if line.startswith(("setwise ", "curl "))]
     printed = []
     for line in (demo, recommend, verify):

@@ -13,6 +13,8 @@ from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
 from setwise.model.ragged import Ragged
 
+pytestmark = pytest.mark.nightly
+
 LEARNERS = [name for name in MODELS if name != "random guess"]
 
 

@@ -32,6 +32,7 @@ def test_short_compilation_is_not(monkeypatch: pytest.MonkeyPatch) -> None:
     assert said(monkeypatch, patience=3600.0) == []
 
 
+@pytest.mark.nightly
 def test_the_library_says_it_on_standard_error_by_itself() -> None:
     """A block of Python was silent for more than a minute."""
     code = "import numba; from setwise.kernels import compile_notice, options; compile_notice.PATIENCE = 0.0; "

@@ -85,6 +85,7 @@ def test_a_program_that_ends_lets_go_on_what_it_began(uses: Path, monkeypatch: p
     assert [*uses.parent.rglob("*.nbi")], "it was not ended"
 
 
+@pytest.mark.nightly
 def test_two_programs_compile_once(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PAUSE", "0.5")
     command = [sys.executable, "-c", IMPORTS + "preparation.require([part], False)"]

@@ -70,7 +70,7 @@ def test_no_spelling_of_a_guarded_route_is_answered_without_the_key(guarded: Her
         if route.open:
             continue
         for spelling in spellings(route.path):
-            others = METHODS if large else rng.sample(METHODS, 2)
+            others = METHODS if large else rng.sample(METHODS, 1)
             for method in {route.method, *others}:
                 for headers in ((), ("Authorization: Bearer wrong",)) if large else ((),):
                     got = status(guarded, method, spelling, *headers)

@@ -96,6 +96,7 @@ def test_what_the_device_cannot_answer_in_time_is_answered_here(folder: Path, on
     assert len(hurried["items"]) == 5
 
 
+@pytest.mark.nightly
 def test_a_service_over_http(folder: Path) -> None:
     with here(folder) as service:
         alone = post(service, "/v1/recommend", body_of(1, certify=False))

@@ -110,13 +110,13 @@ def damage(folder: Path, rng: random.Random, number: int) -> None:
         victim.write_bytes(b"")
 
 
-def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) -> None:
+def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path, count) -> None:
     """The service has a copy, so that even a truncated file does not affect it."""
     recommender, folder, rng = world_recommender(n=200), tmp_path / "world", random.Random(0)
     recommender.save(folder)
     with running(folder, "--workers", "1", key=KEY) as service:
         first = post(service, "/v1/recommend", {"history": HISTORY, "k": 3})
-        for number in range(20):
+        for number in range(count(20, 4)):
             damage(folder, rng, number)
             sentence = error_message(service.client.post("/admin/reload"), 422)
             assert sentence.endswith("; the old one is still served.")
@@ -129,7 +129,7 @@ def test_corrupt_artifacts_are_refused_and_the_old_one_serves(tmp_path: Path) ->
         assert service.client.post("/admin/reload").json() == {"version": first["version"], "before": first["version"]}
         assert service.end() == 0
     refused = [line for line in service.logs if line.get("event") == "reload refused"]
-    assert len(refused) == 20
+    assert len(refused) == count(20, 4)
     assert not any("song-" in str(line) for line in service.logs), "no user's data in the logs"
 
 
@@ -229,6 +229,7 @@ def _items(version: str, artifact: Path) -> int:
     return served.recommender.index.catalog.n_items
 
 
+@pytest.mark.nightly
 def test_sighup_reloads(tmp_path: Path) -> None:
     world_recommender(n=100).save(tmp_path / "world")
     with running(tmp_path / "world", "--workers", "2") as service:

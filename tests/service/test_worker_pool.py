@@ -147,6 +147,7 @@ assert loaded() == before, loaded().keys() - before.keys()
 """
 
 
+@pytest.mark.nightly
 def test_workers_inherit_the_compiled_code(folder: Path) -> None:
     """What the fork server has loaded is all that a worker needs to open an artifact and to compute slates."""
     done = processes.run([sys.executable, "-c", INHERITED, str(folder)])

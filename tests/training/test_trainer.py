@@ -273,7 +273,8 @@ def epochs_done(checkpoint: Path) -> int:
     return sum(len(content["meta"]["report"]["training"]) for content in contents if content["kind"] == "checkpoint")
 
 
-@pytest.mark.parametrize("kind", ["sessions", pytest.param("slates", marks=pytest.mark.nightly)])
+@pytest.mark.nightly
+@pytest.mark.parametrize("kind", ["sessions", "slates"])
 def test_a_killed_and_resumed_process_gives_the_same_model(tmp_path: Path, kind: str) -> None:
     paths = [str(Path(__file__).parents[at]) for at in range(2)]
     code = CHILD.format(paths=paths, kind=kind, folder=str(tmp_path / "run"), epochs=KILLED_AFTER[kind])

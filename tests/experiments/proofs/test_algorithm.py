@@ -11,6 +11,8 @@ import setwise as sw
 from setwise.model.constraints import Constraints
 from worlds import random_instance
 
+pytestmark = pytest.mark.nightly
+
 REWARDS = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(1.0, 0.2), sw.Exp(0.4, -0.3), sw.Constant(0.3))
 
 

@@ -12,6 +12,8 @@ from setwise.retrieval.backends.brute_force import BruteForce
 from setwise.retrieval.partition import Partition
 from worlds import REWARDS, random_catalog
 
+pytestmark = pytest.mark.nightly
+
 LIPSCHITZ = (sw.Logistic(0.7, -0.3), sw.Linear(0.6, 0.2), sw.ReLU(0.5, 0.4), sw.Tanh(0.8, 0.1))  # g = 0, any sign
 POSITIVE = (sw.Exp(0.5, -0.2), sw.Softplus(0.6, 0.1), sw.Exp(0.2))  # g > 0, so no reward may be negative
 

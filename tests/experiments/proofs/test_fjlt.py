@@ -10,6 +10,8 @@ from proofs.fjlt import FJLT, Transform
 
 from setwise.retrieval.backends.brute_force import BruteForce
 
+pytestmark = pytest.mark.nightly
+
 DENSE, SPARSE = 1023, 4095  # values this long are projected by a full and by a sparse Gaussian matrix
 
 

@@ -8,6 +8,8 @@ from proofs.main_algorithm import MainAlgorithm
 
 import setwise as sw
 
+pytestmark = pytest.mark.nightly
+
 POSITIVE = (sw.Logistic(1.5, -0.5), sw.ReLU(0.5, 0.4), sw.Softplus(0.6, 0.1), sw.Exp(0.4, -0.3))  # at least 0
 
 
@@ -38,7 +40,6 @@ def random_sets(instance: sw.Instance, k: int, seed: int) -> float:
     return float(np.mean([instance.value(rng.choice(instance.m, k, replace=False)) for _ in range(200)]))
 
 
-@pytest.mark.nightly
 def test_two_hundred_instances_meet_the_joint_guarantee() -> None:
     """One or several rewards, with and without base; the guarantee also exceeds the mean of random sets of k items."""
     informative = fewer = lossy = 0

@@ -16,6 +16,8 @@ from proofs.rounding import AuxiliarySolver, Programs
 import setwise as sw
 from counts import examples
 
+pytestmark = pytest.mark.nightly
+
 CLOSE = 1 + 1e-9
 
 

@@ -34,7 +34,12 @@ def promised_and_true(world: World, model) -> tuple[float, float]:
     return slate.value, float(world.worth(rows)[0])
 
 
-@pytest.mark.parametrize("form", FORMS)
+LONG = {"any of the category", "category pairs", "same brand and place"}  # their search is the longest
+
+
+@pytest.mark.parametrize(
+    "form", [pytest.param(form, marks=pytest.mark.nightly) if form in LONG else form for form in FORMS]
+)
 def test_the_planted_effect_is_found_and_pays(form):
     effect, strength, place = FORMS[form]
     world = World(effect, strength, seed=100, place=place, items=100)
@@ -70,6 +75,7 @@ def test_words_state_the_effect_and_its_error():
     assert "odds ÷" in line
 
 
+@pytest.mark.nightly
 def test_explored_slates_tell_effect_from_taste():
     world = World(nothing, 0.0, seed=102, taste=1.0, items=100)
     log = world.log(6000, explored=0.35)
@@ -86,7 +92,7 @@ def test_explored_slates_tell_effect_from_taste():
 
 def test_a_loss_is_believed_beside_taste():
     world = World(same_category, -1.0, seed=103, taste=1.0, items=100)
-    _, effects = learned(world, world.log(6000, explored=0.35))
+    _, effects = learned(world, world.log(3000, explored=0.35))
     assert [family.name for family in effects.selected.families] == ["same category"]
     assert effects.selected.fit.of("same category")[0][0] < -0.4
 
@@ -129,6 +135,7 @@ def test_slates_weigh_by_their_propensities():
     assert abs(means[0] / true - 1) < 0.1 < means[1] / true - 1
 
 
+@pytest.mark.nightly
 def test_a_threshold_is_found_and_avoided():
     world = World(four_of_category, -2.0, seed=106, items=100, categories=4)
     slates, effects = learned(world, world.log(3000))
