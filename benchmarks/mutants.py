@@ -10,7 +10,7 @@ killed mutants; survivors are printed with line and change, to be read one by on
 observe (a tolerance, a limit of sizes, the order of equal items). Mutants are drawn from all places of a module where
 an operator applies, without docstrings, annotations, decorators and messages of errors. The tests run in a copy of the
 package, so the working tree is never changed; with ``--processes`` N mutants run at the same time, each in a copy of
-its own, which has the machine code that is compiled in the working tree: run ``tests/compile_kernels.py`` before.
+its own, which first compiles what its tests need.
 
 Of the modules of compiled loops, those are included whose tests run interpreted (``NUMBA_DISABLE_JIT``), or compile
 within seconds. The others are left out: a change makes numba compile all their callers for minutes, and interpreted
