@@ -57,9 +57,9 @@ def fit_slates(
     of_items = Features.of_slates(slates, embeddings, features)
     small, latent = len(stages.ids) <= MOST_ITEMS, bool(len(slates.history.values)) or not of_items.known
     if never_differs(slates) or not (small or latent):
-        return fit_effects(slates, of_items, stages.schedule.seed).model(slates)
+        return fit_effects(slates, of_items, stages.schedule.seed, progress=stages.progress).model(slates)
     slates, validation = _held_out(slates, validation)
-    effects = fit_effects(slates, of_items, stages.schedule.seed)
+    effects = fit_effects(slates, of_items, stages.schedule.seed, progress=stages.progress)
     models = {"effects": effects.model(slates)}
     slates = slates if effects.explored is None else slates.taken(effects.explored)
     gain_of_pairs = None
@@ -68,7 +68,7 @@ def fit_slates(
         models |= networks
     if small and not effects.masked and not effects.choices:
         alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
-        models["pair_table"] = fit_pair_table(alone, slates, validation)
+        models["pair_table"] = fit_pair_table(alone, slates, validation, stages.progress)
     return _best(stages, models, gain_of_pairs, validation)
 
 

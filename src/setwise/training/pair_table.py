@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._progress import Progress
 from setwise._types import Floats, Ints
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput, MissingDependency
@@ -39,21 +40,26 @@ ITERATIONS, COARSE, FINE = 100, 1e-6, 1e-9  # where the choice of the penalty an
 SET, ERROR = 32, 1e-6  # the sums over H are right within ERROR for sets of at most so many items
 
 
-def fit_pair_table(pointwise: SlateModel, slates: Slates, validation: Slates) -> SlateModel:
+def fit_pair_table(
+    pointwise: SlateModel, slates: Slates, validation: Slates, progress: bool | None = None
+) -> SlateModel:
     """The pointwise model with the pairs learned from ``slates``."""
     n = len(pointwise.catalog())
     data, held = (_Outcomes.of(pointwise, part, n) for part in (slates, validation))
     every = np.arange(n + n * n)
     point, tried = np.zeros(1 + n + n * n), []
-    for penalty in PENALTIES:
-        point = data.minimised(point, every, penalty, penalty, COARSE)
-        tried.append((held.loss(point), penalty, point))
-    _, penalty, dense = min(tried, key=lambda one: one[0])
-    for threshold in THRESHOLDS:
-        kept = np.abs(dense[1:]) > threshold * data.errors(dense)
-        kept[:n] = True
-        point = data.minimised(dense, np.flatnonzero(kept), penalty, RELAXED * penalty, FINE)
-        tried.append((held.loss(point), penalty, point))
+    with Progress("learning a table of pairs", len(PENALTIES) + len(THRESHOLDS), progress) as bar:
+        for penalty in PENALTIES:
+            point = data.minimised(point, every, penalty, penalty, COARSE)
+            tried.append((held.loss(point), penalty, point))
+            bar.advance(1, f"penalty {penalty:g}")
+        _, penalty, dense = min(tried, key=lambda one: one[0])
+        for threshold in THRESHOLDS:
+            kept = np.abs(dense[1:]) > threshold * data.errors(dense)
+            kept[:n] = True
+            point = data.minimised(dense, np.flatnonzero(kept), penalty, RELAXED * penalty, FINE)
+            tried.append((held.loss(point), penalty, point))
+            bar.advance(1, f"effects above {threshold:g} errors")
     return _as_model(pointwise, min(tried, key=lambda one: one[0])[2])
 
 

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from setwise._progress import Progress
 from setwise._types import Floats, Ints
 from setwise.datasets.sessions import Slates
 from setwise.model.rewards import Exp, Reward
@@ -42,7 +43,7 @@ from setwise.training.effects.mistakes import never_differs, notes_on, require_p
 from setwise.training.effects.place import Place, Size
 from setwise.training.effects.regression import Design, Fit, Rows, errors, fit
 from setwise.training.effects.same_value import AnyOther, Each
-from setwise.training.effects.selection import BEYOND_DOUBT, Folds, Selected, select
+from setwise.training.effects.selection import BEYOND_DOUBT, MOST_EFFECTS, Folds, Selected, select
 from setwise.training.effects.similarity import Cosine, Similarity
 from setwise.training.effects.taste import Tastes
 from setwise.training.effects.threshold import SIZES, Crowd
@@ -141,6 +142,7 @@ class Evidence:
     users: Tastes
     seed: int
     offset: Floats | None = None  # of every row: what the others of a slate take, where outcomes are choices
+    progress: bool | None = None  # as Progress has it
 
     @cached_property
     def shown(self) -> Shown:
@@ -170,7 +172,9 @@ class Evidence:
     ) -> Selected:
         """The families among ``candidates`` that enter the model, beside further blocks."""
         folds, blocks = Folds.of(self.shown, self.slates.session, self.seed), [*self.always, *beside]
-        return select(self.rows, self.base.blocks, blocks, candidates, self.shown, folds, losses_only)
+        data = self.rows, self.base.blocks, blocks, candidates, self.shown, folds, losses_only
+        with Progress("looking for effects", MOST_EFFECTS * len(candidates), self.progress) as bar:
+            return select(*data, bar.advance)
 
     def utility(self, result: Fit, families: Sequence[Family]) -> Floats:
         """The logit of every row but for its offset."""
@@ -213,11 +217,18 @@ class Evidence:
         return replace(self._taken(numbers), base=base)
 
 
-def fit_effects(slates: Slates, features: Features, seed: int = 0, names: Collection[str] | None = None) -> Effects:
+def fit_effects(
+    slates: Slates,
+    features: Features,
+    seed: int = 0,
+    names: Collection[str] | None = None,
+    progress: bool | None = None,
+) -> Effects:
     """Learn the base and the effects of these slates; ``names`` are the families to look for, by default all."""
     require_places(slates)
     notes = [*features.notes, *notes_on(slates, features)]
-    evidence = Evidence(slates, Base.of(features), Tastes.of(features, slates.history), seed)
+    users = Tastes.of(features, slates.history)
+    evidence = Evidence(slates, Base.of(features), users, seed, progress=progress)
     explored = _explored(slates, notes)
     if explored is not None:
         evidence = evidence.only(explored)

@@ -7,7 +7,7 @@ effect that the log would have shown.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,10 +94,11 @@ def select(
     shown: Shown,
     folds: Folds,
     losses_only: Collection[Family] = (),
+    advance: Callable[[int, str], None] = lambda count, name: None,
 ) -> Selected:
     """Forward selection among the candidates, beside the blocks of the items and those that are always there.
 
-    Families of ``losses_only`` enter only if items lose by them.
+    Families of ``losses_only`` enter only if items lose by them. ``advance`` is called for each family that is tried.
     """
     blocks: list[Block] = list(nuisance)
     design = Design.of(rows, base, blocks)
@@ -110,6 +111,7 @@ def select(
         before = folds.by_slate(rows, held_out)
         best: tuple[Tried, Family, Fit, Floats] | None = None
         for family in candidates:
+            advance(1, family.name)
             if family in families or not _varies(columns[family.name]):
                 continue
             test = score(rows, whole, base, blocks, columns[family.name])
