@@ -127,11 +127,13 @@ def test_rewards_that_overflow_are_bounded_by_infinity() -> None:
 
 
 @pytest.mark.parametrize(("heap", "nodes", "pool"), [(3, 100, 100), (100, 3, 100), (1, 1, 0), (1000, 1000, 5)])
-def test_full_arrays_keep_the_bound_valid(monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int, pool: int) -> None:
+def test_full_arrays_keep_the_bound_valid(
+    monkeypatch: pytest.MonkeyPatch, heap: int, nodes: int, pool: int, count
+) -> None:
     monkeypatch.setattr(search_arrays, "_HEAP", heap)
     monkeypatch.setattr(search_arrays, "_NODES", nodes)
     monkeypatch.setattr(search_arrays, "_POOL", pool)
-    for seed in range(50):
+    for seed in range(count(50, 3)):
         catalog, user = random_catalog(seed, n=9, heads=2, sharpness=3.0, rewards=REWARDS[:2])
         found = whole_catalog_bound(CellBounds.build(catalog, cells=4), user, 4, budget_ms=FOREVER)
         best = optimum(catalog, user, np.arange(9), 4)

@@ -65,7 +65,7 @@ def bounded(catalog, user, k, pins, limit, cells=None, value=-np.inf, ms=FOREVER
 @pytest.mark.parametrize("part", range(10))
 def test_never_below_the_best_feasible_set_and_equal_to_it_when_proven(part: int, count) -> None:
     proven = equal = 0
-    for seed in range(part, count(20_000, 100), 10):
+    for seed in range(part, count(20_000, 200), 10):
         catalog, user, k, pins, limit = draw(seed)
         best = max(sw.set_value(catalog, user, rows) for rows in feasible(k, pins, limit))
         size = 1e-8 * (1 + abs(best))
