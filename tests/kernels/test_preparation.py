@@ -79,9 +79,11 @@ def test_begin_does_not_wait(uses: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 def test_a_program_that_ends_lets_go_on_what_it_began(uses: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs that are shorter than the compilation would never have it."""
     monkeypatch.setenv("PAUSE", "3")
-    run("preparation.begin([part])\nwhile not os.listdir(os.environ['USES']): time.sleep(0.02)")
-    (compiling,) = used(uses)
-    until(lambda: not alive(compiling))
+    code = "preparation.begin([part])\nwhile not os.listdir(os.environ['USES']): time.sleep(0.02)"
+    with started([sys.executable, "-c", IMPORTS + code]) as program:  # ends what it has started at its end
+        assert program.wait(LIMIT) == 0
+        (compiling,) = used(uses)
+        until(lambda: not alive(compiling))
     assert [*uses.parent.rglob("*.nbi")], "it was not ended"
 
 
