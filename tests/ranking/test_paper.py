@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, islice
 
 import numpy as np
 import pytest
@@ -12,8 +12,7 @@ from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.rewards import evaluate
 from setwise.ranking.paper import (
-    PINNED_FACTOR,
-    PINNED_QUANTILE,
+    GUESSES,
     AuxiliaryProblems,
     candidate_solutions,
     paper,
@@ -137,31 +136,65 @@ def test_the_first_problem_is_greedy_for_the_objective(seed: int) -> None:
     assert instance.value(found) == pytest.approx(max(path), rel=1e-9)
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_the_problems_of_a_tuple(seed: int) -> None:
-    """Greedy for F, and two chains: t from X, then from the last solution, until a solution repeats."""
-    instance = random_instance(seed, n=30, heads=1 + seed % 2, sharpness=2.0)
-    problems = AuxiliaryProblems(instance, Constraints.of(instance, 5))
-    order = np.argsort(-instance.alone, kind="stable")
-    top, free = order[:1], np.arange(30) != order[0]
-    expected = [problems.exact(top, free)]
-    for quantile, most in ((0.9, 4), (0.5, 3)):
-        t, sets = 1.1 * problems.denominators(top), list[np.ndarray]()
-        t[:, top] = problems.largest(top)
-        while len(sets) < most and len({tuple(sorted(one)) for one in sets}) == len(sets):
-            sets.append(problems.greedy(top, free, t, problems.level(quantile)))
-            assert is_feasible(instance, sets[-1].tolist(), t)
-            t = 1.1 * problems.denominators(sets[-1])
-        expected += sets
-    assert len(expected) <= 8
-    after_one = list(candidate_solutions(problems, 1))[: len(expected)]
-    for made, wanted in zip(after_one, expected, strict=True):
-        np.testing.assert_array_equal(made, wanted)
-        assert made[0] == top[0]
+def test_the_eight_problems_of_a_tuple() -> None:
+    """Each with the denominators and the level that the docstring says, the earlier solutions among them."""
+    for seed in range(4):
+        instance = random_instance(seed, n=30, heads=1 + seed % 2, sharpness=2.0)
+        problems = AuxiliaryProblems(instance, Constraints.of(instance, 5))
+        order = np.argsort(-instance.alone, kind="stable")
+        top, free = order[:1], np.arange(30) != order[0]
+        expected = [problems.exact(top, free)]
+        for factor, quantile, solution in (
+            (2.0, 0.9, None), (1.1, 0.5, None), (2.0, 0.9, 2), (1.1, 0.9, None), (1.1, 0.5, 3), (1.1, 0.9, 5),
+            (1.1, 0.0, None),
+        ):  # fmt: skip
+            t = factor * problems.denominators(top if solution is None else expected[solution - 1])
+            if solution is None:
+                t[:, top] = problems.largest(top)
+            expected.append(problems.greedy(top, free, t, problems.level(quantile)))
+            assert is_feasible(instance, expected[-1].tolist(), t)
+        for per_tuple in (8, None):
+            made = list(islice(candidate_solutions(problems, 1, per_tuple), 8))
+            for found, wanted in zip(made, expected, strict=True):
+                np.testing.assert_array_equal(found, wanted)
+                assert found[0] == top[0]
+        assert len(GUESSES) == 7
+
+
+def test_the_second_round() -> None:
+    """After three tuples t comes from the best solution, again from each better one, and then from pairs."""
+    continued = 0
+    for seed in range(12):
+        instance = random_instance(seed, n=40, heads=1 + seed % 2, sharpness=2.0)
+        constraints = Constraints.of(instance, 5)
+        problems = AuxiliaryProblems(instance, constraints)
+        order = np.argsort(-instance.alone, kind="stable")
+        first = list(islice(candidate_solutions(problems, 1, 8), 24))
+        values = [instance.value(chosen) for chosen in first]
+        best, most, expected = first[int(np.argmax(values))], max(values), []
+        better = True
+        while better:
+            better, t = False, 1.1 * problems.denominators(best)
+            top = best[:1]
+            free = np.isin(np.arange(40), order[list(order).index(top[0]) + 1 :])
+            for quantile in (0.9, 0.5, 0.97, 0.0):
+                expected.append(problems.greedy(top, free, t, problems.level(quantile)))
+                if instance.value(expected[-1]) > most:
+                    best, most, better = expected[-1], instance.value(expected[-1]), True
+                    continued += 1
+                    break
+        for j in sorted(order[1:], key=lambda j: -instance.value([order[0], j])):  # noqa: B023
+            t = 2.0 * problems.denominators(np.array([order[0], j]))
+            expected.append(problems.greedy(order[:1], np.arange(40) != order[0], t, problems.level(0.9)))
+        made = list(islice(candidate_solutions(problems, 1), 24 + len(expected)))
+        for found, wanted in zip(made, [*first, *expected], strict=True):
+            np.testing.assert_array_equal(found, wanted)
+        assert next(islice(candidate_solutions(problems, 1), 24 + len(expected), None))[0] == order[3]
+    assert continued
 
 
 def test_pinned_items_are_the_tuple() -> None:
-    """Nothing is added to them: t = 2 D(X ∪ {j}) for every other candidate j, those of large F(X ∪ {j}) first."""
+    """Nothing is added to them: t = 2 D(X ∪ {j}) for every other j, those of large F(X ∪ {j}) first, two μ in turn."""
     instance = random_instance(4, n=12, heads=2, sharpness=2.0)
     constraints = Constraints.of(instance, 4, include=[7, 2])
     problems = AuxiliaryProblems(instance, constraints)
@@ -170,9 +203,9 @@ def test_pinned_items_are_the_tuple() -> None:
     assert all({2, 7} <= set(chosen) for chosen in made)
     free = ~np.isin(np.arange(12), [2, 7])
     order = sorted(np.flatnonzero(free), key=lambda j: -instance.value([2, 7, j]))
-    for chosen, j in zip(made[1:], order, strict=True):
-        t = PINNED_FACTOR * problems.denominators(np.append(constraints.pinned, j))
-        expected = problems.greedy(constraints.pinned, free, t, problems.level(PINNED_QUANTILE))
+    for number, (chosen, j) in enumerate(zip(made[1:], order, strict=True)):
+        t = 2.0 * problems.denominators(np.append(constraints.pinned, j))
+        expected = problems.greedy(constraints.pinned, free, t, problems.level((0.97, 0.5)[number % 2]))
         np.testing.assert_array_equal(chosen, expected)
     by_rank = paper(instance, constraints, solutions=9)
     np.testing.assert_allclose(by_rank.solutions, [instance.value(chosen) for chosen in made[:9]])
@@ -243,14 +276,15 @@ def test_the_trace_is_the_best_so_far() -> None:
 
 
 def test_defaults() -> None:
-    """A hundred solutions, tuples of one item, up to eight problems for each."""
+    """A hundred solutions, tuples of one item, and after three of them a second round; none with ``problems``."""
     instance = random_instance(3, n=20, rewards=REWARDS)
     constraints = Constraints.of(instance, 4)
     default = paper(instance, constraints)
     assert len(default.solutions) == 100
-    told = paper(instance, constraints, solutions=100, top=1, problems=8)
+    told = paper(instance, constraints, solutions=100, top=1)
     np.testing.assert_array_equal(default.solutions, told.solutions)
-    for other in ({"top": 2}, {"top": 3}, {"problems": 3}):
+    np.testing.assert_array_equal(default.solutions[:24], paper(instance, constraints, problems=8).solutions[:24])
+    for other in ({"top": 2}, {"top": 3}, {"problems": 3}, {"problems": 8}):
         different = paper(instance, constraints, **other)
         assert not np.array_equal(default.solutions, different.solutions)
 

@@ -24,26 +24,33 @@ divided by t as well. Constraints of items that are not chosen are left out: the
 
 **Solved greedily.** "Phase Two then generated candidate solutions by greedily solving a fixed number of auxiliary
 problems." The feasible candidate of the largest objective is added until k are chosen, none is feasible or, after
-the first, none increases the objective. The result is a candidate solution; the best by F is returned. Two problems may
-lead to one set, and both count. The last candidate solution is the best single item, because rewards may be so
-negative that one item is best.
+the first, none increases the objective (that last rule is *ours*). The result is a candidate solution; the best by F is
+returned. Two problems may lead to one set, and both count. *Ours*: the last candidate solution is the best single item,
+because rewards may be so negative that one item is best.
 
 **Which t.** The paper does not say. The lemma does what a search can use: t* = Wx*. So t is made from D_i(Y), the
-denominators of every i beside a set Y that contains X (its own weight included), and Y improves. *Ours*, up to eight
-problems for each X:
+denominators of every i beside a set Y that contains X (its own weight included). *Ours*, eight problems for each X:
 
-* 1: t = Wx, which follows x: greedy for F itself from X. By the lemma this is greedy over t and x at once;
-* 2 to 5: t = 1.1 D(X), then 1.1 D(the last solution), μ the 0.9-quantile; it ends where a solution repeats: there t is
-  Wx but for the factor, as the lemma wants it;
-* 6 to 8: the same with the median.
+    1  t = Wx, which follows x: greedy for F itself from X. By the lemma this is greedy over t and x at once
+    2  t = 2 D(X), μ the 0.9-quantile                          4  t = 2 D(solution 2), 0.9
+    3  t = 1.1 D(X), 0.5                                       6  t = 1.1 D(solution 3), 0.5
+    5  t = 1.1 D(X), 0.9                                       7  t = 1.1 D(solution 5), 0.9
+    8  t = 1.1 D(X), 0: the scores are at least μ
 
 With Y = X the items of X have no constraint: there t_i is the largest denominator that k members can have, as X alone
 says little about it. All weights are the exact ones: W' = W. With several heads nearly all of the result is due to
 problem 1; without it, no choice of t that was tried came closer than 2 % to beam search there.
 
+After three X the solutions rarely get better, so a second round comes then (*ours*), and the other X after it:
+
+* t = 1.1 D(best solution so far) for its X, at four μ, again from each better one: the lemma's t* = Wx* step by step;
+* t = 2 D(X ∪ {j}) for the first X and every j after it, in the order of F(X ∪ {j}), μ the 0.9-quantile.
+
+With ``problems`` there is no second round: every X has so many of the eight.
+
 **Pinned items.** "We fixed the top two highest-reward items to be included in each candidate solution": pinned items
 are X, nothing is added to it, and every other candidate may join. Then t is Wx first, and 2 D(X ∪ {j}) for the
-candidates j in the order of F(X ∪ {j}), μ the 0.97-quantile (*ours*).
+candidates j in the order of F(X ∪ {j}), μ the 0.97-quantile and the median in turn (*ours*).
 
 The algorithm of the paper's proofs, for small instances, is in experiments/proofs.
 """
@@ -52,7 +59,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import chain, count, islice
+from itertools import chain, count, cycle, islice
+from typing import NamedTuple
 
 import numpy as np
 
@@ -69,10 +77,28 @@ SOLUTIONS, TOP = 100, 1
 ROUNDING = 1e-9  # relative slack of the constraints on denominators
 
 
-FACTOR = 1.1  # t over the denominators that it is made from
-CHAINS = ((0.9, 4), (0.5, 3))  # the quantile of the scores that is μ, and how many problems
-PINNED_FACTOR, PINNED_QUANTILE = 2.0, 0.97
-PROBLEMS = 1 + sum(length for _, length in CHAINS)
+class Guess(NamedTuple):
+    """t = ``factor`` · D(Y), Y being X or an earlier solution of the same X; μ is the ``quantile`` of the scores."""
+
+    factor: float
+    quantile: float
+    solution: int | None = None  # the number of the solution, from 1 on; None is X
+
+
+GUESSES = (  # after the first solution, greedy for F
+    Guess(2.0, 0.9),
+    Guess(1.1, 0.5),
+    Guess(2.0, 0.9, 2),
+    Guess(1.1, 0.9),
+    Guess(1.1, 0.5, 3),
+    Guess(1.1, 0.9, 5),
+    Guess(1.1, 0.0),
+)
+PROBLEMS = 1 + len(GUESSES)
+EARLY = 3  # tuples before the second round
+AGAIN = tuple(Guess(1.1, quantile) for quantile in (0.9, 0.5, 0.97, 0.0))  # with Y the best solution
+PARTNERS = (Guess(2.0, 0.9),)  # in turn, with Y = X and one more item
+PINNED_PARTNERS = (Guess(2.0, 0.97), Guess(2.0, 0.5))
 
 
 class AuxiliaryProblems:
@@ -223,38 +249,66 @@ def _joined(constraints: Constraints, rows: Rows) -> Rows | None:
 
 
 def candidate_solutions(problems: AuxiliaryProblems, c: int, per_tuple: int | None = None) -> Iterator[Rows]:
-    """The sets that the auxiliary problems of all valid tuples lead to, tuple by tuple.
+    """The sets that the auxiliary problems of all valid tuples lead to, tuple by tuple but for the second round.
 
     ``c`` is the number of items that are added to the pinned ones.
     """
+    tuples = _partial_solutions(problems.instance, problems.constraints, c)
+    if c and per_tuple is None:
+        yield from _two_rounds(problems, list(islice(tuples, EARLY)))
     of_tuple = _around if c else _around_pinned
-    for members, free in _partial_solutions(problems.instance, problems.constraints, c):
+    for members, free in tuples:
         yield from islice(of_tuple(problems, members, free), per_tuple)
 
 
 def _around(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[Rows]:
-    """The solutions of one valid tuple: greedy for F, then the chains, each from the denominators of the tuple."""
-    yield problems.exact(members, free)
-    first = FACTOR * problems.denominators(members)
-    first[:, members] = problems.largest(members)
-    for quantile, length in CHAINS:
-        t, level, known = first, problems.level(quantile), set[bytes]()
-        for _ in range(length):
-            found = problems.greedy(members, free, t, level)
+    """The solutions of one valid tuple: greedy for F, then ``GUESSES``."""
+    beside, largest = problems.denominators(members), problems.largest(members)
+    found = [problems.exact(members, free)]
+    yield found[0]
+    for factor, quantile, solution in GUESSES:
+        t = factor * (beside if solution is None else problems.denominators(found[solution - 1]))
+        if solution is None:
+            t[:, members] = largest
+        found.append(problems.greedy(members, free, t, problems.level(quantile)))
+        yield found[-1]
+
+
+def _two_rounds(problems: AuxiliaryProblems, tuples: list[tuple[Rows, Mask]]) -> Iterator[Rows]:
+    """The solutions of these tuples, of t from the best of them, and of the first tuple's partners."""
+    best, most, of = np.zeros(0, np.intp), -np.inf, 0
+    for number, (members, free) in enumerate(tuples):
+        for found in _around(problems, members, free):
             yield found
-            if (name := np.sort(found).tobytes()) in known:
+            if (value := problems.instance.value(found)) > most:
+                best, most, of = found, value, number
+    better = len(best) > 0
+    while better:
+        better, t = False, problems.denominators(best)
+        for factor, quantile, _ in AGAIN:
+            found = problems.greedy(*tuples[of], factor * t, problems.level(quantile))
+            yield found
+            if (value := problems.instance.value(found)) > most:
+                best, most, better = found, value, True
                 break
-            known.add(name)
-            t = FACTOR * problems.denominators(found)
+    for members, free in tuples[:1]:
+        yield from _with_partners(problems, members, free, PARTNERS)
 
 
 def _around_pinned(problems: AuxiliaryProblems, members: Rows, free: Mask) -> Iterator[Rows]:
-    """The solutions with X pinned: greedy for F, then with t from X and one more item in turn, best first."""
+    """The solutions with X pinned: greedy for F, then those with one more item in t."""
     yield problems.exact(members, free, alone=True)
-    level = problems.level(PINNED_QUANTILE)
-    for added in problems.partial(members, free).ranked:
-        t = PINNED_FACTOR * problems.denominators(np.append(members, added))
-        yield problems.greedy(members, free, t, level)
+    yield from _with_partners(problems, members, free, PINNED_PARTNERS)
+
+
+def _with_partners(
+    problems: AuxiliaryProblems, members: Rows, free: Mask, guesses: tuple[Guess, ...]
+) -> Iterator[Rows]:
+    """The solutions with t from X and one more item, the best item first."""
+    ranked = problems.partial(members, free).ranked
+    for added, (factor, quantile, _) in zip(ranked, cycle(guesses), strict=False):
+        t = factor * problems.denominators(np.append(members, added))
+        yield problems.greedy(members, free, t, problems.level(quantile))
 
 
 def paper(
@@ -265,9 +319,10 @@ def paper(
     top: int = TOP,
     problems: int | None = None,
 ) -> Ranking:
-    """The best of ``solutions`` candidate solutions: up to ``problems`` (8) for each tuple of ``top`` items.
+    """The best of ``solutions`` candidate solutions: eight for each tuple of ``top`` items, and a second round.
 
-    Pinned items belong to every tuple. Without ``top`` they are the only tuple, and ``problems`` is not limited then.
+    With ``problems`` every tuple has at most so many, and there is no second round. Pinned items belong to every tuple.
+    If there are ``top`` or more, they are the only tuple; ``problems`` may be larger than 8 then.
     """
     per_tuple = None if problems is None else whole_number("problems", problems)
     c = max(0, whole_number("top", top) - len(constraints.pinned))
