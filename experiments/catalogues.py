@@ -10,6 +10,9 @@
   hotels are listed together, not which are booked.
 * ``polimi_rest`` (the next 8,000 playlists), ``half_one_head`` and ``half_four_heads`` (a random half of the tracks of
   a ready-made catalogue, users after the first hundred): for checks alone, nothing was tuned on them.
+* ``beauty_one_head`` and ``beauty_four_heads``: for checks alone as well, from other data (what people bought, 20 items
+  or more) and by other recipes (``RECIPES``): random queries and keys apart from each other, and slower learning. They
+  were chosen for having something to gain over beam search, before Phase Two was run on them.
 
 **The recipe.** Vectors by word2vec from the training sessions, whose lengths express popularity. Slates of five true
 continuations and ten others, three quarters of these from the model's own top items and the rest from sessions that
@@ -24,7 +27,7 @@ from __future__ import annotations
 
 import csv
 import gzip
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +54,12 @@ LEARNED = {
     "polimi": ("playlists/polimi2018_playlists.jsonl.gz",),
     "trivago": ("sets/trivago_100k/sessions.csv.gz",),
     "polimi_rest": ("playlists/polimi2018_playlists.jsonl.gz",),
+    "beauty_one_head": ("sequences/s3rec_Beauty.txt.gz",),
+    "beauty_four_heads": ("sequences/s3rec_Beauty.txt.gz",),
+}
+RECIPES: dict[str, dict[str, Any]] = {  # where they differ from ``Recipe``
+    "beauty_one_head": {"own_keys": 6.0, "learning_rate": 0.003, "offset": -2.0},
+    "beauty_four_heads": {"own_keys": 6.0, "learning_rate": 0.003, "heads": 4},
 }
 PARTS = {"polimi": slice(8000), "polimi_rest": slice(8000, 16_000)}  # sessions; more take minutes to learn from
 HALVES = {"half_one_head": "playlists_one_head", "half_four_heads": "playlists_four_heads"}
@@ -70,12 +79,15 @@ class Recipe:
     least: int = 3  # sessions that must hold an item
     most: int | None = None  # sessions
     dim: int = 32
+    heads: int = 1
     d_kq: int = 8
+    own_keys: float = 0.0  # the logits' standard deviation if keys start apart from queries; 0: equal to them
     word_epochs: int = 10
     epochs: int = 10
     learning_rate: float = 0.03
     correction_decay: float = 0.01  # items may move far from their word2vec vectors
     top: int = 100  # of the model's items, from which negatives are drawn
+    offset: float = 0.0  # added to the bias of the trained reward, for a lower base rate
 
     @classmethod
     def quick(cls, seed: int = 0) -> Recipe:
@@ -117,6 +129,7 @@ def opened(name: str, data: Path, cache: Path | None = None, recipe: Recipe = Re
     if name in HALVES:
         path = data / "catalogs" / f"{HALVES[name]}.npz"
         return ready_made(name, path, USERS + recipe.users).half(USERS, recipe.seed)
+    recipe = replace(recipe, **RECIPES.get(name, {}))
     if cache is None:
         return learned(name, sessions(name, data), recipe)
     folder, wanted = cache / f"{name}-{recipe.seed}", asdict(recipe) | {"data": digest(data, LEARNED[name])}
@@ -172,6 +185,9 @@ def sessions(name: str, data: Path) -> Sessions:
     paths = [data / path for path in LEARNED[name]]
     if name == "trivago":
         return Sessions.of(_lists(paths[0]))
+    if name in RECIPES:
+        with gzip.open(paths[0], "rt", encoding="utf-8") as lines:
+            return Sessions.of([line.split()[1:] for line in lines])
     from representation import read_playlists
 
     whole = read_playlists(paths[0])
@@ -187,25 +203,40 @@ def _lists(path: Path) -> list[list[str]]:
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
-    """The paper's model of one head, trained on slates with hard negatives; users are held-out sessions."""
+    """The paper's model trained on slates with hard negatives; users are held-out sessions."""
     long = everything.taken(np.arange(len(everything))[: recipe.most]).distinct().trimmed(recipe.least, HISTORY + SIZE)
     held = np.random.default_rng([recipe.seed, 1]).permutation(len(long))[: recipe.users]
     training = long.taken(np.setdiff1d(np.arange(len(long)), held))
     words = word2vec(training, recipe.dim, recipe.word_epochs, window=HISTORY + SIZE, seed=recipe.seed)
     vectors = words / np.linalg.norm(words, axis=1).mean()
     # Without base and sink, and the user a plain mean: the paper's architecture, F(S) = Σ f(SA(X_S)_i · u).
-    shape = Shape(recipe.dim, heads=1, d_kq=recipe.d_kq, d_v=recipe.dim, base=False, sink=False, pooling="mean")
+    shape = Shape(recipe.dim, recipe.heads, recipe.d_kq, recipe.dim, base=False, sink=False, pooling="mean")
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(recipe.seed)
         network = SimpleNetwork(len(long.ids), shape, vectors)
+        if recipe.own_keys:
+            _draw_keys(network, recipe.own_keys)
     network.decays = {"items.correction.weight": recipe.correction_decay}
     schedule = Schedule(recipe.epochs, 64, recipe.learning_rate, 0.003, patience=recipe.epochs, seed=recipe.seed)
     # The last parameters are kept: negatives grow harder as the model learns, so its losses do not compare over epochs.
     train(network, lambda epoch: _mixed(network, training, recipe, epoch), None, "item", schedule, device="cpu")
+    with torch.no_grad():
+        network.offset += recipe.offset
     model = export_model(network, long.ids, {})
     cuts = continuations(long.taken(held), HISTORY, SIZE)
     users = model.users(cuts.history)
     return Trained(name, model.catalog(), users, [np.unique(rows) for rows in cuts.history])
+
+
+def _draw_keys(network: SimpleNetwork, spread: float) -> None:
+    """Random queries and keys, with logits of this standard deviation: items attend to others than similar ones."""
+    with torch.no_grad():
+        x = network.items.all_items()
+        network.query.weight.normal_()
+        network.key.weight.normal_()
+        query, key = (network.per_head(layer, x) for layer in (network.query, network.key))
+        logits = torch.einsum("nhd,mhd->hnm", query[:300], key[:300])
+        network.query.weight *= spread / logits.std()
 
 
 def _mixed(network: SimpleNetwork, training: Sessions, recipe: Recipe, epoch: int) -> Slates:
@@ -228,9 +259,9 @@ def _from_the_top(network: SimpleNetwork, true: Slates, training: Sessions, top:
     """(B, OTHERS) of each user's best items by score, none that the session holds."""
     network.eval()
     model = export_model(network, true.ids, {})
-    value, distinct = model.catalog().value[:, 0], training.distinct()
+    value, distinct = model.catalog().value.reshape(len(true.ids), -1), training.distinct()
     held = distinct.items.taken(np.flatnonzero(distinct.items.lengths >= HISTORY + SIZE))
-    heads = np.stack([user.heads[0] for user in model.users(true.history)]).astype(np.float32)
+    heads = np.stack([user.heads.ravel() for user in model.users(true.history)]).astype(np.float32)
     wanted, result = min(top, len(value)), np.empty((len(true), OTHERS), np.int64)
     for start in range(0, len(true), _TOGETHER):
         rows = np.arange(start, min(start + _TOGETHER, len(true)))
