@@ -183,7 +183,7 @@ def test_the_second_round() -> None:
                     best, most, better = expected[-1], instance.value(expected[-1]), True
                     continued += 1
                     break
-        for j in sorted(order[1:], key=lambda j: -instance.value([order[0], j])):  # noqa: B023
+        for j in sorted(order[1:], key=lambda j: -instance.value([order[0], j])):
             t = 2.0 * problems.denominators(np.array([order[0], j]))
             expected.append(problems.greedy(order[:1], np.arange(40) != order[0], t, problems.level(0.9)))
         made = list(islice(candidate_solutions(problems, 1), 24 + len(expected)))
