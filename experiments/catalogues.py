@@ -10,9 +10,10 @@
   hotels are listed together, not which are booked.
 * ``polimi_rest`` (the next 8,000 playlists), ``half_one_head`` and ``half_four_heads`` (a random half of the tracks of
   a ready-made catalogue, users after the first hundred): for checks alone, nothing was tuned on them.
-* ``beauty_one_head`` and ``beauty_four_heads``: for checks alone as well, from other data (what people bought, 20 items
-  or more) and by other recipes (``RECIPES``): random queries and keys apart from each other, and slower learning. They
-  were chosen for having something to gain over beam search, before Phase Two was run on them.
+* ``films_one_head``, ``beauty_one_head`` and ``beauty_four_heads``: for checks alone as well, from other data (ratings
+  of MovieLens 100K, purchases) and by other recipes (``RECIPES``): queries and keys start at random, apart from each
+  other, and learn more slowly. They were chosen for having something to gain over beam search, before Phase Two was run
+  on them.
 
 **The recipe.** Vectors by word2vec from the training sessions, whose lengths express popularity. Slates of five true
 continuations and ten others, three quarters of these from the model's own top items and the rest from sessions that
@@ -48,25 +49,28 @@ from setwise.training.trainer import Schedule, train
 
 Rows = NDArray[np.int64]
 
+HISTORY, SIZE = 15, 5  # the paper's cut
+OTHERS = 2 * SIZE  # on a slate to learn from
+USERS = 100  # held out
+
 READY_MADE = ("playlists_one_head", "playlists_four_heads")
 LEARNED = {
     "playlists": ("playlists/mpd_followed_playlists.jsonl.gz",),
     "polimi": ("playlists/polimi2018_playlists.jsonl.gz",),
     "trivago": ("sets/trivago_100k/sessions.csv.gz",),
     "polimi_rest": ("playlists/polimi2018_playlists.jsonl.gz",),
+    "films_one_head": ("sequences/ml-100k.inter.gz",),
     "beauty_one_head": ("sequences/s3rec_Beauty.txt.gz",),
     "beauty_four_heads": ("sequences/s3rec_Beauty.txt.gz",),
 }
 RECIPES: dict[str, dict[str, Any]] = {  # where they differ from ``Recipe``
+    "films_one_head": {"own_keys": 6.0, "learning_rate": 0.003, "dim": 64, "offset": -2.0, "users": USERS},
     "beauty_one_head": {"own_keys": 6.0, "learning_rate": 0.003, "offset": -2.0},
     "beauty_four_heads": {"own_keys": 6.0, "learning_rate": 0.003, "heads": 4},
 }
 PARTS = {"polimi": slice(8000), "polimi_rest": slice(8000, 16_000)}  # sessions; more take minutes to learn from
 HALVES = {"half_one_head": "playlists_one_head", "half_four_heads": "playlists_four_heads"}
 NAMES = (*READY_MADE, *LEARNED, *HALVES)
-HISTORY, SIZE = 15, 5  # the paper's cut
-OTHERS = 2 * SIZE  # on a slate to learn from
-USERS = 100  # held out
 _TOGETHER = 256  # users scored in one product
 
 
@@ -185,6 +189,8 @@ def sessions(name: str, data: Path) -> Sessions:
     paths = [data / path for path in LEARNED[name]]
     if name == "trivago":
         return Sessions.of(_lists(paths[0]))
+    if name == "films_one_head":
+        return Sessions.of(_rated(paths[0]))
     if name in RECIPES:
         with gzip.open(paths[0], "rt", encoding="utf-8") as lines:
             return Sessions.of([line.split()[1:] for line in lines])
@@ -200,6 +206,16 @@ def _lists(path: Path) -> list[list[str]]:
         shown = {row["impressions"] for row in csv.DictReader(file) if row["impressions"]}
     by_hotels = {frozenset(text.split("|")): text for text in sorted(shown)}
     return [text.split("|") for text in by_hotels.values()]
+
+
+def _rated(path: Path) -> list[list[str]]:
+    """The films that each person rated, in the order of time."""
+    with gzip.open(path, "rt", encoding="utf-8", newline="") as file:
+        rows = sorted(list(csv.reader(file, delimiter="\t"))[1:], key=lambda row: float(row[3]))
+    people: dict[str, list[str]] = {}
+    for person, film, *_ in rows:
+        people.setdefault(person, []).append(film)
+    return list(people.values())
 
 
 def learned(name: str, everything: Sessions, recipe: Recipe) -> Trained:
