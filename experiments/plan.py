@@ -1,10 +1,10 @@
 """The plan of ``setwise reproduce``: which experiment runs with which sizes, and what it needs.
 
 ``standard`` is made for 40 minutes on two cores with little else to do. The last full run took 42.7 on two of x86-64 at
-2.5 GHz (2026-11-19, commit 547dadfb87); since then the plan was cut by 8 % of its core-minutes (below), and
-no full run has been made of it. The report states what a run took. ``quick`` only shows that all of it
-runs. Seeds are fixed, and where a recipe was tuned on some seed, another is taken: 3 for the splits of Tables 1 and 2,
-2 for the closed loop, 1 for the held-out playlists.
+2.5 GHz (2026-11-19, commit 547dadfb87). Since then the plan was cut by 8 % of its core-minutes (below), and no full run
+has been made of it. The report states what a run took. ``quick`` only shows that all of it runs. Seeds are fixed, and
+where a recipe was tuned on some seed, another is taken: 3 for the splits of Tables 1 and 2, 2 for the closed loop, 1
+for the held-out playlists.
 
 **What is smaller here than it could be.** A script without arguments takes its own, larger counts: Tables 1 and 2 25
 and 10 epochs, 3 and 2 seeds, 5 folds; Figures 3 and 4 100 users everywhere (here in their main cells, the ready-made
