@@ -13,6 +13,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +24,8 @@ from slate_interaction import Setting, SlateTable, held_out_arguments, interacti
 FILE = "sets/trivago_100k/sessions.csv.gz"
 PLACES, LEAST = 25, 5
 FOLDS = 5
-SETTING = Setting("choice", dim=16, heads=2, dropout=0.3, epochs=15, members=3)
+SETTING = Setting("choice", dim=16, heads=2, dropout=0.3, epochs=15)
+NETWORKS = 3
 
 
 def read(data: Path, most: int | None = None) -> SlateTable:
@@ -75,17 +77,17 @@ def _features(hotels: list[str], price: np.ndarray, seen: Counter[str], last: st
     return table
 
 
-def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+def rows_of(part: str, data: Path, seed: int, quick: bool, networks: int) -> list[Row]:
     """All folds."""
     table = read(data, 4000 if quick else None)
-    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (replace(SETTING, members=networks), None)
     found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
     return interaction_rows(part, table, found, setting.loss, seed)
 
 
 def main() -> None:
     """Run all folds."""
-    run_parts("Hotel lists", ["Trivago"], rows_of)
+    run_parts("Hotel lists", ["Trivago"], rows_of, NETWORKS)
 
 
 if __name__ == "__main__":

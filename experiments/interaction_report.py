@@ -39,16 +39,22 @@ def print_rows(title: str, rows: list[Row]) -> None:
     Console(width=120).print(table)
 
 
-def run_parts(title: str, parts: Sequence[str], rows_of: Callable[[str, Path, int, bool], list[Row]]) -> None:
-    """The command of an experiment: ``rows_of`` a part, the data folder, the seed and whether to be quick."""
+def run_parts(title: str, parts: Sequence[str], rows_of: Callable[..., list[Row]], networks: int | None = None) -> None:
+    """The command of an experiment: ``rows_of`` a part, the data folder, the seed and whether to be quick.
+
+    With a number of ``networks``, whose mean is taken, it is one more option and one more argument.
+    """
     parser = argparse.ArgumentParser(description=f"{title}: prediction with and without company.")
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--parts", nargs="+", choices=parts, default=list(parts))
     parser.add_argument("--quick", action="store_true", help="small sizes: the figures are not meaningful")
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
+    if networks is not None:
+        parser.add_argument("--networks", type=int, default=networks, help="the mean of so many is taken")
     given = parser.parse_args()
-    kept = KeptRows(given.out, FIELDS, {"seed": given.seed, "quick": given.quick})
+    averaged = {} if networks is None else {"networks": given.networks}
+    kept = KeptRows(given.out, FIELDS, {"seed": given.seed, "quick": given.quick, **averaged})
     for unit in kept.missing([f"{part}/{given.seed}" for part in given.parts], title.lower()):
-        kept.add(unit, rows_of(unit.split("/")[0], given.data, given.seed, given.quick))
+        kept.add(unit, rows_of(unit.split("/")[0], given.data, given.seed, given.quick, **averaged))
     print_rows(title, kept.rows)

@@ -19,6 +19,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -33,7 +34,8 @@ LENGTHS = {"5-6": (5, 6), "7-9": (7, 9), "10-15": (10, 15)}  # of lists
 LEAST_VIEWS = 30  # lists of an article that has an id of its own
 HALF_LIFE = 2.0  # hours, of recent views and clicks
 FOLDS = 5
-SETTING = Setting("choice", dim=16, heads=4, decay=0.1, dropout=0.3, own_ids=False, epochs=20, members=3)
+SETTING = Setting("choice", dim=16, heads=4, decay=0.1, dropout=0.3, own_ids=False, epochs=20)
+NETWORKS = 3
 
 
 class _Counts:
@@ -158,17 +160,17 @@ def _padded(
     return SlateTable(x.astype(np.float32), ids, filled, around, y, np.array(cluster))
 
 
-def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+def rows_of(part: str, data: Path, seed: int, quick: bool, networks: int) -> list[Row]:
     """All folds of the lists of some lengths."""
     table = read(data, LENGTHS[part], 3000 if quick else None)
-    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (SETTING, None)
+    setting, most = (Setting("choice", 4, 1, epochs=2), 1) if quick else (replace(SETTING, members=networks), None)
     found = held_out_arguments(table, setting, (ALONE, INTERACTION, PLACEBO), FOLDS, seed, most)
     return interaction_rows(f"EB-NeRD, lists of {part}", table, found, setting.loss, seed)
 
 
 def main() -> None:
     """Run all lengths."""
-    run_parts("News lists", list(LENGTHS), rows_of)
+    run_parts("News lists", list(LENGTHS), rows_of, NETWORKS)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -33,7 +34,7 @@ FILES = (f"{FOLDER}/slates.csv.gz", f"{FOLDER}/items.csv.gz")
 SIZE, LISTS = 9, 3
 FOLDS = 5
 CHAIN = "sell-out chain"
-SETTING = Setting("item", dim=16, heads=2, members=3)
+SETTING, NETWORKS = Setting("item", dim=16, heads=2), 3
 
 
 def read(data: Path) -> SlateTable:
@@ -99,9 +100,9 @@ def run(name: str, table: SlateTable, setting: Setting, seed: int, most: int | N
     return interaction_rows(name, table, arguments, setting.loss, seed)
 
 
-def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
+def rows_of(part: str, data: Path, seed: int, quick: bool, networks: int) -> list[Row]:
     """All folds."""
-    table, setting, most = read(data), SETTING, None
+    table, setting, most = read(data), replace(SETTING, members=networks), None
     if quick:
         table, setting, most = table.taken(np.arange(1500)), Setting("item", 4, 1, epochs=2), 1
     return run(part, table, setting, seed, most)
@@ -109,7 +110,7 @@ def rows_of(part: str, data: Path, seed: int, quick: bool) -> list[Row]:
 
 def main() -> None:
     """Run all folds."""
-    run_parts("Shop slates", ["RL4RS"], rows_of)
+    run_parts("Shop slates", ["RL4RS"], rows_of, NETWORKS)
 
 
 if __name__ == "__main__":
