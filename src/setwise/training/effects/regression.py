@@ -196,9 +196,14 @@ class Score:
     errors: Floats  # of their coefficients
 
     @property
+    def excess(self) -> float:
+        """The statistic above what noise gives on average."""
+        return self.statistic - len(self.errors)
+
+    @property
     def promising(self) -> bool:
         """Whether the statistic is more than two standard deviations above what noise gives."""
-        return bool(self.statistic > len(self.errors) + 2 * np.sqrt(2 * len(self.errors)))
+        return bool(self.excess > 2 * np.sqrt(2 * len(self.errors)))
 
 
 def score(rows: Rows, result: Fit, base: Sequence[Block], blocks: Sequence[Block], more: Block) -> Score:

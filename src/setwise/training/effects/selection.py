@@ -14,11 +14,12 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.training.effects.columns import Block, Family, Shown
-from setwise.training.effects.regression import Design, Fit, Rows, fit, losses, score
+from setwise.training.effects.regression import Design, Fit, Rows, Score, fit, losses, score
 
 FOLDS = 5
 BEYOND_DOUBT = 3.0  # standard errors
 MOST_EFFECTS = 6
+AT_ONCE = 6  # families that are fitted before one of them is chosen
 SMALLEST = 3.0  # standard errors that an effect needs to be seen
 
 
@@ -98,7 +99,8 @@ def select(
 ) -> Selected:
     """Forward selection among the candidates, beside the blocks of the items and those that are always there.
 
-    Families of ``losses_only`` enter only if items lose by them. ``advance`` is called for each family that is tried.
+    Those whose score is highest are fitted first; the others only if none of these pays. Families of ``losses_only``
+    enter only if items lose by them. ``advance`` is called for each family that is tried.
     """
     blocks: list[Block] = list(nuisance)
     design = Design.of(rows, base, blocks)
@@ -109,12 +111,16 @@ def select(
     columns = {family.name: family.block(shown) for family in candidates}
     while len(families) < MOST_EFFECTS:
         before = folds.by_slate(rows, held_out)
-        best: tuple[Tried, Family, Fit, Floats] | None = None
+        tests: list[tuple[Family, Score]] = []
         for family in candidates:
             advance(1, family.name)
-            if family in families or not _varies(columns[family.name]):
-                continue
-            test = score(rows, whole, base, blocks, columns[family.name])
+            if family not in families and _varies(columns[family.name]):
+                tests.append((family, score(rows, whole, base, blocks, columns[family.name])))
+        tests.sort(key=lambda pair: -pair[1].excess)
+        best: tuple[Tried, Family, Fit, Floats] | None = None
+        for number, (family, test) in enumerate(tests):
+            if number % AT_ONCE == 0 and best is not None:
+                break
             smallest = SMALLEST * float(test.errors[0]) if len(test.errors) == 1 else None
             if not test.promising:
                 tried.setdefault(family.name, Tried(family.name, 0.0, 0.0, smallest))
