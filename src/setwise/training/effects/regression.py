@@ -25,7 +25,7 @@ import numpy as np
 from setwise._types import Floats, Ints
 from setwise.training.effects.columns import Block
 
-ITERATIONS, TOLERANCE = 30, 1e-4  # of Newton's method; the largest step in log-odds
+ITERATIONS, TOLERANCE = 30, 1e-3  # of Newton's method; the largest step in log-odds
 ROUNDS = 6  # of empirical Bayes
 FIRST_VARIANCE, LEAST_VARIANCE, MOST_VARIANCE = 0.3, 1e-4, 25.0
 WIDE = 100.0  # the variance of a coefficient that is not shrunken

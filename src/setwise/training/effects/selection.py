@@ -19,7 +19,7 @@ from setwise.training.effects.regression import Design, Fit, Rows, Score, fit, l
 FOLDS = 5
 BEYOND_DOUBT = 3.0  # standard errors
 MOST_EFFECTS = 6
-AT_ONCE = 6  # families that are fitted before one of them is chosen
+AT_ONCE = 4  # families that are fitted before one of them is chosen
 SMALLEST = 3.0  # standard errors that an effect needs to be seen
 
 
