@@ -75,7 +75,7 @@ class Effects:
     places: tuple[Place, ...]
     tastes: tuple[Taste, ...]
     slates: int  # how many were fitted
-    masked: bool  # whether taste may pass for an effect
+    masked: bool  # whether taste may plainly pass for an effect
     explored: Ints | None  # the slates that effects were learned from; None for all
     choices: bool  # whether one item of a slate is chosen, or none
     notes: tuple[str, ...]
@@ -252,7 +252,7 @@ def fit_effects(
             whole_log.rows, Design.of(whole_log.rows, whole_log.base.blocks, blocks), selected.fit, learned="new"
         )
         selected = replace(selected, fit=refitted)
-    masked = any(taste.suspected for taste in tastes)
+    masked = any(taste.plain for taste in tastes)
     return _as_effects(evidence, selected, tuple(tastes), masked, explored, choices, tuple(notes))
 
 

@@ -35,6 +35,7 @@ from setwise.training.effects.regression import Fit
 from setwise.training.effects.same_value import count_equal
 
 TRACE, CLUSTERED = 3.0, 4.0  # standard errors
+PLAIN = 0.05  # standard errors for the root of each slate: those of a taste of 0.35 log-odds
 FIRST_SLATES = 20_000  # of a log: enough for both tests
 
 
@@ -45,11 +46,17 @@ class Taste:
     name: str
     residuals: float  # standard errors
     company: float
+    slates: int  # of which they are
 
     @property
     def suspected(self) -> bool:
         """Whether users have a taste that the model lacks, and the policy goes by it."""
         return self.residuals > TRACE and self.company > CLUSTERED
+
+    @property
+    def plain(self) -> bool:
+        """Whether the taste is also large: a faint trace may come from effects that no attribute explains."""
+        return self.suspected and self.residuals > PLAIN * float(np.sqrt(self.slates))
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,6 +67,7 @@ class Trace:
     strangers: Shown  # the same first items, each with an item of another slate
     product: Floats
     variance: Floats
+    slates: int
 
     @classmethod
     def of(cls, shown: Shown, outcome: Floats, argument: Floats) -> Trace:
@@ -80,17 +88,18 @@ class Trace:
         turned = np.stack([items[:, 0], np.roll(items[:, 1], max(1, len(items) // 2))], axis=1)
         filled_in = np.ones(items.shape, bool)
         product, variance = (part[:, first][both] * part[:, second][both] for part in (residual, spread))
-        return cls(Shown(items, filled_in), Shown(turned, filled_in), product, variance)
+        return cls(Shown(items, filled_in), Shown(turned, filled_in), product, variance, len(rows))
 
     def taste(self, name: str, together: Callable[[Shown], Floats]) -> Taste:
         """The test of a measure of how much the two items of a pair go together."""
         if not len(self.product):
-            return Taste(name, 0.0, 0.0)
+            return Taste(name, 0.0, 0.0, self.slates)
         actual, chance = together(self.pairs), together(self.strangers)
         noise = float(np.sqrt(actual**2 @ self.variance))
         spread = float(np.sqrt((actual.var() + chance.var()) / len(actual)))
         residuals = float(actual @ self.product) / noise if noise > 0 else 0.0
-        return Taste(name, residuals, float(actual.mean() - chance.mean()) / spread if spread > 0 else 0.0)
+        company = float(actual.mean() - chance.mean()) / spread if spread > 0 else 0.0
+        return Taste(name, residuals, company, self.slates)
 
 
 def tastes_by_label(trace: Trace, features: Features) -> list[Taste]:
