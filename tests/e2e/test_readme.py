@@ -42,9 +42,9 @@ def shape(text: str) -> str:
 # --- what it says ---
 
 
-def test_it_is_short_and_has_one_link() -> None:
+def test_it_is_short_and_links_to_two_pages() -> None:
     assert len(README.encode()) <= 7000
-    assert re.findall(r"(?<!!)\[[^]]+\]\(([^)]+)\)", README) == ["docs/index.md"]
+    assert re.findall(r"(?<!!)\[[^]]+\]\(([^)]+)\)", README) == ["docs/index.md", "docs/explanation/reproduction.md"]
 
 
 def test_its_blocks_have_five_lines() -> None:
