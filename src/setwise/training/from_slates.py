@@ -10,7 +10,7 @@
 
 The model with the smallest loss of validation slates is kept, if its gain over the effects is beyond doubt: more than
 two standard errors over the slates. The summary states the gains. The reward of a model of point 2 or 3 is calibrated
-on the validation slates. Where a taste of the user may pass for an effect (effects/identification.py), neither
+on the validation slates. Where a taste of the user plainly passes for an effect (effects/identification.py), neither
 attention nor a table is learned. With another loss than "item", or with ``base=False``, there is one stage: attention
 is always kept and nothing is calibrated.
 """
