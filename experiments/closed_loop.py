@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -41,15 +42,17 @@ from setwise.training.trainer import Schedule, train
 K = 10
 WORLDS = {"set effects": {}, "no set effects": {"variety": 0.0, "complementarity": 0.0}}
 DIM = 24
-LEARNER = {"dim": DIM, "heads": 8}  # of eight heads enough find the effects, of four not always
+# Of eight heads enough find the effects, of four not always. No attribute of a song is known to the learner.
+LEARNER: dict[str, Any] = {"dim": DIM, "heads": 8, "embeddings": "spectral", "features": ()}
 OWN = 0.06  # of all slates are the learner's own, shown after it has learned from the rest: then it learns again
 CALIBRATIONS, CALIBRATING = 2, 0.01  # times that calibration shows slates, and the share of all slates each time
 SHOWN = ("best", "best, greedily", "setwise", "setwise, log alone", "greedy", "k-NN + greedy", "pure embedding")
 FIELDS = ("world", "seed", *SHOWN, "promised", "promised, log alone", "validation_loss", "seconds")
 
 
-def pure_embedding(log: Slates, vectors: np.ndarray, history: np.ndarray, schedule: Schedule) -> np.ndarray:
+def pure_embedding(log: Slates, history: np.ndarray, schedule: Schedule) -> np.ndarray:
     """The ten best items of a model without attention, for each history."""
+    vectors = spectral(Sessions(log.history, log.ids), DIM)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(schedule.seed)
         network = PointwiseNetwork(log.n_items, DIM, unit(vectors))
@@ -102,7 +105,7 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
     rng = np.random.default_rng([seed, 5])
     own, calibrating = round(OWN * slates), round(CALIBRATING * slates)
     log = world.log(slates - own - CALIBRATIONS * calibrating, K, seed=seed + 1000)
-    options = {**LEARNER, "embeddings": spectral(Sessions(log.history, log.ids), DIM), "seed": seed, "epochs": epochs}
+    options = {**LEARNER, "seed": seed, "epochs": epochs}
     offline = SimpleTransformer.fit(log, **options)
     model = SimpleTransformer.fit(log.joined(shown_by(offline, world, own, rng)), **options)
     for _ in range(CALIBRATIONS):
@@ -117,7 +120,7 @@ def run(seed: int, kind: str, slates: int, items: int, users: int, epochs: int) 
         "greedy": optimised(model.catalog(), seen, history, seed, "greedy"),
         "setwise, log alone": optimised(offline.catalog(), before, history, seed),
         "k-NN + greedy": greedy_of_nearest(model, seen, history),
-        "pure embedding": pure_embedding(log, options["embeddings"], history, Schedule(epochs=epochs, seed=seed)),
+        "pure embedding": pure_embedding(log, history, Schedule(epochs=epochs, seed=seed)),
     }
     return {
         "world": kind,
@@ -189,7 +192,7 @@ def main() -> None:
     parser.add_argument("--slates", type=int, default=200_000)
     parser.add_argument("--items", type=int, default=2000)
     parser.add_argument("--users", type=int, default=100)
-    parser.add_argument("--epochs", type=int, default=16)
+    parser.add_argument("--epochs", type=int, default=Schedule.epochs)
     parser.add_argument("--out", type=Path, help="a CSV file for the raw rows; an interrupted run resumes")
     arguments = parser.parse_args()
     sizes = {name: getattr(arguments, name) for name in ("slates", "items", "users", "epochs")}

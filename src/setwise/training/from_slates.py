@@ -10,15 +10,16 @@
 
 The model with the smallest loss of validation slates is kept, if its gain over the effects is beyond doubt: more than
 two standard errors over the slates. The summary states the gains. The reward of a model of point 2 or 3 is calibrated
-on the validation slates. Where a taste of the user plainly passes for an effect (effects/identification.py), neither
-attention nor a table is learned. With another loss than "item", or with ``base=False``, there is one stage: attention
-is always kept and nothing is calibrated.
+on the validation slates. Where a taste of the user that the network does not know plainly passes for an effect
+(effects/identification.py), neither attention nor a table is learned. With another loss than "item", or with
+``base=False``, there is one stage: attention is always kept and nothing is calibrated.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 
@@ -62,11 +63,13 @@ def fit_slates(
     effects = fit_effects(slates, of_items, stages.schedule.seed, progress=stages.progress)
     models = {"effects": effects.model(slates)}
     slates = slates if effects.explored is None else slates.taken(effects.explored)
-    gain_of_pairs = None
+    gain_of_pairs, masked = None, effects.masked
     if latent:
-        networks, gain_of_pairs = _networks(stages, slates, validation, embeddings, small, effects.masked)
+        masked_beside = partial(effects.masked_beside, features=of_items, slates=slates)
+        networks, gain_of_pairs = _networks(stages, slates, validation, embeddings, small, masked_beside)
         models |= networks
-    if small and not effects.masked and not effects.choices:
+        masked = masked_beside(networks["pointwise"])
+    if small and not masked and not effects.choices:
         alone = models.get("pointwise") or replace(effects, heads=()).model(slates)
         models["pair_table"] = fit_pair_table(alone, slates, validation, stages.progress)
     return _best(stages, models, gain_of_pairs, validation)
@@ -89,21 +92,23 @@ def _networks(
     validation: Slates,
     embeddings: str | Floats32 | None,
     small: bool,
-    masked: bool,
+    masked_beside: Callable[[SlateModel], bool],
 ) -> tuple[dict[str, SlateModel], Gain | None]:
-    """The models of the network, and the gain of the pairs; where ``masked``, the model without attention alone."""
+    """The models of the network, and the gain of the pairs: None where taste may pass for an effect beside it."""
     network = stages.network(stages.embeddings(embeddings, Sessions(slates.history, stages.ids)))
-    first, pairs, second = _schedules(stages.schedule, small or masked)
+    first, pairs, second = _schedules(stages.schedule, small)
     network.pointwise = True
     models = {"pointwise": stages.train_stage(network, slates, validation, "item", first, "pointwise")}
-    if masked:
-        return models, None
-    effects = PairEffects(network)
-    stages.train_part(effects, slates, validation, "item", pairs, "pairs")
-    gain = _gain_of_pairs(effects, validation)
-    if gain.beyond_doubt:
-        initialise_heads(network, effects)
-        network.pointwise = False
+    gain = None
+    if not masked_beside(models["pointwise"]):
+        effects = PairEffects(network)
+        stages.train_part(effects, slates, validation, "item", pairs, "pairs")
+        gain = _gain_of_pairs(effects, validation)
+        if gain.beyond_doubt:
+            initialise_heads(network, effects)
+            network.pointwise = False
+    if network.pointwise and small:  # it had all the epochs
+        return models, gain
     stage = "continued" if network.pointwise else "interaction"
     last = stages.train_stage(network, slates, validation, "item", second, stage)
     models["pointwise" if network.pointwise else "interaction"] = last

@@ -38,11 +38,11 @@ class Shape:
 class Schedule:
     """Length of training, batch size, learning rate and regularisation."""
 
-    epochs: int = 20  # at most; early stopping may end training before
+    epochs: int = 32  # at most; early stopping may end training before
     batch: int = 512  # slates per step
-    learning_rate: float = 0.02  # the maximum of one cycle: linear warm-up over a fifth of the epochs, then cosine to 0
+    learning_rate: float = 0.01  # the maximum of one cycle: linear warm-up over a fifth of the epochs, then cosine to 0
     weight_decay: float = 0.03  # of matrices; biases and offsets have none
-    patience: int = 5  # epochs without a better validation loss before stopping
+    patience: int = 5  # epochs without a better validation loss before stopping, in the second half of the cycle
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -62,4 +62,4 @@ class Schedule:
 
 
 FOR_SLATES = Shape(), Schedule()
-FOR_SESSIONS = Shape(dim=64, pooling="unit_mean"), Schedule(learning_rate=0.01, weight_decay=0.003)
+FOR_SESSIONS = Shape(dim=64, pooling="unit_mean"), Schedule(weight_decay=0.003)

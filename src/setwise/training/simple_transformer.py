@@ -44,7 +44,7 @@ class SimpleTransformer(SlateModel):
         sink: bool = Shape.sink,
         pooling: str | None = None,
         batch: int = Schedule.batch,
-        learning_rate: float | None = None,
+        learning_rate: float = Schedule.learning_rate,
         weight_decay: float | None = None,
         patience: int = Schedule.patience,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -74,9 +74,9 @@ class SimpleTransformer(SlateModel):
         pooling        of histories: "projected", "unit_mean", "mean" or "attention"; None: "unit_mean" for sessions,
                        "projected" for slates
         batch          slates per step
-        learning_rate  the largest of the cycle; None: 0.01 for sessions, 0.02 for slates
+        learning_rate  the largest of the cycle
         weight_decay   of matrices; None: 0.003 for sessions, 0.03 for slates
-        patience       epochs without a better validation loss before the training stops
+        patience       epochs without a better validation loss before the training stops, in the second half of them
         checkpoint     a folder from which an interrupted run resumes
         device         "cpu" or "cuda"; None: cuda where there is one
         progress       whether to show progress; None: on a terminal as a bar, elsewhere as lines
@@ -88,7 +88,6 @@ class SimpleTransformer(SlateModel):
                 raise
             raise MissingDependency("torch", "training a model", "train") from None
         usual, cycle = FOR_SESSIONS if isinstance(data, Sessions) else FOR_SLATES
-        rate = cycle.learning_rate if learning_rate is None else learning_rate
         decay = cycle.weight_decay if weight_decay is None else weight_decay
         model = fit_model(
             data,
@@ -101,7 +100,7 @@ class SimpleTransformer(SlateModel):
                 sink,
                 pooling or usual.pooling,
             ),
-            Schedule(epochs, batch, rate, decay, patience, seed),
+            Schedule(epochs, batch, learning_rate, decay, patience, seed),
             k=k,
             validation=validation,
             loss=loss,

@@ -154,9 +154,10 @@ class _Run:
         self.best_state: dict[str, Tensor] = {}
 
     def should_stop(self) -> bool:
-        """Whether validation has not improved for ``patience`` epochs."""
-        done = len(self.report.training)
-        return done > 0 and done - 1 - self.report.best >= self.schedule.patience
+        """Whether validation has not improved for ``patience`` epochs of the second half; in the first it may rise."""
+        latest = len(self.report.training) - 1
+        middle = self.schedule.epochs // 2
+        return latest >= 0 and latest - max(self.report.best, middle) >= self.schedule.patience
 
     def train_epoch(self, epoch: int, data: PaddedSlates) -> None:
         """One pass over the data, in a random order that depends on the seed and the epoch."""

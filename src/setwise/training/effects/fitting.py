@@ -34,6 +34,7 @@ from setwise.training.effects.features import Features, Label
 from setwise.training.effects.identification import (
     Taste,
     Trace,
+    all_tastes,
     gradual,
     random_looking,
     tastes_by_effect,
@@ -51,7 +52,7 @@ from setwise.training.effects.value_pairs import ValuePairs
 from setwise.training.slate_model import SlateModel
 
 POLICY = "as the policy shows them"  # the base's column of what unexplored slates say
-MOST_SELECTED = 100_000  # slates in which effects are looked for; the coefficients are those of all slates
+MOST_SELECTED = 50_000  # slates in which effects are looked for; the coefficients are those of all slates
 FEWEST = 50  # slates from which effects are learned
 ROUNDS, SELECTIONS = 5, 3  # of offsets and fits of choices, and of selections with offsets
 MASKED = (
@@ -76,6 +77,7 @@ class Effects:
     tastes: tuple[Taste, ...]
     slates: int  # how many were fitted
     masked: bool  # whether taste may plainly pass for an effect
+    first: Selected  # before any effect was doubted
     explored: Ints | None  # the slates that effects were learned from; None for all
     choices: bool  # whether one item of a slate is chosen, or none
     notes: tuple[str, ...]
@@ -101,6 +103,14 @@ class Effects:
             "tastes": [asdict(taste) for taste in self.tastes],
             "notes": list(self.notes),
         }
+
+    def masked_beside(self, model: SlateModel, features: Features, slates: Slates) -> bool:
+        """Whether taste may pass for an effect in what this model, which knows more of it, leaves open."""
+        if not self.masked or self.choices:
+            return self.masked
+        argument = model.arguments(slates.history, slates.shown)
+        trace = Trace.of(Shown.of(slates.shown), np.asarray(slates.outcome, np.float64), argument)
+        return any(taste.plain for taste in all_tastes(trace, features, self.first.families, self.first.fit))
 
     def model(self, slates: Slates) -> SlateModel:
         """The model of these items and their users."""
@@ -236,7 +246,8 @@ def fit_effects(
     names = () if never_differs(slates) else names
     candidates = [family for family in families_of(features, evidence.shown) if names is None or family.name in names]
     choices = choice.are_choices(slates) and choice.some_without(slates)
-    evidence, selected = _selected(evidence, candidates, choices)
+    evidence, first = _selected(evidence, candidates, choices)
+    selected = first
     tastes: list[Taste] = []
     if explored is None and slates.propensity is None:
         trace = Trace.of(evidence.shown, evidence.rows.outcome, selected.held_out)
@@ -253,7 +264,7 @@ def fit_effects(
         )
         selected = replace(selected, fit=refitted)
     masked = any(taste.plain for taste in tastes)
-    return _as_effects(evidence, selected, tuple(tastes), masked, explored, choices, tuple(notes))
+    return _as_effects(evidence, first, selected, tuple(tastes), masked, explored, choices, tuple(notes))
 
 
 def _selected(evidence: Evidence, candidates: Sequence[Family], choices: bool) -> tuple[Evidence, Selected]:
@@ -272,6 +283,7 @@ def _selected(evidence: Evidence, candidates: Sequence[Family], choices: bool) -
 
 def _as_effects(
     evidence: Evidence,
+    first: Selected,
     selected: Selected,
     tastes: tuple[Taste, ...],
     masked: bool,
@@ -293,6 +305,7 @@ def _as_effects(
         tastes=tastes,
         slates=len(evidence.slates),
         masked=masked,
+        first=first,
         explored=explored,
         choices=choices,
         notes=notes,

@@ -102,6 +102,11 @@ class Trace:
         return Taste(name, residuals, company, self.slates)
 
 
+def all_tastes(trace: Trace, features: Features, families: Sequence[Family], result: Fit) -> list[Taste]:
+    """The trace for every label and every effect."""
+    return [*tastes_by_label(trace, features), *tastes_by_effect(trace, families, result)]
+
+
 def tastes_by_label(trace: Trace, features: Features) -> list[Taste]:
     """The trace for every label."""
     return [trace.taste(label.name, partial(_equal, label)) for label in features.labels]

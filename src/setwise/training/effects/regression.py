@@ -6,7 +6,8 @@ Every row has one item, so the Hessian of β is diagonal, and Newton's method el
 
     (E − Cᵀ D⁻¹ C) dθ = g_θ − Cᵀ D⁻¹ g_β,    D = Σ_r w_r + λ,  C = Σ_r w_r x_r  (by item),   E = Xᵀ W X + Λ.
 
-So an iteration costs rows · columns², however many items there are.
+So an iteration costs rows · columns², however many items there are. D, C and E − Λ are computed again only where a step
+is not far smaller than the one before: iterations between cost rows · columns.
 
 **Shrinkage.** Intercepts and the coefficients of a block (the values of a category, the pairs of two) are draws from a
 normal distribution around zero, whose variance is estimated with them (empirical Bayes): after each fit, it is the sum
@@ -25,7 +26,9 @@ import numpy as np
 from setwise._types import Floats, Ints
 from setwise.training.effects.columns import Block
 
-ITERATIONS, TOLERANCE = 30, 1e-3  # of Newton's method; the largest step in log-odds
+ITERATIONS, TOLERANCE = 60, 1e-3  # of Newton's method; the largest step in log-odds
+ROUGHLY = 1e-2  # the same where predictions alone are wanted
+SMALLER = 0.1  # a step that is not so much smaller than the one before needs another curvature
 ROUNDS = 6  # of empirical Bayes
 FIRST_VARIANCE, LEAST_VARIANCE, MOST_VARIANCE = 0.3, 1e-4, 25.0
 WIDE = 100.0  # the variance of a coefficient that is not shrunken
@@ -95,23 +98,90 @@ class Design:
         by_item = self.indicator @ residual
         return np.concatenate([by_item @ self.alone, residual @ self.dense, self.sparse.T @ residual])
 
-    def second_order(self, weight: Floats) -> tuple[Floats, Floats, Floats]:
-        """The weight of every item, C, and Xᵀ W X."""
-        heavy, thin = weight[:, None] * self.dense, self.sparse.copy()
-        thin.data = thin.data * np.repeat(weight, np.diff(thin.indptr))
-        by_item = self.indicator @ weight
-        of_items, full = by_item[:, None] * self.alone, np.asarray(self.indicator @ heavy)
-        sums = (self.indicator @ thin).toarray()
-        cross = np.asarray(self.sparse.T @ heavy)
-        first, second, third = self.alone.T @ of_items, self.alone.T @ full, self.alone.T @ sums
+    def beside(self, more: Block, weight: Floats) -> tuple[Floats, Floats, Floats]:
+        """Of columns Z of another block: their sums by item, Xᵀ W Z and Zᵀ W Z."""
+        heavy = _weighted(more.columns, weight)
+        sums = _full(self.indicator @ heavy)
+        rows = self.alone.T @ sums, _full(heavy.T @ self.dense).T, _full(self.sparse.T @ heavy)
+        return sums, np.concatenate(rows), _full(more.columns.T @ heavy)
+
+
+def _weighted(columns: Any, weight: Floats) -> Any:
+    """Rows times their weights, of a dense array or a csr_matrix."""
+    if isinstance(columns, np.ndarray):
+        return weight[:, None] * columns
+    heavy = columns.copy()
+    heavy.data = heavy.data * np.repeat(weight, np.diff(heavy.indptr))
+    return heavy
+
+
+def _full(product: Any) -> Floats:
+    return np.asarray(product if isinstance(product, np.ndarray) else product.toarray(), np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Curvature:
+    """The second derivatives of the loss, without the priors."""
+
+    by_item: Floats  # D (n,)
+    cross: Floats  # C (n, p)
+    gram: Floats  # Xᵀ W X (p, p)
+
+    @classmethod
+    def of(cls, design: Design, weight: Floats) -> Curvature:
+        """With these weights of the rows."""
+        heavy, thin = _weighted(design.dense, weight), _weighted(design.sparse, weight)
+        by_item = design.indicator @ weight
+        of_items, full = by_item[:, None] * design.alone, np.asarray(design.indicator @ heavy)
+        sums = _full(design.indicator @ thin)
+        cross = np.asarray(design.sparse.T @ heavy)
+        first, second, third = design.alone.T @ of_items, design.alone.T @ full, design.alone.T @ sums
         gram = np.block(
             [
                 [first, second, third],
-                [second.T, self.dense.T @ heavy, cross.T],
-                [third.T, cross, (self.sparse.T @ thin).toarray()],
+                [second.T, design.dense.T @ heavy, cross.T],
+                [third.T, cross, _full(design.sparse.T @ thin)],
             ]
         )
-        return by_item, np.concatenate([of_items, full, sums], axis=1), gram
+        return cls(by_item, np.concatenate([of_items, full, sums], axis=1), gram)
+
+    @classmethod
+    def total(cls, parts: Sequence[Curvature]) -> Curvature:
+        """That of all rows of these parts."""
+        return cls(*(np.sum(arrays, axis=0) for arrays in zip(*(vars(part).values() for part in parts), strict=True)))
+
+    def without(self, part: Curvature) -> Curvature:
+        """That of the other rows."""
+        return Curvature(self.by_item - part.by_item, self.cross - part.cross, self.gram - part.gram)
+
+
+class System:
+    """Newton's equations of one curvature and one prior, with the intercepts eliminated."""
+
+    def __init__(self, curvature: Curvature, item_variance: float, price: Floats) -> None:
+        from scipy.linalg import cho_factor
+
+        self.cross = curvature.cross
+        self.diagonal = curvature.by_item + 1 / item_variance
+        self.scaled = curvature.cross / self.diagonal[:, None]
+        self.factor = cho_factor(curvature.gram + np.diag(price) - curvature.cross.T @ self.scaled)
+
+    def solve(self, right: Floats) -> Floats:
+        """(E − Cᵀ D⁻¹ C)⁻¹ times these columns."""
+        from scipy.linalg import cho_solve
+
+        return np.asarray(cho_solve(self.factor, right), np.float64)
+
+    def step(self, toward_items: Floats, toward: Floats) -> tuple[Floats, Floats]:
+        """Newton's step of the intercepts and of θ along these gradients."""
+        step = self.solve(toward - self.scaled.T @ toward_items)
+        return (toward_items - self.cross @ step) / self.diagonal, step
+
+    def covariance(self) -> tuple[Floats, Floats]:
+        """That of θ, and the standard errors of the intercepts."""
+        covariance = self.solve(np.eye(len(self.factor[0])))
+        spread = np.einsum("np,np->n", self.scaled @ covariance, self.scaled)
+        return covariance, np.sqrt(1 / self.diagonal + spread)
 
 
 def _indicator(rows: Rows) -> Any:
@@ -132,6 +202,7 @@ class Fit:
     intercept_error: Floats
     item_variance: float
     variances: tuple[float, ...]  # of the blocks
+    curvature: Curvature | None = None  # near these coefficients
 
     def argument(self, rows: Rows, design: Design) -> Floats:
         """The logit of each row."""
@@ -155,11 +226,14 @@ class Fit:
             theta=np.append(self.theta, theta),
             covariance=np.block([[self.covariance, zeros], [zeros.T, covariance]]),
             variances=(*self.variances, WIDE),
+            curvature=None,
         )
 
 
-def fit(rows: Rows, design: Design, start: Fit | None = None, learned: str = "all") -> Fit:
-    """The most likely coefficients.
+def fit(
+    rows: Rows, design: Design, start: Fit | None = None, learned: str = "all", curvature: Curvature | None = None
+) -> Fit:
+    """The most likely coefficients; ``curvature`` is that near ``start``, if it is known.
 
     The variances of the priors that are ``learned`` are those of "all" blocks, of the "new" ones, which ``start`` does
     not have, or of "none": the others are those of ``start``.
@@ -168,10 +242,12 @@ def fit(rows: Rows, design: Design, start: Fit | None = None, learned: str = "al
     known = dict(zip((block.name for block in start.blocks), start.variances, strict=True)) if start else {}
     variances = tuple(known.get(block.name, FIRST_VARIANCE if block.shrunken else WIDE) for block in design.blocks)
     fixed = set(known) if learned == "new" else set()
-    result = _newton(rows, design, item_variance, variances, start, errors=learned != "none")
-    if learned == "none" or (learned == "new" and not any(b.shrunken and b.name not in fixed for b in design.blocks)):
+    beta, theta = _start(rows, design, start)
+    result = _newton(rows, design, item_variance, variances, beta, theta, curvature, errors=learned != "none")
+    if learned == "none":
         return result
-    for _ in range(ROUNDS):
+    new = any(block.shrunken and block.name not in fixed for block in design.blocks)
+    for _ in range(ROUNDS if learned == "all" or new else 0):
         item_variance, variances = _learned(rows, result)
         if learned == "new":
             item_variance = result.item_variance
@@ -182,48 +258,18 @@ def fit(rows: Rows, design: Design, start: Fit | None = None, learned: str = "al
         moved = abs(np.log(item_variance / result.item_variance)) + sum(
             abs(np.log(new / old)) for new, old in zip(variances, result.variances, strict=True)
         )
-        result = _newton(rows, design, item_variance, variances, result)
+        beta, theta, curvature = result.intercept, result.theta, result.curvature
+        result = _newton(rows, design, item_variance, variances, beta, theta, curvature, errors=True)
         if moved < 0.1:
             break
-    return result
+    p = 1 / (1 + np.exp(-result.argument(rows, design)))
+    exact = Curvature.of(design, rows.weight * p * (1 - p))
+    return _with_errors(design, result.intercept, result.theta, result.item_variance, result.variances, exact)
 
 
-@dataclass(frozen=True)
-class Score:
-    """Whether further columns would lower the loss, from one step of Newton's method."""
-
-    statistic: float  # about χ² of so many columns where they have no effect
-    errors: Floats  # of their coefficients
-
-    @property
-    def excess(self) -> float:
-        """The statistic above what noise gives on average."""
-        return self.statistic - len(self.errors)
-
-    @property
-    def promising(self) -> bool:
-        """Whether the statistic is more than two standard deviations above what noise gives."""
-        return bool(self.excess > 2 * np.sqrt(2 * len(self.errors)))
-
-
-def score(rows: Rows, result: Fit, base: Sequence[Block], blocks: Sequence[Block], more: Block) -> Score:
-    """The score test of one more block beside those of ``result``."""
-    design = Design.of(rows, base, [*blocks, more])
-    intercept, theta = _start(rows, design, result)
-    p = 1 / (1 + np.exp(-design.argument(rows, intercept, theta)))
-    by_item, cross, gram = design.second_order(rows.weight * p * (1 - p))
-    known = dict(zip((block.name for block in result.blocks), result.variances, strict=True))
-    prices = [
-        np.full(width, 1 / known.get(block.name, WIDE))
-        for block, width in zip(design.blocks, design.widths, strict=True)
-    ]
-    schur = gram + np.diag(np.concatenate(prices)) - cross.T @ (cross / (by_item + 1 / result.item_variance)[:, None])
-    new = np.concatenate(
-        [np.full(width, block is more) for block, width in zip(design.blocks, design.widths, strict=True)]
-    )
-    toward = np.where(new, design.gradient(rows.weight * (rows.outcome - p)), 0.0)
-    covariance = np.linalg.inv(schur)
-    return Score(float(toward @ covariance @ toward), np.sqrt(np.diag(covariance))[new])
+def prices(design: Design, variances: Sequence[float]) -> Floats:
+    """1 over the variance of every coefficient."""
+    return np.concatenate([np.full(width, 1 / one) for width, one in zip(design.widths, variances, strict=True)])
 
 
 def _learned(rows: Rows, result: Fit) -> tuple[float, tuple[float, ...]]:
@@ -250,39 +296,47 @@ def _newton(
     design: Design,
     item_variance: float,
     variances: tuple[float, ...],
-    start: Fit | None,
-    errors: bool = True,
+    beta: Floats,
+    theta: Floats,
+    curvature: Curvature | None,
+    errors: bool,
 ) -> Fit:
-    """Newton's method, with halved steps where a whole one makes the loss larger."""
-    price = np.concatenate([np.full(width, 1 / one) for width, one in zip(design.widths, variances, strict=True)])
-    beta, theta = _start(rows, design, start)
-    loss = np.inf
+    """Newton's method from (β, θ), with halved steps where a whole one makes the loss larger."""
+    price = prices(design, variances)
+    system: System | None = None if curvature is None else System(curvature, item_variance, price)
+    loss = before = np.inf
+    argument = design.argument(rows, beta, theta)
     for _ in range(ITERATIONS):
-        argument = design.argument(rows, beta, theta)
         p = 1 / (1 + np.exp(-argument))
-        residual, weight = rows.weight * (rows.outcome - p), rows.weight * p * (1 - p)
-        by_item, cross, gram = design.second_order(weight)
-        diagonal = by_item + 1 / item_variance
-        scaled = cross / diagonal[:, None]
-        schur = gram + np.diag(price) - cross.T @ scaled
-        toward_items = design.indicator @ residual - beta / item_variance
-        toward = design.gradient(residual) - price * theta
-        step = np.linalg.solve(schur, toward - scaled.T @ toward_items)
-        step_items = (toward_items - cross @ step) / diagonal
-        beta, theta, loss = _moved(rows, design, (beta, theta), (step_items, step), (item_variance, price), loss)
-        if max(np.abs(step).max(initial=0.0), np.abs(step_items).max(initial=0.0)) < TOLERANCE:
+        if system is None:
+            curvature = Curvature.of(design, rows.weight * p * (1 - p))
+            system = System(curvature, item_variance, price)
+        residual = rows.weight * (rows.outcome - p)
+        gradient = design.indicator @ residual - beta / item_variance, design.gradient(residual) - price * theta
+        step = system.step(*gradient)
+        beta, theta, argument, loss = _moved(rows, design, (beta, theta), step, (item_variance, price), loss)
+        size = max(np.abs(part).max(initial=0.0) for part in step)
+        if size < (TOLERANCE if errors else ROUGHLY):
             break
-    covariance = np.asarray(np.linalg.inv(schur) if errors else np.zeros_like(schur), np.float64)
-    spread = np.einsum("np,np->n", scaled @ covariance, scaled)
-    return Fit(
-        design.blocks,
-        beta,
-        theta,
-        covariance,
-        np.sqrt(1 / diagonal + spread),
-        item_variance,
-        variances,
-    )
+        if size > SMALLER * before:
+            system = None
+        before = size
+    if not errors or curvature is None:
+        return Fit(design.blocks, beta, theta, np.zeros((0, 0)), np.zeros(0), item_variance, variances)
+    return _with_errors(design, beta, theta, item_variance, variances, curvature)
+
+
+def _with_errors(
+    design: Design,
+    beta: Floats,
+    theta: Floats,
+    item_variance: float,
+    variances: tuple[float, ...],
+    curvature: Curvature,
+) -> Fit:
+    """The fit of these coefficients."""
+    covariance, of_items = System(curvature, item_variance, prices(design, variances)).covariance()
+    return Fit(design.blocks, beta, theta, covariance, of_items, item_variance, variances, curvature)
 
 
 def _start(rows: Rows, design: Design, start: Fit | None) -> tuple[Floats, Floats]:
@@ -305,8 +359,8 @@ def _moved(
     step: tuple[Floats, Floats],
     prior: tuple[float, Floats],
     loss: float,
-) -> tuple[Floats, Floats, float]:
-    """The point after the step, halved until the loss falls."""
+) -> tuple[Floats, Floats, Floats, float]:
+    """The point after the step, halved until the loss falls, with its logits and its loss."""
     share = 1.0
     while True:
         beta, theta = point[0] + share * step[0], point[1] + share * step[1]
@@ -314,7 +368,7 @@ def _moved(
         after = float(rows.weight @ losses(argument, rows.outcome))
         after += float(beta @ beta) / (2 * prior[0]) + float(prior[1] @ theta**2) / 2
         if after <= loss or share < 1e-4:
-            return beta, theta, after
+            return beta, theta, argument, after
         share /= 2
 
 

@@ -8,13 +8,14 @@ effect that the log would have shown.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.training.effects.columns import Block, Family, Shown
-from setwise.training.effects.regression import Design, Fit, Rows, Score, fit, losses, score
+from setwise.training.effects.regression import Curvature, Design, Fit, Rows, fit, losses
+from setwise.training.effects.score_test import Score, ScoreTest
 
 FOLDS = 5
 BEYOND_DOUBT = 3.0  # standard errors
@@ -74,11 +75,17 @@ class Folds:
     def held_out(self, rows: Rows, design: Design, whole: Fit) -> Floats:
         """The logit of every row by the fit to the other folds; variances are those of the fit to all."""
         result = np.empty(len(rows.item))
+        p = 1 / (1 + np.exp(-whole.argument(rows, design)))
+        weight = rows.weight * p * (1 - p)
+        by_fold = []
         for number in range(int(self.fold.max(initial=0)) + 1):
-            inside, outside = np.flatnonzero(self.fold != number), np.flatnonzero(self.fold == number)
-            fitted, predicted = rows.taken(inside), rows.taken(outside)
-            part = fit(fitted, design.taken(fitted, inside), whole, learned="none")
-            result[outside] = part.argument(predicted, design.taken(predicted, outside))
+            inside = np.flatnonzero(self.fold == number)
+            by_fold.append((inside, Curvature.of(design.taken(rows.taken(inside), inside), weight[inside])))
+        total = Curvature.total([part for _, part in by_fold])
+        for inside, part in by_fold:
+            others = replace(rows, weight=np.where(np.isin(np.arange(len(weight)), inside), 0.0, rows.weight))
+            fitted = fit(others, design, whole, learned="none", curvature=total.without(part))
+            result[inside] = fitted.argument(rows, design)[inside]
         return result
 
     def by_slate(self, rows: Rows, argument: Floats) -> Floats:
@@ -112,10 +119,11 @@ def select(
     while len(families) < MOST_EFFECTS:
         before = folds.by_slate(rows, held_out)
         tests: list[tuple[Family, Score]] = []
+        test_of = ScoreTest(rows, design, whole)
         for family in candidates:
             advance(1, family.name)
             if family not in families and _varies(columns[family.name]):
-                tests.append((family, score(rows, whole, base, blocks, columns[family.name])))
+                tests.append((family, test_of.of(columns[family.name])))
         tests.sort(key=lambda pair: -pair[1].excess)
         best: tuple[Tried, Family, Fit, Floats] | None = None
         for number, (family, test) in enumerate(tests):
@@ -125,9 +133,9 @@ def select(
             if not test.promising:
                 tried.setdefault(family.name, Tried(family.name, 0.0, 0.0, smallest))
                 continue
-            design = Design.of(rows, base, [*blocks, columns[family.name]])
-            wider = fit(rows, design, whole, learned="new")
-            argument = folds.held_out(rows, design, wider)
+            widened = Design.of(rows, base, [*blocks, columns[family.name]])
+            wider = fit(rows, widened, whole, learned="new")
+            argument = folds.held_out(rows, widened, wider)
             gain = before - folds.by_slate(rows, argument)
             trial = Tried(family.name, float(gain.mean()), float(gain.std() / np.sqrt(len(gain))), smallest)
             tried.setdefault(family.name, trial)
@@ -140,7 +148,8 @@ def select(
         tried[family.name] = Tried(trial.name, trial.gain, trial.error, trial.smallest, entered=True)
         families.append(family)
         blocks.append(columns[family.name])
-    whole = fit(rows, Design.of(rows, base, blocks), whole)
+        design = Design.of(rows, base, blocks)
+    whole = fit(rows, design, whole)
     return Selected(tuple(families), whole, rows, held_out, base_held_out, tuple(tried.values()))
 
 
