@@ -9,7 +9,7 @@ more from what it has measured. What counts is the best fitness so far, after ev
 * **random**, **additive** and **pairwise**: ridge regression with the penalty 1 on items, and on items and pairs. The
   plate is the 96 unseen variants of the largest predicted fitness.
 * **pairwise, limited**: no more than 64 of the 96 have the same residue at a site.
-* **pairwise, limited, similar residues**: with the prior of training/next_sets.py as well, by which similar amino acids
+* **pairwise, limited, similar residues**: with the prior of next_sets.py as well, by which similar amino acids
   share what is measured of them.
 * **setwise, top 96**: the outcome model of proteins.py, and its 96 largest.
 * **setwise**: ``next_sets``, which has this prior and this limit and chooses the plate as a set, for the largest
@@ -33,10 +33,9 @@ import numpy as np
 import proteins
 from kept_rows import KeptRows, Row
 from landscape import Floats, Landscape, Rows, gb1, ridge_values, simulated
+from next_sets import PairPosterior, next_sets, similarity
 from rich.console import Console
 from rich.table import Table
-
-from setwise.training.next_sets import PairPosterior, next_sets, similarity
 
 FIELDS = ("n", "draw", "method", "scale", "best", "skipped", "seconds")
 SCALES: dict[str, Callable[[Floats], Floats]] = {**proteins.SCALES, "root": np.sqrt}

@@ -30,28 +30,24 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from setwise._types import Floats, Ints, Mask, Rows
-from setwise._validation import real_array, real_number, whole_number
-from setwise.errors import InvalidInput
 from setwise.training.set_pairs import PairMember
 
 SHARE, WIDTH, NOISE = 0.5, 1.5, 1.0  # s, w in standard deviations of a feature, λ
 EXAMINED = 6000
-MOST_SETS, MOST_ITEMS = 4000, 1000  # beyond, the cubes of these numbers take too long
 SMALLEST_VARIANCE = 1e-12
 
 
 def next_sets(
-    sets: ArrayLike,
-    outcome: ArrayLike,
-    candidates: ArrayLike,
+    sets: Ints,
+    outcome: Floats,
+    candidates: Ints,
     count: int,
     *,
     n_items: int,
-    features: ArrayLike | None = None,
-    group: ArrayLike | None = None,
+    features: Floats | None = None,
+    group: Ints | None = None,
     share: float = 2 / 3,
     samples: int = 128,
     seed: int = 0,
@@ -63,20 +59,15 @@ def next_sets(
     which items are alike; ``group`` (n,) limits this to items of one group, such as a site. No item is in more than
     ``share`` of the batch.
     """
-    known, target, pool = _checked(sets, outcome, candidates, n_items)
-    count, samples = whole_number("count", count), whole_number("samples", samples)
-    open_rows = np.flatnonzero(_unmeasured(pool, known, n_items))
-    if count > len(open_rows):
-        todo = "ask for fewer, or add candidates"
-        raise InvalidInput("count", f"at most the {len(open_rows)} unmeasured candidates", count, todo)
-    posterior = PairPosterior(known, target, similarity(n_items, features, group))
-    value = posterior.mean().values(pool[open_rows])
+    open_rows = np.flatnonzero(_unmeasured(candidates, sets, n_items))
+    posterior = PairPosterior(sets, outcome, similarity(n_items, features, group))
+    value = posterior.mean().values(candidates[open_rows])
     order = _largest(value, max(EXAMINED, count))
     examined = open_rows[order]
     rng = np.random.default_rng(seed)
-    drawn = np.stack([posterior.sample(rng).values(pool[examined]) for _ in range(samples)], axis=1)
-    most = max(1, math.floor(real_number("share", share) * count))
-    chosen = largest_expected_best(drawn, value[order], pool[examined], float(target.max()), count, most)
+    drawn = np.stack([posterior.sample(rng).values(candidates[examined]) for _ in range(samples)], axis=1)
+    most = max(1, math.floor(share * count))
+    chosen = largest_expected_best(drawn, value[order], candidates[examined], float(outcome.max()), count, most)
     return np.asarray(examined[chosen])
 
 
@@ -156,28 +147,24 @@ class PairPosterior:
         n, weight = len(self.alike), self.inverse @ residual
         single, pair = np.zeros(n), np.zeros((n, n))
         for place in range(self.sets.shape[1]):
-            one = self.sets[:, place]
-            np.add.at(single, one[one >= 0], weight[one >= 0])
+            first = self.sets[:, place]
+            np.add.at(single, first[first >= 0], weight[first >= 0])
             for other in range(place):
-                two = self.sets[:, other]
-                both = (one >= 0) & (two >= 0)
-                np.add.at(pair, (one[both], two[both]), weight[both])
+                second = self.sets[:, other]
+                both = (first >= 0) & (second >= 0)
+                np.add.at(pair, (first[both], second[both]), weight[both])
         return self.alike @ single, self.alike @ (pair + pair.T) @ self.alike
 
 
-def similarity(n: int, features: ArrayLike | None = None, group: ArrayLike | None = None) -> Floats:
+def similarity(n: int, features: Floats | None = None, group: Ints | None = None) -> Floats:
     """A (n, n): each feature is scaled to variance 1, and items of different groups have nothing in common."""
     if features is None:
         return np.eye(n)
-    x = real_array("features", features, (n, "f"), np.float64)
-    spread = x.std(axis=0)
-    x = (x - x.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    spread = features.std(axis=0)
+    x = (features - features.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
     near = np.exp(-((x[:, None] - x[None]) ** 2).sum(axis=-1) / (2 * WIDTH**2))
     if group is not None:
-        groups = np.asarray(group)
-        if groups.shape != (n,):
-            raise InvalidInput("group", f"one entry an item, {n} in all", f"shape {groups.shape}", "check its source")
-        near[groups[:, None] != groups[None]] = 0.0
+        near[group[:, None] != group[None]] = 0.0
     return np.asarray((1 - SHARE) * np.eye(n) + SHARE * near)
 
 
@@ -194,35 +181,5 @@ def _largest(value: Floats, count: int) -> Rows:
 def _unmeasured(candidates: Ints, sets: Ints, n: int) -> Mask:
     """Whether a candidate is none of the measured sets, in whatever order its items are."""
     known, rows = np.sort(sets, axis=1) + 1, np.sort(candidates, axis=1) + 1
-    places = rows.shape[1]
-    if (n + 1) ** places < 2**63:  # a set is then one number
-        base = (n + 1) ** np.arange(places, dtype=np.int64)
-        return ~np.isin(rows @ base, known @ base)
-    number = np.unique(np.concatenate([known, rows]), axis=0, return_inverse=True)[1].reshape(-1)
-    return ~np.isin(number[len(sets) :], number[: len(sets)])
-
-
-def _checked(sets: ArrayLike, outcome: ArrayLike, candidates: ArrayLike, n_items: int) -> tuple[Ints, Floats, Ints]:
-    n = whole_number("n_items", n_items)
-    if n > MOST_ITEMS:
-        raise InvalidInput("n_items", f"at most {MOST_ITEMS}", n, "leave out items that no candidate has")
-    known, pool = _item_rows("sets", sets, n), _item_rows("candidates", candidates, n)
-    target = real_array("outcome", outcome, (len(known),), np.float64)
-    if not 2 <= len(known) <= MOST_SETS:
-        todo = "measure random sets first" if len(known) < 2 else "train an OutcomeModel and rank by it"
-        raise InvalidInput("sets", f"2 to {MOST_SETS} measured sets", len(known), todo)
-    if known.shape[1] != pool.shape[1]:
-        todo = "fill empty places with -1"
-        raise InvalidInput("candidates", f"rows of {known.shape[1]} items, like sets", pool.shape[1], todo)
-    return known, target, pool
-
-
-def _item_rows(parameter: str, rows: ArrayLike, n: int) -> Ints:
-    array = np.asarray(rows)
-    if array.ndim != 2 or array.dtype.kind not in "iu" or array.size == 0:
-        must, got = "a matrix of item numbers, one row a set", f"shape {array.shape} of {array.dtype}"
-        raise InvalidInput(parameter, must, got, "pass integers")
-    if array.min() < -1 or array.max() >= n:
-        wrong = int(array.min()) if array.min() < -1 else int(array.max())
-        raise InvalidInput(parameter, f"item numbers of 0 to {n - 1}, or -1", wrong, "check n_items")
-    return array.astype(np.int64)
+    base = (n + 1) ** np.arange(rows.shape[1], dtype=np.int64)  # a set is one number
+    return ~np.isin(rows @ base, known @ base)
