@@ -50,7 +50,7 @@ PROMISES = {
     "front-doors": "A query has one answer, in Python, by command, over HTTP, from a table and from a cluster",
     "determinism": "The same request has the same answer, whatever the threads and processes",
     "memory": "With too little memory a command ends with an error, not with damage",
-    "keys": "No request is served without the key; keys have rights and rates",
+    "keys": "No request is served without the key; keys have rights",
     "audit": "No file outside of the artifact is opened, and no connection is made",
     "error-bodies": "Error messages hold no path, no internals and no control characters",
     "certificates": "A tampered certificate is refused",

@@ -90,7 +90,6 @@ ELSEWHERE = {  # limits of time, of processes and of all requests together
     "unread_ms": "service/test_connections.py::test_pipelined_requests_without_reading",
     "connections": "service/test_connections.py::test_the_number_of_connections",
     "connections_per_address": "service/test_connections.py::test_the_number_of_connections",
-    "key_rate": "attacks/test_keys.py::test_the_rate_of_a_key",
     "page_k": "service/test_page_slate.py::test_the_length_of_the_first_slate",
     "queue": "service/test_queue.py::test_a_full_queue_sheds_at_once",
     "budget_ms": "service/test_degradation.py::test_levels_of_a_queue",

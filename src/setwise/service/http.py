@@ -8,7 +8,6 @@ the page do not.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -261,7 +260,7 @@ class Application:
 
     def __init__(self, service: Service, key: str | None, hosts: AllowedHosts, read_key: str | None = None) -> None:
         self.service, self._hosts = service, hosts
-        self._keys = Keys(key, read_key, service.settings.key_rate)
+        self._keys = Keys(key, read_key)
         self.routes = {route.path.encode(): route for route in all_routes()}
 
     async def respond(self, request: Request) -> Response:
@@ -280,7 +279,7 @@ class Application:
         return response
 
     def _admit(self, request: Request, route: Route | None) -> Respond:
-        """Check size, version, host, origin, key, rate and method, in this order; the function of the route."""
+        """Check size, version, host, origin, key, its rights and method, in this order; the function of the route."""
         settings = self.service.settings
         size = len(request.path) + len(request.query)
         size += sum(len(name) + len(value) + 4 for name, value in request.headers)
@@ -296,22 +295,16 @@ class Application:
         if origin and _netloc(origin) != host:
             raise http_errors.foreign_origin()
         if route is None or not route.open:
-            self._admit_holder(request, route)
+            may_write = self._keys.may_write(request.header(b"authorization"))
+            if may_write is None:
+                raise http_errors.unauthorized()
+            if route is not None and route.writes and not may_write:
+                raise http_errors.read_only()
         if route is None:
             raise http_errors.not_found()
         if request.method not in route.methods:
             raise http_errors.wrong_method(", ".join(method.decode() for method in route.methods))
         return route.respond
-
-    def _admit_holder(self, request: Request, route: Route | None) -> None:
-        """Check the key, its rate and its rights."""
-        holder = self._keys.holder(request.header(b"authorization"))
-        if holder is None:
-            raise http_errors.unauthorized()
-        if wait_s := holder.bucket.take():
-            raise http_errors.too_many_requests(self.service.settings.key_rate, math.ceil(wait_s))
-        if route is not None and route.writes and not holder.writes:
-            raise http_errors.read_only()
 
 
 def _netloc(origin: bytes) -> bytes | None:

@@ -39,7 +39,6 @@ REASONS = {  # what each status means, for the OpenAPI document
     413: "The body is too large.",
     421: "The Host header names a host that this service does not serve.",
     422: "A value of the request is not valid.",
-    429: "More requests a second than the key allows: see Retry-After.",
     431: "The URL and headers are too large.",
     503: "The service is busy, or no worker is ready: see Retry-After.",
     504: "The deadline was exceeded.",
@@ -128,9 +127,6 @@ needs_key = Kind(
     "send its process SIGHUP.",
 )
 read_only = Kind(403, "read_only", "This route must be used with the full API key, got the read key; use the other.")
-too_many_requests = Kind(
-    429, "rate", "A key must send at most {0} requests a second, got more; try again in {1} s.", {"Retry-After": "{1}"}
-)
 not_found = Kind(404, "not_found", "The address must be one that /docs lists, got another; look there.")
 no_log = Kind(
     404,

@@ -1,66 +1,35 @@
-"""API keys: what the holder of a key may do, and how often.
+"""API keys: what the holder of a key may do.
 
-The full key opens every route. The read key opens those that change nothing: no reload, no outcomes. Each key has a
-token bucket: r tokens a second flow into it, it holds at most b = max(3, r/5), and a request takes one, so that in any
-t seconds at most r · t + b requests are answered.
+The full key opens every route. The read key opens those that change nothing: no reload, no outcomes.
 """
 
 from __future__ import annotations
 
 import hmac
-import time
-from collections.abc import Callable
 
 from setwise.errors import InvalidInput
 
 LEAST_KEY, LONGEST_KEY = 16, 512  # characters; the headers of a request, which may be 1,024 bytes, hold the key
-BURST_S = 0.2  # of tokens that a bucket holds
-LEAST_BURST = 3.0  # tokens: with one, a client of irregular requests would be refused below its rate
-
-
-class TokenBucket:
-    """Limits a rate; 0 for no limit."""
-
-    def __init__(self, rate: float, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate, self._clock = rate, clock
-        self._most = max(LEAST_BURST, BURST_S * rate)
-        self._tokens, self._at = self._most, clock()
-
-    def take(self) -> float:
-        """Take a token; 0, or if there is none the seconds until there will be one."""
-        if not self._rate:
-            return 0.0
-        now = self._clock()
-        self._tokens = min(self._most, self._tokens + self._rate * (now - self._at))
-        self._at = now
-        if self._tokens < 1:
-            return (1 - self._tokens) / self._rate
-        self._tokens -= 1
-        return 0.0
-
-
-class Holder:
-    """The client with one of the keys, or any client where there is none."""
-
-    def __init__(self, authorization: bytes, writes: bool, rate: float) -> None:
-        self.authorization, self.writes, self.bucket = authorization, writes, TokenBucket(rate)
 
 
 class Keys:
     """The keys of a service."""
 
-    def __init__(self, key: str | None, read_key: str | None, rate: float) -> None:
-        given = ((key, True), (read_key, False))
-        self._holders = [Holder(f"Bearer {text}".encode(), writes, rate) for text, writes in given if text is not None]
-        self._anybody = Holder(b"", writes=True, rate=rate) if key is None else None
+    def __init__(self, key: str | None, read_key: str | None) -> None:
+        keys = ((key, True), (read_key, False))
+        self._writes = {f"Bearer {text}".encode(): writes for text, writes in keys if text is not None}
+        self._open = key is None
 
-    def holder(self, authorization: bytes) -> Holder | None:
-        """Who sends this header; None for a missing or wrong key. All keys are compared, each in constant time."""
-        found = self._anybody
-        for one in self._holders:
-            if hmac.compare_digest(authorization, one.authorization):
-                found = one
-        return found
+    def may_write(self, authorization: bytes) -> bool | None:
+        """Whether who sends this header may change something; None for a missing or wrong key.
+
+        All keys are compared, each in constant time.
+        """
+        result = True if self._open else None
+        for header, writes in self._writes.items():
+            if hmac.compare_digest(authorization, header):
+                result = writes
+        return result
 
 
 def check_keys(key: str | None, read_key: str | None) -> None:

@@ -86,8 +86,6 @@ def _operation(row: Row, settings: Settings, has_key: bool, parameters: dict[str
     if has_key and not row.open:
         operation["security"] = [{"key": []}]
         codes |= {401}
-    if settings.key_rate and not row.open:
-        codes |= {429}
     operation["responses"] |= {str(code): _content(REASONS[code], schemas.ErrorResponse) for code in sorted(codes)}
     if row.request is not None and row.method == "GET":
         operation["parameters"] = [

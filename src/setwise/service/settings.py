@@ -40,9 +40,6 @@ class Settings:
     connections_per_address: int = _setting(
         256, 1, 1 << 20, "The most open connections of one client address; the next one is answered 503."
     )
-    key_rate: int = _setting(
-        0, 0, 1_000_000, "Requests a second with each key, or in all without keys; more are answered 429. 0: no limit."
-    )
     k: int = _setting(100, 1, 10_000, "The most items in a slate.")
     slow_k: int = _setting(
         20, 1, 10_000, "The most items in a slate by beam search, and in an explanation, which compares with it."
