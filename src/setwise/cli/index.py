@@ -183,7 +183,10 @@ def _one_number(name: str, array: Any) -> float:
 def _arrays(path: Path) -> dict[str, Any]:
     """All arrays of a .npz file; an array of Python objects is an error."""
     try:
-        _refuse_bomb(path)
+        with zipfile.ZipFile(path) as archive:
+            total = sum(member.file_size for member in archive.infolist())
+        if total > max(LARGE, RATIO * path.stat().st_size):
+            raise ValueError(f"{total:,} bytes compressed to {path.stat().st_size:,}")
         with path.open("rb") as raw, np.lib.npyio.NpzFile(raw) as file:  # by default it rejects objects
             return {name: file[name] for name in file.files}
     except (OSError, ValueError, EOFError, MemoryError, zipfile.BadZipFile, zlib.error, NotImplementedError) as error:
@@ -191,11 +194,3 @@ def _arrays(path: Path) -> dict[str, Any]:
             error.strerror if isinstance(error, OSError) else (str(error).splitlines() or [type(error).__name__])[0]
         )
         raise InvalidInput(path.name, "a .npz file of plain arrays", reason, "write it with numpy.savez") from None
-
-
-def _refuse_bomb(path: Path) -> None:
-    """Refuse a small file that would fill the memory."""
-    with zipfile.ZipFile(path) as archive:
-        total = sum(member.file_size for member in archive.infolist())
-    if total > max(LARGE, RATIO * path.stat().st_size):
-        raise ValueError(f"{total:,} bytes compressed to {path.stat().st_size:,}")

@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import typer
@@ -30,7 +29,11 @@ def sentence(error: Exception, commands: Mapping[str, Any], arguments: Sequence[
         command = next((commands[word] for word in arguments if word in commands), None)
         return str(error.about(_as_typed(error.parameter, _parameters(command) if command else ())))
     if isinstance(error, DamagedArtifact) and "there is no folder" in error.reason:
-        return _no_folder(error.path)
+        saved = [manifest.parent.name for manifest in error.path.parent.glob("*/manifest.json")]
+        todo = "check the path: setwise train saves a model, and setwise index what other commands read"
+        todo = did_you_mean(error.path.name, saved) or todo
+        must, got = "a folder that setwise saved", "a path where there is no folder"
+        return str(InvalidInput(str(error.path), must, got, todo))
     if isinstance(error, OSError) and error.strerror:  # a full disk, a folder without write permission
         name = error.filename or "a file"
         return f"{name} must be one that can be read or written, got {error.strerror}; check path, rights and disk."
@@ -46,14 +49,6 @@ def _parameters(command: Any) -> list[Any]:
     """The parameters of a command, and those of its commands."""
     parts = getattr(command, "commands", {}).values()
     return [*command.params, *(param for part in parts for param in part.params)]
-
-
-def _no_folder(path: Path) -> str:
-    """The error for a folder that does not exist, with a similar one beside it."""
-    saved = [one.parent.name for one in path.parent.glob("*/manifest.json")]
-    todo = "check the path: setwise train saves a model, and setwise index what other commands read"
-    must = "a folder that setwise saved"
-    return str(InvalidInput(str(path), must, "a path where there is no folder", did_you_mean(path.name, saved) or todo))
 
 
 def _as_typed(parameter: str, params: Sequence[Any]) -> str:

@@ -65,7 +65,10 @@ def recommend(
         **query_options.arguments(lambda: catalog, texts),
     )
     if save is not None:
-        _save(slate, save)
+        try:
+            slate.save(save)
+        except InvalidInput as error:
+            raise error.about("--save") from None
     explanation = recommender.explain(slate) if explain else None
     if as_json:
         print(json.dumps(slate.to_dict() | ({} if explanation is None else explanation.to_dict())))
@@ -77,13 +80,6 @@ def _saved(save: Path, folder: Path) -> str:
     """Where the slate is, and the command that checks it."""
     file, catalog = (escape(shlex.quote(str(path))) for path in (save, folder))
     return f"Saved in {file}. To check it:\n\n    setwise verify {file} --catalog {catalog}"
-
-
-def _save(slate: Slate, path: Path) -> None:
-    try:
-        slate.save(path)
-    except InvalidInput as error:
-        raise error.about("--save") from None
 
 
 def _user(

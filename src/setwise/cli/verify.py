@@ -35,7 +35,10 @@ def verify(
 
     Example: [bold]setwise verify slate.json --catalog songs/[/bold]
     """
-    _require_slate(slate)
+    try:
+        existing_file(slate)
+    except InvalidInput as error:
+        raise error.about("SLATE") from None
     items = _load_catalog(catalog)
     result = verified(slate, items, nodes=nodes)
     if as_json:
@@ -43,14 +46,6 @@ def verify(
     else:
         Console().print(_table(result))
     raise typer.Exit(0 if result.ok else 1)
-
-
-def _require_slate(file: Path) -> None:
-    """Refuse a path that is no file, with the name of a similar one, before the catalogue is loaded."""
-    try:
-        existing_file(file)
-    except InvalidInput as error:
-        raise error.about("SLATE") from None
 
 
 def _load_catalog(folder: Path) -> Catalog:

@@ -48,7 +48,10 @@ class TimestampParser:
             got = ascii(cell)[:60]
             raise MalformedFile(self._file, line, f"a time must be {wanted}, got {got}{todo}") from None
         if kind != self._kind:
-            self._set_kind(line, kind, cell)
+            if self._kind:
+                reason = f"all times must be of one kind, got {ascii(cell)[:60]} after others ({self._kind})"
+                raise MalformedFile(self._file, line, f"{reason}; read without (--no-time)")
+            self._kind = kind
         if kind == "slashes":
             self._exclude_orders(line, cell)
         return number
@@ -78,12 +81,6 @@ class TimestampParser:
         if found := _SLASHES.fullmatch(cell):
             return "slashes", _slash_number(*(int(part or 0) for part in found.groups()))
         return "ISO", _seconds(datetime.fromisoformat(cell))
-
-    def _set_kind(self, line: int, kind: str, cell: Any) -> None:
-        if self._kind:
-            reason = f"all times must be of one kind, got {ascii(cell)[:60]} after others ({self._kind})"
-            raise MalformedFile(self._file, line, f"{reason}; read without (--no-time)")
-        self._kind = kind
 
     def _exclude_orders(self, line: int, cell: str) -> None:
         """Exclude the orders of month and day in which this is not a date."""

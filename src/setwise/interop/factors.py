@@ -144,14 +144,9 @@ def from_implicit(
     adapted = from_factors(items, ids, user_factors=users, user_ids=user_ids, fold_in=fold_in, **others)
     if not (hasattr(model, "alpha") and hasattr(model, "regularization")):
         return adapted
-    return replace(adapted, encoder=_fold_in_encoder(adapted.item_factors, model.alpha, model.regularization))
-
-
-def _fold_in_encoder(items: Floats32, confidence: float, regularization: float) -> Encoder:
-    """The same fold-in as ALS's own, in numpy: it is saved with a recommender, and needs implicit no more."""
-    nothing = np.zeros((len(items), 1), np.float32)
-    terms = BaseTerms(FoldIn.of(items, float(confidence), float(regularization)))
-    return Encoder(nothing, np.zeros((1, 1, 1)), np.zeros((1, 1)), base_terms=terms)
+    nothing = np.zeros((len(adapted.item_factors), 1), np.float32)
+    terms = BaseTerms(FoldIn.of(adapted.item_factors, float(model.alpha), float(model.regularization)))
+    return replace(adapted, encoder=Encoder(nothing, np.zeros((1, 1, 1)), np.zeros((1, 1)), base_terms=terms))
 
 
 def from_sklearn(model: Any, ids: IdChoice | None = None, **others: Any) -> FactorModel:

@@ -75,7 +75,8 @@ def recommend_frame(
     """
     scores = scores_by_user(table)
     slates = recommender.recommend_many(k=k, scores=list(scores.values()), **options)
-    return slates_to_frame(slates, list(scores), library=_library_of(table), names=names)
+    module = type(table).__module__.partition(".")[0]
+    return slates_to_frame(slates, list(scores), library=module if module in LIBRARIES else "pandas", names=names)
 
 
 def slates_to_frame(
@@ -128,9 +129,3 @@ def _cells(table: Any, part: str) -> list[Any]:
     column = table[_name(table, part)]
     cells = column.to_list() if hasattr(column, "to_list") else list(column)
     return [cell.item() if isinstance(cell, np.generic) else cell for cell in cells]
-
-
-def _library_of(table: Any) -> str:
-    """The library of this table; pandas for a plain mapping."""
-    module = type(table).__module__.partition(".")[0]
-    return module if module in LIBRARIES else "pandas"

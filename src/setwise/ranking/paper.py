@@ -230,11 +230,6 @@ def _by_reward_alone(instance: Instance, constraints: Constraints) -> Rows:
     return np.asarray(free[np.argsort(-instance.alone[free], kind="stable")])
 
 
-def _smallest(instance: Instance, constraints: Constraints) -> Rows:
-    """The best set of fewest members: the pinned items, or the item of largest reward alone."""
-    return constraints.pinned if len(constraints.pinned) else _by_reward_alone(instance, constraints)[:1]
-
-
 def _joined(constraints: Constraints, rows: Rows) -> Rows | None:
     """The pinned items and ``rows``, or None where a constraint forbids them together."""
     members = constraints.pinned
@@ -330,7 +325,10 @@ def paper(
         raise InvalidInput("problems", f"at most {PROBLEMS}", per_tuple, "raise solutions instead")
     most = whole_number("solutions", solutions)
     every = AuxiliaryProblems(instance, constraints)
-    smallest = [_smallest(instance, constraints)][: most - 1] if c else []
+    smallest = []  # the best set of fewest members
+    if c and most > 1:
+        pinned = constraints.pinned
+        smallest = [pinned if len(pinned) else _by_reward_alone(instance, constraints)[:1]]
     return _best_of(every, chain(islice(candidate_solutions(every, c, per_tuple), most - len(smallest)), smallest))
 
 

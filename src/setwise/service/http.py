@@ -77,7 +77,8 @@ class Service:
             raise
         metrics.watch(lambda: len(queue), lambda: len(queue.pool.workers), lambda: queue.pool.info.items)
         described = openapi.document(ROUTES, settings, has_key)
-        document, docs = msgspec.json.encode(described), docs_page.page(described, _not_described()).encode()
+        others = {route.path: route.summary for route in ROUTES if route.response is None}  # no part of the API
+        document, docs = msgspec.json.encode(described), docs_page.page(described, others).encode()
         return cls(settings, reloader, queue, metrics, Bodies(settings), document, docs, has_key, log, image_hosts)
 
     def fail_all(self) -> None:
@@ -236,11 +237,6 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/docs", "The routes, for people.", _docs, open=True),
     Route("GET", "/docs/openapi.json", "The routes, for programs.", _document, open=True),
 )  # fmt: skip
-
-
-def _not_described() -> dict[str, str]:
-    """Path and summary of the routes that are no part of the documented API."""
-    return {route.path: route.summary for route in ROUTES if route.response is None}
 
 
 def all_routes() -> list[Route]:

@@ -36,7 +36,10 @@ def document(routes: Sequence[Any], settings: Settings, has_key: bool) -> dict[s
     _, components = msgspec.json.schema_components(types, ref_template=_REF)
     parameters = components.pop(schemas.ItemsRequest.__name__)["properties"]
     _add_limits(components, settings)
-    _add_notes(components)
+    for name, notes in NOTES.items():
+        for field, note in notes.items():
+            schema = components[name]["properties"][field]
+            components[name]["properties"][field] = {**schema, "description": note}
     paths: dict[str, Any] = {}
     for row in api:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, settings, has_key, parameters)
@@ -70,14 +73,6 @@ def _add_limits(components: dict[str, Any], settings: Settings) -> None:
     absent = {name: {"type": "null"} for name in ("history", "user", "vector", "features")}
     alone = {"required": ["scores"], "properties": absent | {"scores": {"type": ["array", "object"]}}}
     components["RecommendRequest"]["oneOf"].append(alone)
-
-
-def _add_notes(components: dict[str, Any]) -> None:
-    """Add what each field means."""
-    for name, notes in NOTES.items():
-        for field, note in notes.items():
-            schema = components[name]["properties"][field]
-            components[name]["properties"][field] = {**schema, "description": note}
 
 
 def _operation(row: Row, settings: Settings, has_key: bool, parameters: dict[str, Any]) -> dict[str, Any]:

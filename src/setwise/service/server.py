@@ -58,17 +58,13 @@ def serve(
     check_address(host, port)
     configure_logs()
     hosts = AllowedHosts.of(host, allow_hosts)
-    _check_temporary_folder()
-    with noted_signals() as signals, asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        keys = (key, read_key)
-        runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, signals))
-
-
-def _check_temporary_folder() -> None:
     length = len(os.fsencode(tempfile.gettempdir()))
     if length > LONGEST_TMPDIR:
         must = f"a folder whose path has {LONGEST_TMPDIR} bytes or fewer, as sockets are made in it"
         raise InvalidInput("TMPDIR", must, f"one of {length}", "set it to another folder")
+    with noted_signals() as signals, asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        keys = (key, read_key)
+        runner.run(_serve(folder, host, port, keys, settings, hosts, log_folder, image_hosts, cluster, signals))
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop]:

@@ -161,16 +161,13 @@ class Worker(asyncio.Protocol):
             self._fail("hung")
             return
         if now >= self._silent_at:
-            self._look_again(now)
+            # a suspended process is killed after a second look; one that may only lack a core has more time
+            wait_s = _SECOND_LOOK_S if is_suspended(self.pid) else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
+            self._silent_at, self._hung_at = _NEVER, now + wait_s
         if now >= self._ping_at:
             self._ping_at = _NEVER
             self._send(b"")
         self._next_check = self._loop.call_later(_CHECK_S, self._check)
-
-    def _look_again(self, now: float) -> None:
-        """A suspended process is killed after a second look; one that may only lack a core has more time."""
-        wait_s = _SECOND_LOOK_S if is_suspended(self.pid) else (_STARVED - 1) * self._settings.heartbeat_ms / 1000
-        self._silent_at, self._hung_at = _NEVER, now + wait_s
 
     def _stays_suspended(self, now: float) -> bool:
         """Whether a process with tasks is suspended, and was a moment ago."""

@@ -45,7 +45,10 @@ class Rival:
 
 def rivals(slates: Slates, features: Features, effects: Sequence[str], k: int, seed: int = 0) -> list[Rival]:
     """The optimised slate first, then its rivals; none of a log too small to be halved."""
-    halves = _halves(slates, seed)
+    # slates of one session are in the same half
+    group = np.arange(len(slates)) if slates.session is None else np.unique(slates.session, return_inverse=True)[1]
+    side = np.random.default_rng(seed).permutation(int(group.max(initial=0)) + 1)[group] % 2
+    halves = [slates.taken(np.flatnonzero(side == number)) for number in (0, 1)]
     if min(map(len, halves)) < HALF_LEAST:
         return []
     models = [fit_effects(half, features, seed, effects).model(half) for half in halves]
@@ -88,13 +91,6 @@ def expected(rows: Sequence[Rival]) -> str:
     )
 
 
-def _halves(slates: Slates, seed: int) -> list[Slates]:
-    """Two halves of the slates; those of one session are in the same half."""
-    group = np.arange(len(slates)) if slates.session is None else np.unique(slates.session, return_inverse=True)[1]
-    side = np.random.default_rng(seed).permutation(int(group.max(initial=0)) + 1)[group] % 2
-    return [slates.taken(np.flatnonzero(side == number)) for number in (0, 1)]
-
-
 def _slates_by_rule(
     model: SlateModel, half: Slates, features: Features, history: Ragged, k: int
 ) -> dict[str, list[Rows]]:
@@ -106,20 +102,15 @@ def _slates_by_rule(
     }
     shortlists = optimised_slates(catalog, users, seen, min(SHORTLIST, len(catalog)), TOP_K.name)
     slates[TOP] = [rows[:k] for rows in shortlists]
-    popular = _by_click_rate(half)
+    outcome, items = np.asarray(half.outcome, np.float64), half.shown.values
+    hits, shown = np.bincount(items, outcome, half.n_items), np.bincount(items, minlength=half.n_items)
+    popular = np.argsort(-(hits + SEEN_LEAST * outcome.mean()) / (shown + SEEN_LEAST), kind="stable")
     slates["the items of highest click rate"] = [popular[~np.isin(popular, rows)][:k] for rows in seen]
     for label in features.labels:
         apart = [rows[_one_per_value(label.code[rows])][:k] for rows in shortlists]
         if min(map(len, apart)) == k:
             slates[f"the items of highest score, one per {label.name}"] = apart
     return slates
-
-
-def _by_click_rate(half: Slates) -> Ints:
-    """All items, those of highest click rate first."""
-    outcome, items = np.asarray(half.outcome, np.float64), half.shown.values
-    hits, shown = np.bincount(items, outcome, half.n_items), np.bincount(items, minlength=half.n_items)
-    return np.argsort(-(hits + SEEN_LEAST * outcome.mean()) / (shown + SEEN_LEAST), kind="stable")
 
 
 def _one_per_value(code: Ints) -> Ints:

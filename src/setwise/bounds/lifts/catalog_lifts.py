@@ -142,12 +142,15 @@ class LiftSearch:
         free = np.zeros(len(data.scored_items.base))
         self._rewards(free, cap, cap)
         if self._scans == 0:
-            self._listed = _first_list(data, free)
+            score = np.where(free > -np.inf, data.scored_items.score, -np.inf)
+            of_heads = [_largest(of_head, PER_HEAD) for of_head in score]
+            parts = [_largest(free, ROWS), _largest(score.sum(axis=0), SCORED), *of_heads]
+            self._listed = np.unique(np.concatenate(parts))
         items, node, tree = self._parts(free, cap, 1)
         levels = self._known_levels(items)
         rounds = (TOGETHER, FIRST_ROUNDS) if self._scans == 0 else (0, ROUNDS)
         rows = find_levels(items, node, tree, levels, k, *rounds)
-        self._keep_levels(items, levels)
+        self._levels = dict(zip([*self._listed[items.row_item].tolist(), -1], levels, strict=True))
         self._keep_best(tree)
         free[self._listed] = -np.inf
         items.steep[0] = self._rewards(free, levels[-1], cap)
@@ -260,20 +263,10 @@ class LiftSearch:
         known = [self._levels.get(item, unknown) for item in self._listed[items.row_item].tolist()]
         return np.array([*known, self._levels.get(-1, -unknown)])
 
-    def _keep_levels(self, items: LiftItems, levels: Floats) -> None:
-        self._levels = dict(zip([*self._listed[items.row_item].tolist(), -1], levels, strict=True))
-
     def _keep_best(self, tree: LiftTree) -> None:
         size = tree.tally[SIZE]
         if size and tree.value[BEST] > self._found[0]:
             self._found = float(tree.value[BEST]), self._listed[tree.found[:size]]
-
-
-def _first_list(data: CatalogArrays, free: Floats) -> NDArray[np.int64]:
-    """The eligible items of largest reward, of largest sum of scores, and of largest score in each head."""
-    score = np.where(free > -np.inf, data.scored_items.score, -np.inf)
-    parts = [_largest(free, ROWS), _largest(score.sum(axis=0), SCORED), *(_largest(one, PER_HEAD) for one in score)]
-    return np.unique(np.concatenate(parts))
 
 
 def _largest(measure: Floats, count: int) -> NDArray[np.int64]:

@@ -14,7 +14,7 @@ import time
 
 import numpy as np
 
-from setwise._types import Floats, Rows
+from setwise._types import Rows
 from setwise.bounds.catalog.group_bounds import HUGE, RewardArrays
 from setwise.bounds.lifts.catalog_lifts import (
     CHILD_ROUNDS,
@@ -89,7 +89,10 @@ class InstanceLifts:
 
 def _parts(instance: Instance, rows: Rows, k: int, value: float) -> tuple[LiftItems, LiftNode, LiftTree]:
     heads, listed = instance.heads, len(rows)
-    score, sink_score = _raised_scores(instance)
+    largest = np.abs(instance.score).max(axis=1)
+    sink = np.zeros(instance.heads) if instance.sink_score is None else instance.sink_score
+    margin = MARGIN * np.maximum(largest, np.abs(sink)) + 1e-180
+    score, sink_score = instance.score + margin[:, None], sink + margin
     base = instance.base[rows] + MARGIN * np.abs(instance.base[rows])
     free = evaluate(instance.rewards, instance.reward_class[rows], base + score[:, rows].max(axis=1).sum())
     chosen = np.sort(np.argsort(-np.nan_to_num(free), kind="stable")[:ROWS])
@@ -120,11 +123,3 @@ def _parts(instance: Instance, rows: Rows, k: int, value: float) -> tuple[LiftIt
     fill_given_weights(items)
     node = lift_node(len(chosen), heads, listed, k)
     return items, node, lift_tree(NODES, len(chosen), heads, listed, k, value)
-
-
-def _raised_scores(instance: Instance) -> tuple[Floats, Floats]:
-    """The scores (H, m) and that of the sink (H,), raised by more than the effect of rounding."""
-    largest = np.abs(instance.score).max(axis=1)
-    sink = np.zeros(instance.heads) if instance.sink_score is None else instance.sink_score
-    margin = MARGIN * np.maximum(largest, np.abs(sink)) + 1e-180
-    return instance.score + margin[:, None], sink + margin

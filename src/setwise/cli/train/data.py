@@ -44,7 +44,10 @@ def prepared(
         _require_slates(file, named, columns)
     say_columns(file, columns, **named)
     data = _read(file, named, skipped)
-    _refuse_nothing(file, data, skipped)
+    if not len(data):
+        rows = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "no row below the header"
+        must, todo = "a file with a session and an item in some rows", "check the file, or name other columns"
+        raise InvalidInput("FILE", must, f"{file.name}: {rows}", f"{todo} with --session and --item")
     _require_kind(file, data, kind)
     chosen = require_split(split, data)
     if isinstance(data, Slates):
@@ -171,14 +174,6 @@ def _trimmed(sessions: Sessions, least: int | None) -> Sessions:
         must = "a number of sessions that some items reach, so that sessions of two such items remain"
         raise InvalidInput("--least-sessions", must, least, "lower it")
     return kept
-
-
-def _refuse_nothing(file: Path, data: Sessions | Slates, skipped: Counter[str]) -> None:
-    """Refuse a file without a single usable row."""
-    if not len(data):
-        rows = ", ".join(f"{count:,} {reason}" for reason, count in skipped.items()) or "no row below the header"
-        must, todo = "a file with a session and an item in some rows", "check the file, or name other columns"
-        raise InvalidInput("FILE", must, f"{file.name}: {rows}", f"{todo} with --session and --item")
 
 
 def _refuse_single_items(sessions: Sessions) -> None:

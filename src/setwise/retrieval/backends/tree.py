@@ -68,7 +68,9 @@ class Tree:
         order, cell_start = by_cell(cell_of, n_cells)
         first_block, start = _cut(vectors, order, cell_start, rng)
         ordered = vectors[order]
-        turn = _principal_directions(ordered, rng)
+        sample = ordered[rng.choice(len(ordered), size=min(len(ordered), 20_000), replace=False)].astype(np.float64)
+        away = sample - sample.mean(axis=0)
+        turn = np.ascontiguousarray(np.linalg.eigh(away.T @ away)[1][:, ::-1][:, :LEADING])
         arrays: dict[str, Array] = {
             "vectors": ordered,
             "order": order,
@@ -156,13 +158,6 @@ def _turned(vectors: Floats, turn: Floats) -> tuple[Floats, Floats]:
     """For each row, the sizes of its leading coordinates, and the length of the rest: (rows, leading), (rows, 1)."""
     leading = vectors @ turn
     return np.abs(leading), np.linalg.norm(vectors - leading @ turn.T, axis=1, keepdims=True)
-
-
-def _principal_directions(vectors: Floats32, rng: np.random.Generator) -> Floats:
-    """Orthonormal directions of largest variance (D, leading), from a sample of the vectors."""
-    some = vectors[rng.choice(len(vectors), size=min(len(vectors), 20_000), replace=False)].astype(np.float64)
-    away = some - some.mean(axis=0)
-    return np.ascontiguousarray(np.linalg.eigh(away.T @ away)[1][:, ::-1][:, :LEADING])
 
 
 def _cut(vectors: Floats32, order: Ints, cell_start: Ints, rng: np.random.Generator) -> tuple[Ints, Ints]:
