@@ -15,10 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 import setwise as sw
-from setwise.preferences import Complementarity, HaloMNL, SequentialVariety
+from setwise.preferences import Complementarity, HaloMNL
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "experiments"))
 from hard_instances import Knapsack, Reduction, clique_catalog, knapsack_catalog
+from sequential_variety import SequentialVariety
 
 
 class Problem(NamedTuple):

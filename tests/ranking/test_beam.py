@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sequential_variety import SequentialVariety
 
 import setwise as sw
 from counts import examples
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
-from setwise.preferences import SequentialVariety
 from setwise.ranking.partial_set import PartialSet
 from worlds import REWARDS, random_instance
 

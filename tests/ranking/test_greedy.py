@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sequential_variety import SequentialVariety
 
 import setwise as sw
 from counts import examples
-from setwise.preferences import SequentialVariety
 from worlds import REWARDS, random_catalog, random_instance
 
 

@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sequential_variety import SequentialVariety
 
 import setwise as sw
 from counts import examples
 from setwise.errors import InvalidInput
 from setwise.kernels.options import NO
 from setwise.model.constraints import Constraints
-from setwise.preferences import SequentialVariety
 from setwise.ranking import swap as swap_search
 from setwise.ranking import swap_climbs, swap_kernels
 from small_instances import small_instance

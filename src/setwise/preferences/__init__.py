@@ -1,9 +1,8 @@
-"""Preferences that a simple transformer can express: variety, complements and substitutes, choice with halo effects."""
+"""Preferences that a simple transformer can express: complements and substitutes, choice with halo effects."""
 
 from setwise.preferences.assortment import Assortment
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.complementarity import Complementarity
 from setwise.preferences.halo_mnl import MNL, HaloMNL
-from setwise.preferences.variety import SequentialVariety
 
-__all__ = ["MNL", "Assortment", "ChoiceLog", "Complementarity", "HaloMNL", "SequentialVariety"]
+__all__ = ["MNL", "Assortment", "ChoiceLog", "Complementarity", "HaloMNL"]

@@ -7,10 +7,10 @@ import math
 
 import numpy as np
 import pytest
+from sequential_variety import SequentialVariety
 
 import setwise as sw
 from setwise.errors import InvalidInput
-from setwise.preferences.variety import SequentialVariety
 
 N, K = 8, 6
 
