@@ -4,6 +4,8 @@ A best-seller list takes the products that sell best on their own. But two coffe
 next to the coffee sells both. Run: python examples/02_halo_assortment.py
 """
 
+import numpy as np
+
 from setwise.preferences.halo_mnl import HaloMNL
 
 UTILITY = {  # how attractive a product is alone; leaving without buying has 0
@@ -28,8 +30,11 @@ def describe(model: HaloMNL, title: str, rows: list[int]) -> None:
 
 
 def main() -> None:
-    frame = dict(zip(("item", "other", "effect"), zip(*EFFECTS, strict=True), strict=True))
-    model = HaloMNL.from_long(frame, UTILITY)
+    names = list(UTILITY)
+    halo = np.zeros((len(names), len(names)))
+    for product, beside, effect in EFFECTS:
+        halo[names.index(product), names.index(beside)] = effect
+    model = HaloMNL(list(UTILITY.values()), halo, ids=names)
     best_sellers = (-model.utility).argsort()[:4].tolist()
     describe(model, "Best sellers", best_sellers)
     sales = model.assortment(4, ranker="exhaustive")

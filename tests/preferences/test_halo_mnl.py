@@ -1,4 +1,4 @@
-"""MNL and Halo-MNL: probabilities, the simple transformer, frames, files."""
+"""MNL and Halo-MNL: probabilities, the simple transformer, files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from many_sets import all_sets, catalog_values, random_sets
 
 import setwise as sw
-from setwise.errors import DamagedArtifact, InvalidInput, UnknownId
+from setwise.errors import DamagedArtifact, InvalidInput
 from setwise.preferences.halo_mnl import MNL, HaloMNL
 
 MODELS = 200
@@ -164,138 +164,6 @@ def test_instance_is_the_total_weight() -> None:
 
 def test_instance_without_halo() -> None:
     assert MNL([0.0, 1.0]).instance().value([0, 1]) == pytest.approx(1 + math.e)
-
-
-# --- frames ---
-
-H = {("tea", "cake"): 1.5, ("cake", "tea"): 0.5, ("jam", "cake"): -2.0}
-UTILITY = {"tea": 0.1, "cake": 0.2, "jam": 0.3}
-LONG = {"item": [i for i, _ in H], "other": [j for _, j in H], "effect": list(H.values())}
-ROWS = ["cake", "jam", "tea"]
-WIDE = {"item": ROWS} | {j: [H.get((i, j), 0.0) for i in ROWS] for j in UTILITY}
-
-
-def framed(columns: dict, library: str):
-    return columns if library == "dict" else pytest.importorskip(library).DataFrame(columns)
-
-
-def effects(model: HaloMNL) -> dict[tuple[str, str], float]:
-    names = model.ids[:].tolist()
-    return {(names[i], names[j]): model.halo[i, j] for i, j in zip(*model.halo.nonzero(), strict=True)}
-
-
-@pytest.mark.parametrize("library", ["dict", "polars", "pandas"])
-def test_long_frames(library: str) -> None:
-    model = HaloMNL.from_long(framed(LONG, library), UTILITY, outside_option=False)
-    assert effects(model) == H
-    assert model.ids[:].tolist() == list(UTILITY)
-    assert model.utility.tolist() == list(UTILITY.values())
-    assert not model.outside_option
-
-
-@pytest.mark.parametrize("library", ["dict", "polars", "pandas"])
-def test_wide_frames(library: str) -> None:
-    model = HaloMNL.from_wide(framed(WIDE, library), {"jam": 0.3, "tea": 0.1, "cake": 0.2})
-    assert effects(model) == H
-    assert dict(zip(model.ids[:].tolist(), model.utility.tolist(), strict=True)) == UTILITY
-
-
-def test_wide_frame_with_an_index() -> None:
-    class Indexed:
-        columns = tuple(UTILITY)
-        index = tuple(ROWS)
-
-        def __getitem__(self, name: str) -> list[float]:
-            return WIDE[name]
-
-    assert effects(HaloMNL.from_wide(Indexed(), UTILITY)) == H
-
-
-def test_frames_with_other_names_and_whole_number_ids() -> None:
-    frame = {"a": [7, 9], "b": [9, 7], "h": [1.0, -1.0]}
-    model = HaloMNL.from_long(frame, {7: 0.0, 9: 1.0}, item="a", other="b", effect="h")
-    assert model.halo.tolist() == [[0.0, 1.0], [-1.0, 0.0]]
-    assert model.ids.rows_of([9]).tolist() == [1]
-
-
-@pytest.mark.parametrize(
-    ("build", "error", "sentence"),
-    [
-        (
-            lambda: HaloMNL.from_long(LONG, [1.0]),
-            InvalidInput,
-            "utility must be a mapping of item to utility, got list",
-        ),
-        (lambda: HaloMNL.from_long(LONG, {"tea": 0.0}), UnknownId, "'cake'"),
-        (lambda: HaloMNL.from_long({"item": []}, UTILITY), InvalidInput, "frame must be one with a column 'other'"),
-        (lambda: HaloMNL.from_long(3, UTILITY), InvalidInput, "frame must be a data frame or {name: column}, got int"),
-        (
-            lambda: HaloMNL.from_long({key: [*column, column[0]] for key, column in LONG.items()}, UTILITY),
-            InvalidInput,
-            "frame must be one row a pair of items, got a pair more than once",
-        ),
-        (
-            lambda: HaloMNL.from_wide({name: WIDE[name] for name in UTILITY}, UTILITY),
-            InvalidInput,
-            "frame must be one with a column 'item' that names its rows",
-        ),
-        (
-            lambda: HaloMNL.from_wide({name: column[:2] for name, column in WIDE.items()}, UTILITY),
-            InvalidInput,
-            "frame must be one row for each of its 3 items, got 2 rows",
-        ),
-        (lambda: HaloMNL.from_wide(WIDE, {"tea": 1.0}), InvalidInput, "utility must be a number for each of 3 items"),
-        (
-            lambda: HaloMNL.from_long(LONG | {"effect": [1.0]}, UTILITY),
-            InvalidInput,
-            r"column 'effect' must be an array of shape \(3,\), got shape \(1,\)",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG | {"other": ["cake"]}, UTILITY),
-            InvalidInput,
-            "frame must be one of columns of equal length, got 3 cells in 'item' and 1 in 'other'",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG | {"effect": ["1", "2", "3"]}, UTILITY),
-            InvalidInput,
-            "column 'effect' must be an array of real numbers, got dtype <U1",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG | {"effect": [1.0, None, 2.0]}, UTILITY),
-            InvalidInput,
-            "column 'effect' must be an array of real numbers, got dtype object",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG | {"item": "tea"}, UTILITY),
-            InvalidInput,
-            "column 'item' must be a list of cells, got 'tea'",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG | {"effect": None}, UTILITY),
-            InvalidInput,
-            "column 'effect' must be a list of cells, got None",
-        ),
-        (
-            lambda: HaloMNL.from_long(LONG, UTILITY | {"tea": "much"}),
-            InvalidInput,
-            "utility must be an array of real numbers",
-        ),
-        (lambda: HaloMNL.from_long(LONG, UTILITY | {"tea": None}), InvalidInput, "utility must be an array of real"),
-        (
-            lambda: HaloMNL.from_wide(WIDE | {"tea": [0.0]}, UTILITY),
-            InvalidInput,
-            r"column 'tea' must be an array of shape \(3,\), got shape \(1,\)",
-        ),
-        (
-            lambda: HaloMNL.from_wide(WIDE | {"tea": ["a", "b", "c"]}, UTILITY),
-            InvalidInput,
-            "column 'tea' must be an array of real numbers",
-        ),
-    ],
-)
-def test_bad_frames_are_refused(build, error: type[Exception], sentence: str) -> None:
-    with pytest.raises(error, match=sentence):
-        build()
 
 
 # --- files and errors ---

@@ -39,7 +39,6 @@ from setwise.model.ids import IdChoice, Ids
 from setwise.model.instance import Instance
 from setwise.model.rewards import Constant, Exp
 from setwise.model.users import User
-from setwise.preferences import frames
 from setwise.preferences.assortment import Assortment, best_assortment
 from setwise.preferences.choice_log import ChoiceLog
 from setwise.preferences.complementarity import Complementarity
@@ -300,27 +299,6 @@ class HaloMNL(MNL):
         self, utility: ArrayLike, halo: ArrayLike, ids: IdChoice | None = None, outside_option: bool = True
     ) -> None:
         self._fill(utility, halo, ids, outside_option)
-
-    @classmethod
-    def from_wide(cls, frame: Any, utility: Any, item: str = "item", outside_option: bool = True) -> HaloMNL:
-        """From a square frame of effects, rows and columns named by item, and a mapping {item: utility}.
-
-        Rows are named by the column ``item`` or by a pandas index; a cell is what the column's item adds to the row's.
-        """
-        return cls(*frames.wide(frame, utility, item), outside_option)
-
-    @classmethod
-    def from_long(
-        cls,
-        frame: Any,
-        utility: Any,
-        item: str = "item",
-        other: str = "other",
-        effect: str = "effect",
-        outside_option: bool = True,
-    ) -> HaloMNL:
-        """From rows (item, other, effect of other on item) and a mapping {item: utility} that names all items."""
-        return cls(*frames.long(frame, utility, item, other, effect), outside_option)
 
     @classmethod
     def fit(
