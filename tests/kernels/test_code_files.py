@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 import processes
-from setwise.kernels import compile_notice
+from setwise.kernels import code_files
 
 CALL = (
-    "import numpy as np; from setwise.kernels import compile_notice, copy; "
-    "compile_notice.PATIENCE = float('inf'); compile_notice.say = lambda: print(compile_notice.TEXT); target = np.zeros(3); "
+    "import numpy as np; from setwise.kernels import code_files, copy; "
+    "code_files.say = print; target = np.zeros(3); "
     "copy.copy_entries(target, np.ones(3), 3); print(target.sum(), sum(copy.copy_entries.stats.cache_hits.values()))"
 )
 
@@ -68,14 +68,14 @@ def test_code_that_cannot_be_read_is_compiled(tmp_path: Path) -> None:
     call(tmp_path)
     for path in files(tmp_path, ".nbi"):
         be_a_folder(path)
-    assert call(tmp_path) == [compile_notice.NOT_KEPT, COMPILED]
+    assert call(tmp_path) == [code_files.NOT_KEPT, COMPILED]
 
 
 def test_a_disk_without_room_is_said_once(tmp_path: Path) -> None:
     """No file may have a byte here."""
     limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)); "
     again = "; copy.copy_entries(np.zeros(3, np.float32), np.ones(3, np.float32), 3)"
-    assert call(tmp_path, limit + CALL + again) == [compile_notice.NOT_KEPT, COMPILED]
+    assert call(tmp_path, limit + CALL + again) == [code_files.NOT_KEPT, COMPILED]
 
 
 def test_functions_of_other_packages_are_left_as_they_are(tmp_path: Path) -> None:

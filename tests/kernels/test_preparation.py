@@ -10,6 +10,7 @@ import pytest
 
 from processes import LIMIT, alive, started, until
 from processes import run as run_process
+from setwise.kernels import code_files
 
 PART = """
 import os, time
@@ -117,7 +118,8 @@ def test_where_the_other_process_fails_this_one_compiles(uses: Path) -> None:
 @pytest.mark.nightly
 def test_where_no_code_can_be_kept_this_process_compiles(uses: Path, tmp_path: Path) -> None:
     code = "preparation.code_folder = lambda: None; preparation.begin([part]); print(preparation.is_ready([part]))"
-    assert run(code) == "True"
+    done = run_process([sys.executable, "-c", IMPORTS + code], check=True)
+    assert (done.stdout, done.stderr) == ("True\n", f"setwise: {code_files.NO_FOLDER}\n")
     assert len(os.listdir(uses)) == 1
 
 

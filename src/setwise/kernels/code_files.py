@@ -4,18 +4,46 @@ numba writes a file beside its place and renames it, but does not wait for the d
 short or empty. It then raises what unpickling raises, in every process until someone removes the file; and a full disk
 raises OSError after a function was compiled. ``tolerate`` replaces the two methods by which numba reads and writes this
 code. Functions that other packages keep elsewhere are left as they are.
+
+Where code cannot be kept, every process compiles for some minutes, and ``announce`` says so. Compilation whose code is
+kept happens once, and shows its progress (preparation.py).
 """
 
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from setwise.kernels import compile_notice
+from setwise._standard_error import say as write
 from setwise.kernels.cache import code_folder
 
 PROBE_BYTES = 1 << 26  # bytes, more than any code that is kept
+NO_FOLDER = (
+    "compiling the inner loops for some minutes; each process does so, as no folder for machine code can be written: "
+    "set NUMBA_CACHE_DIR to one that can"
+)
+NOT_KEPT = (
+    "the machine code of the inner loops cannot be kept, so that each process compiles for some minutes: make room in "
+    "its folder, or set NUMBA_CACHE_DIR to one with room"
+)
+_announced: set[str] = set()
+
+
+def print_text(text: str) -> None:
+    """Print to standard error."""
+    write(f"setwise: {text}")
+
+
+say: Callable[[str], None] | None = print_text
+
+
+def announce(text: str) -> None:
+    """Say this once for a process."""
+    if say is not None and text not in _announced:
+        _announced.add(text)
+        say(text)
 
 
 def tolerate() -> None:
@@ -46,7 +74,7 @@ def tolerate() -> None:
         except OSError:
             if not _ours(self):
                 raise
-            compile_notice.not_kept()
+            announce(NOT_KEPT)
 
     FunctionCache.load_overload, FunctionCache.save_overload = load_overload, save_overload
 

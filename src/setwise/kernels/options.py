@@ -8,7 +8,7 @@ from typing import Any
 import numba
 import numpy as np
 
-from setwise.kernels import code_files, compile_notice
+from setwise.kernels import code_files
 from setwise.kernels.cache import code_folder
 
 CODE_FOLDER = code_folder()
@@ -22,7 +22,6 @@ INNER: dict[str, Any] = OUTER | {"no_cpython_wrapper": True, "no_cfunc_wrapper":
 FAST = {"nsz", "arcp", "contract", "afn", "reassoc"}
 """Value of ``fastmath``: arithmetic may be reordered, NaN and infinities keep their meaning."""
 
-compile_notice.listen()  # before the first function is compiled
 code_files.tolerate()
 
 ZERO: Any = np.int64(0)

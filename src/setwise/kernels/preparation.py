@@ -26,6 +26,7 @@ from typing import Any
 
 from setwise._progress import Progress
 from setwise._validation import available_cores
+from setwise.kernels import code_files
 from setwise.kernels.cache import DIGITS, PACKAGE, code_folder, compiled_sources
 from setwise.kernels.parts import ALL, FIRST, Part, called
 
@@ -102,6 +103,8 @@ def load(parts: Iterable[Part]) -> None:
         with _loading:
             if part.name not in _loaded | _running:
                 _running.add(part.name)
+                if code_folder() is None:
+                    code_files.announce(code_files.NO_FOLDER)
                 try:
                     part.run()
                     _loaded.add(part.name)
@@ -215,9 +218,7 @@ def main(use: str) -> int:
     """Compile what this call needs (``Part.use``), and print the name of each function of setwise that was compiled."""
     from numba.core import event
 
-    from setwise.kernels import compile_notice
-
-    compile_notice.say = None
+    code_files.say = None
     _running.update(part.name for part in ALL)  # nothing is required from other processes
     threading.Thread(target=_end_with_parent, daemon=True).start()
 

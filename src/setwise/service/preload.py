@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from setwise.kernels import compile_notice
+from setwise.kernels import code_files
 from setwise.recommend.compilation import load_requests
 from setwise.service import worker  # with all that a worker imports
 from setwise.service.logs import configure_logs, log
@@ -19,7 +19,7 @@ __all__ = ["worker"]
 SERVICE = os.getppid()
 
 configure_logs()
-compile_notice.say = lambda: log().info("starting", note=compile_notice.TEXT)
+code_files.say = lambda text: log().info("starting", note=text)
 
 # A worker does the same for its artifact, and reports what goes wrong. Ctrl-C during compilation ends the service, and
 # this process with it. What bounds need and is not compiled yet, each worker loads when it is.
