@@ -84,7 +84,7 @@ def swap(
         _advance_until(began + budget / 1000, problem, state, most)
     found = state.best[: state.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
     ranking = Ranking(found, instance.value(found), evaluations=int(state.tally[swap_kernels.EVALUATIONS]))
-    if _has_wide_spread(instance):
+    if not len(problem.weight_32) and _has_wide_spread(instance):  # single precision would not have its weights
         return max(ranking, greedy(instance, constraints), key=lambda each: each.value)
     return ranking
 
