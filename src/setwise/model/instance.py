@@ -281,7 +281,8 @@ def _log_weights(given: ArrayLike, heads: int, m: int) -> Floats:
     array = array[None] if array.ndim == 2 else array
     require_shape("logit", array, (heads, m, m))
     array = array.astype(np.float64, copy=not is_frozen(array))  # before the check: float32 cannot hold ``LARGEST``
-    if not ((array <= LARGEST) & ((array >= -LARGEST) | np.isneginf(array))).all():
+    plain = array.min(initial=0.0) >= -LARGEST and array.max(initial=0.0) <= LARGEST  # and without NaN
+    if not plain and not ((array <= LARGEST) & ((array >= -LARGEST) | np.isneginf(array))).all():
         must = f"−∞ or numbers of at most {LARGEST:g} in size"
         raise InvalidInput("logit", must, "NaN, +∞ or larger ones", "remove or replace such entries")
     return frozen(array)
@@ -326,11 +327,10 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:
     """e^(logit − top), never below e^−700 unless the logit is −∞."""
-    missing = np.isneginf(logit)
     with np.errstate(invalid="ignore"):  # −∞ − (−∞) in a row without any weight
         shifted = logit - top
     np.maximum(shifted, FLOOR, out=shifted)
     np.exp(shifted, out=shifted)
-    if missing.any():
-        shifted[missing] = 0.0
+    if np.isneginf(logit.min(initial=0.0)):
+        shifted[np.isneginf(logit)] = 0.0
     return shifted

@@ -231,7 +231,7 @@ def _rewards_beside(instance: Instance, partner: np.intp) -> Floats:
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
     """Weights (m, H, m) and scores in single precision; (0, H, m) where a weight or an argument is out of range."""
     weight, score = instance.weight, instance.score
-    small = ((weight > 0) & (weight < LEAST_SINGLE)).any()
+    small = weight.min() < LEAST_SINGLE and ((weight > 0) & (weight < LEAST_SINGLE)).any()
     highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
     reach = float(np.abs(instance.base).max() + highest.sum())
     logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
