@@ -114,7 +114,6 @@ def test_the_json_form_there_and_back() -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        ({}, "exactly one of history, user, features, vector"),
         ({"vector": [1.0], "history": []}, "exactly one of history, user, features, vector"),
         ({"vector": [1.0], "wish": 1}, "keys among"),
         ({"user": [1.0]}, 'user must be an object {"heads"'),

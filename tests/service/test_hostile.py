@@ -91,7 +91,7 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"history": [], "k": 9223372036854775808}', 422, None),
         (b'{"history": [], "k": true}', 400, "The body must be JSON as /docs describes it: expected `int`, got `bool` - at `$.k`."),
         (b'{"history": [], "colour": 1}', 400, "The body must be JSON as /docs describes it: object contains unknown field `colour` (drop it)."),
-        (b"{}", 422, "the user must be described by exactly one of history, user, features, vector, or by scores alone, got none of them; pass one of them."),
+        (b"{}", 422, "the user must be described by exactly one of history, user, features, or by scores alone, got none of them; pass one of them."),
         (b'{"history": [], "vector": [1]}', 422, "the user must be described by exactly one of history, user, features, vector, or by scores alone, got history and vector; pass one of them."),
         (b'{"vector": [1]}', 422, "user must be an array of shape (heads, d_v) = (2, 9), got shape (1, 1); check that user and catalogue come from one model."),
         (b'{"vector": [NaN]}', 400, None),

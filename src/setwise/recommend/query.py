@@ -228,8 +228,8 @@ def arguments_from_json(content: Mapping[str, Any]) -> dict[str, Any]:
     if unknown:
         raise InvalidInput("the query", f"an object with keys among {', '.join(known)}", unknown[0], "drop it")
     arguments = {key: part for key, part in content.items() if part is not None}
-    description({key: arguments.get(key) for key in USER_KEYS}, "scores" in arguments)
-    if "vector" in arguments:
+    if "vector" in arguments:  # a name of this form alone; ``recommend`` checks the others
+        description({key: arguments.get(key) for key in USER_KEYS}, "scores" in arguments)
         arguments["user"] = User(arguments.pop("vector"))
     elif "user" in arguments:
         arguments["user"] = _user_from_json(arguments["user"])
