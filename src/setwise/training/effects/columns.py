@@ -81,6 +81,7 @@ class Family(Protocol):
 
     def pairs(self, pairs: Shown) -> Block:
         """The columns for slates of two items, or those of a like effect that two items can have."""
+        return self.block(pairs)
 
     @property
     def name(self) -> str:

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats
-from setwise.training.effects.columns import NO_SINK, Block, Head, Shown, in_odds
+from setwise.training.effects.columns import NO_SINK, Block, Family, Head, Shown, in_odds
 from setwise.training.effects.features import Number
 
 SHARPNESS = 10.0  # of the mean that is an extreme
 
 
 @dataclass(frozen=True, eq=False)
-class MeanContrast:
+class MeanContrast(Family):
     """A coefficient for x_i − mean of the slate."""
 
     number: Number
@@ -35,9 +35,6 @@ class MeanContrast:
         mean = x.sum(axis=1, keepdims=True) / shown.filled.sum(axis=1, keepdims=True)
         return Block(self.name, shown.flat(x - mean)[:, None], shrunken=False)
 
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
-
     def heads(self, theta: Floats) -> Sequence[Head]:
         zeros = np.zeros((len(self.number.x), 1))
         return (Head(zeros, zeros, -theta[0] * self.number.x, NO_SINK),)
@@ -48,7 +45,7 @@ class MeanContrast:
 
 
 @dataclass(frozen=True, eq=False)
-class ExtremeContrast:
+class ExtremeContrast(Family):
     """A coefficient for x_i − the lowest, or the highest, x of the slate."""
 
     number: Number
@@ -73,9 +70,6 @@ class ExtremeContrast:
         weight = np.exp(logit - logit.max(axis=1, keepdims=True))
         extreme = (weight * x).sum(axis=1, keepdims=True) / weight.sum(axis=1, keepdims=True)
         return Block(self.name, shown.flat(x - extreme)[:, None], shrunken=False)
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         logit = self._logit

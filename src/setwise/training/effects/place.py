@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats, Ints
-from setwise.training.effects.columns import Block, Head, Shown, in_words, sink_of_sums
+from setwise.training.effects.columns import Block, Family, Head, Shown, in_words, sink_of_sums
 
 MOST_PLACES = 50  # further ones are the last
 
@@ -38,7 +38,7 @@ class Place:
 
 
 @dataclass(frozen=True, eq=False)
-class Size:
+class Size(Family):
     """What each further item of a slate does to all of them."""
 
     items: int
@@ -47,9 +47,6 @@ class Size:
 
     def block(self, shown: Shown) -> Block:
         return Block(self.name, shown.others[:, None], shrunken=False)
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         sink, zeros = sink_of_sums(self.most), np.zeros((self.items, 1))

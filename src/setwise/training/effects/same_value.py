@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats
-from setwise.training.effects.columns import LEAK, Block, Head, Shown, in_words, sink_of_sums
+from setwise.training.effects.columns import LEAK, Block, Family, Head, Shown, in_words, sink_of_sums
 from setwise.training.effects.features import Label
 
 ONE_HOT = 48  # values: more have random codes instead
@@ -49,7 +49,7 @@ def equal_weights(label: Label) -> tuple[Floats, Floats]:
 
 
 @dataclass(frozen=True, eq=False)
-class Each:
+class Each(Family):
     """A coefficient for each further item of the same value."""
 
     label: Label
@@ -62,9 +62,6 @@ class Each:
     def block(self, shown: Shown) -> Block:
         return Block(self.name, count_equal(self.label, shown)[:, None], shrunken=False)
 
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
-
     def heads(self, theta: Floats) -> Sequence[Head]:
         query, key = equal_weights(self.label)
         sink = sink_of_sums(abs(theta[0]) ** 0.5 * self.most)
@@ -76,7 +73,7 @@ class Each:
 
 
 @dataclass(frozen=True, eq=False)
-class AnyOther:
+class AnyOther(Family):
     """A coefficient for whether there is a further item of the same value."""
 
     label: Label
@@ -88,9 +85,6 @@ class AnyOther:
     def block(self, shown: Shown) -> Block:
         together = count_equal(self.label, shown) + 1
         return Block(self.name, step(together)[:, None], shrunken=False)
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         query, key = equal_weights(self.label)

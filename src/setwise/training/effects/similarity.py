@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats
-from setwise.training.effects.columns import Block, Head, Shown, in_words, sink_of_sums
+from setwise.training.effects.columns import Block, Family, Head, Shown, in_words, sink_of_sums
 from setwise.training.effects.features import Vector
 
 SHARPNESS = (0.7, 2.0, 5.0, 12.0)  # β
@@ -25,7 +25,7 @@ TOLD = (1.0, 0.5)  # cosines in words
 
 
 @dataclass(frozen=True, eq=False)
-class Similarity:
+class Similarity(Family):
     """The coefficients of g for one vector of the items."""
 
     vector: Vector
@@ -37,9 +37,6 @@ class Similarity:
 
     def block(self, shown: Shown) -> Block:
         return Block(self.name, _sums(self.vector, shown, SHARPNESS))
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         return [_head(self.vector, beta, effect, self.most) for beta, effect in zip(SHARPNESS, theta, strict=True)]
@@ -54,7 +51,7 @@ class Similarity:
 
 
 @dataclass(frozen=True, eq=False)
-class Cosine:
+class Cosine(Family):
     """One coefficient for the sum of the cosines with the others."""
 
     vector: Vector
@@ -67,9 +64,6 @@ class Cosine:
     def block(self, shown: Shown) -> Block:
         along, against = _sums(self.vector, shown, (BEND, -BEND)).T
         return Block(self.name, ((along - against) * SCALE)[:, None], shrunken=False)
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         effect = float(theta[0]) * SCALE

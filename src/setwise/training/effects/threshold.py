@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats
-from setwise.training.effects.columns import Block, Head, Shown, in_words
+from setwise.training.effects.columns import Block, Family, Head, Shown, in_words
 from setwise.training.effects.features import Label
 from setwise.training.effects.same_value import count_equal, equal_weights
 
@@ -26,7 +26,7 @@ LARGEST = 5000.0  # of a factor: large ones cancel each other
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class Crowd(Family):
     """A coefficient for being one of m or more items of the same value, or beside them."""
 
     label: Label

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from setwise._types import Floats, Ints
-from setwise.training.effects.columns import LEAK, Block, Head, Shown, in_words, sink_of_sums
+from setwise.training.effects.columns import LEAK, Block, Family, Head, Shown, in_words, sink_of_sums
 from setwise.training.effects.features import Label
 from setwise.training.effects.regression import errors
 
@@ -20,7 +20,7 @@ TOLD = 5  # pairs in words
 
 
 @dataclass(frozen=True, eq=False)
-class ValuePairs:
+class ValuePairs(Family):
     """A coefficient for every ordered pair of values."""
 
     label: Label
@@ -61,9 +61,6 @@ class ValuePairs:
                 columns.append(code[both, place] * width + code[both, other])
         row, column = np.concatenate(rows), np.concatenate(columns)
         return Block(self.name, sparse.csr_matrix((np.ones(len(row)), (row, column)), (len(shown.item), width**2)))
-
-    def pairs(self, pairs: Shown) -> Block:
-        return self.block(pairs)
 
     def heads(self, theta: Floats) -> Sequence[Head]:
         width = len(self.values)
