@@ -107,6 +107,10 @@ class _Affine(Reward):
         return dataclasses.replace(self, bias=self.bias + self.scale * c)
 
     @property
+    def lipschitz(self) -> float:
+        return self.scale  # where φ has slopes of at most 1
+
+    @property
     def parameters(self) -> tuple[float, ...]:
         return (self.scale, self.bias)
 
@@ -136,10 +140,6 @@ class Linear(_Affine):
     def value(self, x: ArrayLike) -> Floats:
         return self._argument(x)
 
-    @property
-    def lipschitz(self) -> float:
-        return self.scale
-
 
 @dataclass(frozen=True)
 class ReLU(_Affine):
@@ -149,10 +149,6 @@ class ReLU(_Affine):
 
     def value(self, x: ArrayLike) -> Floats:
         return np.maximum(self._argument(x), 0.0)
-
-    @property
-    def lipschitz(self) -> float:
-        return self.scale
 
 
 @dataclass(frozen=True)
@@ -190,10 +186,6 @@ class Tanh(_Affine):
     def value(self, x: ArrayLike) -> Floats:
         return np.tanh(self._argument(x))
 
-    @property
-    def lipschitz(self) -> float:
-        return self.scale
-
 
 @dataclass(frozen=True)
 class Softplus(_Affine):
@@ -203,10 +195,6 @@ class Softplus(_Affine):
 
     def value(self, x: ArrayLike) -> Floats:
         return np.logaddexp(0.0, self._argument(x))
-
-    @property
-    def lipschitz(self) -> float:
-        return self.scale
 
 
 @dataclass(frozen=True)

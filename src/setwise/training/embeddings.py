@@ -20,6 +20,7 @@ from setwise._types import Floats, Floats32
 from setwise._validation import frozen, whole_number
 from setwise.datasets.sessions import Sessions
 from setwise.errors import InvalidInput, MissingDependency
+from setwise.training.base.session_matrix import scipy_for
 
 MOST_SPECTRAL = 5000  # items, at most: the matrix is dense
 STEPS, SPARE = 20, 10  # of its leading eigenvectors: steps of three multiplications, and vectors beyond those wanted
@@ -61,7 +62,7 @@ def spectral(sessions: Sessions, dim: int = 32) -> Floats32:
         raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
     if n > MOST_SPECTRAL:
         raise InvalidInput("sessions", f"over at most {MOST_SPECTRAL:,} items", f"{n:,}", "use word2vec")
-    sparse = _scipy_sparse()
+    sparse = scipy_for("embeddings").sparse
     holds = sparse.csr_matrix((np.ones(len(items.values)), (items.owner, items.values)), (len(items), n))
     together = (holds.T @ holds).toarray()
     np.fill_diagonal(together, 0)
@@ -104,7 +105,7 @@ def correspondence(sessions: Sessions, dim: int = 32) -> Floats32:
     items = sessions.distinct().items
     if not (items.lengths > 1).any():
         raise InvalidInput("sessions", "with two items or more somewhere", "none", "pass sessions of several items")
-    sparse, n = _scipy_sparse(), sessions.n_items
+    sparse, n = scipy_for("embeddings").sparse, sessions.n_items
     items = items.taken(np.flatnonzero(items.lengths))
     total, rows = len(items.values), np.sqrt(items.lengths)
     columns = np.sqrt(np.bincount(items.values, minlength=n))
@@ -138,10 +139,3 @@ def _gensim() -> ModuleType:
         raise MissingDependency("gensim", "word2vec", "train") from None
     logging.getLogger("gensim").setLevel(logging.ERROR)
     return models
-
-
-def _scipy_sparse() -> ModuleType:
-    try:
-        return importlib.import_module("scipy.sparse")
-    except ImportError:
-        raise MissingDependency("scipy", "spectral embeddings", "train") from None

@@ -26,16 +26,18 @@ import numpy as np
 from setwise._progress import Progress
 from setwise._types import Floats, Ints
 from setwise.datasets.sessions import Slates
-from setwise.errors import InvalidInput, MissingDependency
+from setwise.errors import InvalidInput
 from setwise.model.attention_sum import AttentionSum
 from setwise.model.encoder import Encoder
 from setwise.model.ragged import Ragged
+from setwise.training.base.session_matrix import scipy_for
 from setwise.training.slate_model import SlateModel
 
 MOST_ITEMS = 256  # of a catalogue with such a table: its queries and keys have as many dimensions
 PENALTIES = (30.0, 10.0, 3.0, 1.0)  # from the largest, each from the solution of the one before
 OWN = 1 / 3  # the penalty of c, relative to that of H
 THRESHOLDS, RELAXED = (2.0, 3.0), 0.3
+PURPOSE = "fitting pairs of items"
 ITERATIONS, COARSE, FINE = 100, 1e-6, 1e-9  # where the choice of the penalty and the last fits end: loss, relative
 SET, ERROR = 32, 1e-6  # the sums over H are right within ERROR for sets of at most so many items
 
@@ -103,7 +105,7 @@ class _Outcomes:
 
         options = {"maxiter": ITERATIONS, "ftol": tolerance}
         first = np.append(start[0], start[1:][columns])
-        found = _scipy().optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
+        found = scipy_for(PURPOSE).optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
         point = np.zeros(len(start))
         point[0], point[1 + columns] = found[0], found[1:]
         return point
@@ -111,7 +113,7 @@ class _Outcomes:
 
 def _features(shown: Ragged, n: int) -> Any:
     """Rows are the items shown; a row has a 1 in the column of its item, and in that of its pair with each other."""
-    sparse = _scipy().sparse
+    sparse = scipy_for(PURPOSE).sparse
     rows, filled = shown.padded(max(1, int(shown.lengths.max(initial=0))))
     number = np.cumsum(filled.ravel()).reshape(filled.shape) - 1  # of an item shown, in the order of shown.values
     entries = [(number[filled], rows[filled])]
@@ -152,12 +154,3 @@ def _as_model(pointwise: SlateModel, point: Floats) -> SlateModel:
         encoder.project,
     )
     return SlateModel(made, users, pointwise.summary)
-
-
-def _scipy() -> Any:
-    try:
-        import scipy.optimize
-        import scipy.sparse
-    except ImportError:
-        raise MissingDependency("scipy", "fitting pairs of items", "train") from None
-    return scipy

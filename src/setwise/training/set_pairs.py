@@ -25,13 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from setwise._types import Floats, Ints
-from setwise.errors import MissingDependency
+from setwise.training.base.session_matrix import scipy_for
 from setwise.training.outcome_links import losses, losses_and_slopes, outcome_unit, unlinked
 
 PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
 SINGLE = 1 / 3  # the penalty of an item, relative to that of a pair
 HELD_OUT = 5  # one of so many sets chooses the penalty
 LEAST_SETS, FEW = 20, 3.0  # with fewer sets than that, this is the penalty
+PURPOSE = "fitting pairs of items"
 ITERATIONS = 200
 SINK = 1e12
 
@@ -136,7 +137,7 @@ class _Columns:
 
     def features(self, sets: Ints) -> Any:
         """The sparse matrix of 0 and 1: (N, n + pairs)."""
-        sparse = _scipy().sparse
+        sparse = scipy_for(PURPOSE).sparse
         rows, columns = [np.nonzero(sets >= 0)[0]], [sets[sets >= 0]]
         for code, valid in self._codes(sets) if len(self.pairs) else ():
             rows.append(np.flatnonzero(valid))
@@ -168,14 +169,5 @@ def _minimised(
 
     start = np.append(np.zeros(x.shape[1]), unlinked(link, float((counts * target).mean())))
     options = {"maxiter": ITERATIONS}
-    found = _scipy().optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    found = scipy_for(PURPOSE).optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
     return np.asarray(found.x[:-1]), float(found.x[-1])
-
-
-def _scipy() -> Any:
-    try:
-        import scipy.optimize
-        import scipy.sparse
-    except ImportError:
-        raise MissingDependency("scipy", "fitting pairs of items", "train") from None
-    return scipy

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
 import itertools
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -44,9 +42,16 @@ def cut(matrix: Any, most: int) -> Any:
     return matrix
 
 
-def scipy_sparse() -> ModuleType:
+def scipy_sparse() -> Any:
     """scipy.sparse, or an error that says how to install it."""
+    return scipy_for("training a base model").sparse
+
+
+def scipy_for(purpose: str) -> Any:
+    """Scipy with sparse matrices and optimisers, or an error that says how to install it."""
     try:
-        return importlib.import_module("scipy.sparse")
+        import scipy.optimize
+        import scipy.sparse
     except ImportError:
-        raise MissingDependency("scipy", "training a base model", "train") from None
+        raise MissingDependency("scipy", purpose, "train") from None
+    return scipy
