@@ -92,7 +92,10 @@ def read_cases(
         place = (row, item_of.setdefault(str(tried), len(item_of)))
         if place in trials:
             raise MalformedFile(file, line, f"a case must not try an item twice, got {tried!r:.60}")
-        trials[place] = _success(file, line, outcome, result)
+        number = {"true": 1.0, "false": 0.0}.get(str(result).strip().lower(), parse_number(result))
+        if number not in (0.0, 1.0):
+            raise MalformedFile(file, line, f"{outcome} must be 0 or 1, got {result!r:.60}")
+        trials[place] = number
     report_skipped(counts, file, progress)
     if not trials:
         raise InvalidInput("cases", "at least one trial", "none", "check the file and its columns")
@@ -124,11 +127,4 @@ def _feature(file: Path, line: int, name: str, cell: Any) -> float:
         raise MalformedFile(file, line, f"the feature {name} must be a number or empty, got {cell!r:.60}")
     if abs(number) > LARGEST:
         raise MalformedFile(file, line, f"the feature {name} must be at most {LARGEST:.0e} in size, got {cell!r:.60}")
-    return number
-
-
-def _success(file: Path, line: int, name: str, cell: Any) -> float:
-    number = {"true": 1.0, "false": 0.0}.get(str(cell).strip().lower(), parse_number(cell))
-    if number not in (0.0, 1.0):
-        raise MalformedFile(file, line, f"{name} must be 0 or 1, got {cell!r:.60}")
     return number

@@ -50,7 +50,13 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
         row = user_of.setdefault(user, len(user_of))
         owner.extend([row] * len(sequence))
         values.extend([items.row(line, one) for one in sequence])
-    _refuse_other_form(file, form, line, longer, repeated)
+    if not line:
+        raise MalformedFile(file, 1, "there must be one line per user or per interaction, but the file is empty")
+    if form == "pairs" and longer:
+        raise MalformedFile(file, longer, "the line must be 'user item', got more numbers; or pass form='lists'")
+    if repeated and (form == "lists" or longer):
+        reason = "a user must have one line where lines are lists, but this user has another"
+        raise MalformedFile(file, repeated, reason)
     return Sessions(group_by_owner(owner, values, len(user_of)), items.ids)
 
 
@@ -63,16 +69,6 @@ def _numbers(file: Path, line: int, text: str) -> list[int]:
     if len(numbers) < 2:
         raise MalformedFile(file, line, "the line must hold a user and an item, got one number")
     return numbers
-
-
-def _refuse_other_form(file: Path, form: str | None, last: int, longer: int, repeated: int) -> None:
-    if not last:
-        raise MalformedFile(file, 1, "there must be one line per user or per interaction, but the file is empty")
-    if form == "pairs" and longer:
-        raise MalformedFile(file, longer, "the line must be 'user item', got more numbers; or pass form='lists'")
-    if repeated and (form == "lists" or longer):
-        reason = "a user must have one line where lines are lists, but this user has another"
-        raise MalformedFile(file, repeated, reason)
 
 
 def read_recbole(

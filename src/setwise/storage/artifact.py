@@ -77,7 +77,11 @@ def write(
     packed = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     _refuse_unreadable(packed, meta)
     refuse_foreign(folder)
-    _make_folder(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        todo = "choose a folder that can be written"
+        raise InvalidInput("path", "a folder that can be made", f"{folder} ({error.strerror})", todo) from None
     with _writing(folder), _save_lock(folder) as drafts:
         (drafts / "arrays").touch()
         mode = (drafts / "arrays").stat().st_mode  # by the umask; save_file allows the owner only
@@ -190,14 +194,6 @@ def holds_others(folder: Path) -> bool:
         and b'"manifest":' in manifest.read_bytes()[:200]
     )
     return bool(names - ours) and not is_ours
-
-
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        todo = "choose a folder that can be written"
-        raise InvalidInput("path", "a folder that can be made", f"{folder} ({error.strerror})", todo) from None
 
 
 @contextmanager
@@ -353,22 +349,14 @@ def _checked_arrays(folder: Path, mapped: mmap.mmap | bytes, manifest: dict[str,
     if hashlib.sha256(mapped).hexdigest() != data.get("sha256"):
         raise DamagedArtifact(folder, f"{data['file']} does not match its sha256")
     with restoring(folder):
-        arrays = _views(mapped)
+        header_length = int.from_bytes(mapped[:8], "little")  # views: the reader of safetensors copies its arrays
+        header = json.loads(mapped[8 : 8 + header_length])
+        header.pop("__metadata__", None)
+        arrays = {name: _view(mapped, 8 + header_length, **entry) for name, entry in header.items()}
     found = {name: [str(array.dtype), list(array.shape)] for name, array in arrays.items()}
     if found != manifest["arrays"]:
         raise DamagedArtifact(folder, f"{data['file']} holds other arrays than the manifest lists")
     return arrays
-
-
-def _views(mapped: mmap.mmap | bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of a safetensors file as views of it (the library's own reader copies them).
-
-    Format: eight bytes N, little-endian; N bytes of JSON {name: {dtype, shape, data_offsets}}; then the data.
-    """
-    header_length = int.from_bytes(mapped[:8], "little")
-    header = json.loads(mapped[8 : 8 + header_length])
-    header.pop("__metadata__", None)
-    return {name: _view(mapped, 8 + header_length, **entry) for name, entry in header.items()}
 
 
 def _view(mapped: mmap.mmap | bytes, start: int, dtype: str, shape: list[int], data_offsets: list[int]) -> NDArray[Any]:

@@ -26,7 +26,13 @@ class Faiss(SortedVectors):
 
     def __init__(self, vectors: Floats32, order: Ints, start: Ints) -> None:
         super().__init__(vectors, order, start)
-        self._index = _inverted_file(vectors, order, start)
+        width, cells = vectors.shape[1], len(start) - 1
+        # The quantizer would assign queries to lists. Ours are preassigned: it is empty, and the index counts as trained.
+        index: Any = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, cells, faiss.METRIC_INNER_PRODUCT)
+        index.is_trained = True
+        lists = np.repeat(np.arange(cells), np.diff(start))
+        index.add_core(len(vectors), faiss.swig_ptr(vectors), faiss.swig_ptr(order), faiss.swig_ptr(lists))
+        self._index = index
 
     def search(self, users: Floats32, per_cell: int, eligible: Mask | None = None) -> Hits:
         self._check(users)
@@ -57,17 +63,6 @@ class Faiss(SortedVectors):
         width = self.vectors.shape[1]
         if users.ndim != 2 or users.shape[1] != width:
             raise InvalidInput("users", f"of shape (B, {width})", f"shape {users.shape}", "pass one row per user")
-
-
-def _inverted_file(vectors: Floats32, order: Ints, start: Ints) -> Any:
-    """The index with ``order`` as ids and, as list c, the vectors from ``start[c]`` to ``start[c + 1]``."""
-    width, cells = vectors.shape[1], len(start) - 1
-    # The quantizer would assign queries to lists. Ours are preassigned: it stays empty, the index is declared trained.
-    index: Any = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, cells, faiss.METRIC_INNER_PRODUCT)
-    index.is_trained = True
-    lists = np.repeat(np.arange(cells), np.diff(start))
-    index.add_core(len(vectors), faiss.swig_ptr(vectors), faiss.swig_ptr(order), faiss.swig_ptr(lists))
-    return index
 
 
 def _only(eligible: Mask) -> Any:
