@@ -83,17 +83,17 @@ def _written(folder: Path, files: Path, shards: int, cells: int | None, backend:
         raise InvalidInput("--files", must, f"{files}, which holds an artifact", todo)
     source = _digest(folder)
     if (files / "cluster").exists():
-        found = read_front(files)
-        if found.source and source and found.source != source:
+        front = read_front(files)
+        if front.source and source and front.source != source:
             raise InvalidInput(
                 "--files",
                 f"a new folder, or one with the shards of {folder} as it is now",
                 f"{files}, whose shards are of another or older one",
                 "choose a new folder, or delete this one first",
             )
-        if len(found.layout.starts) != shards:
-            raise InvalidInput("shards", f"{len(found.layout.starts)}, as --files has", shards, "choose another folder")
-        return found
+        if len(front.layout.starts) != shards:
+            raise InvalidInput("shards", f"{len(front.layout.starts)}, as --files has", shards, "choose another folder")
+        return front
     if folder.suffix != ".npz" and artifact.kind_of(folder) in ("recommender", "index"):
         if cells is not None:
             raise InvalidInput(

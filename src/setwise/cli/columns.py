@@ -59,10 +59,10 @@ def reader_options(
 ) -> dict[str, Any]:
     """The arguments of ``datasets.read``: the options that were given."""
     named = {"session": session[0] if session is not None and len(session) == 1 else session, **columns}
-    given = {name: value for name, value in named.items() if value is not None}
-    if no_time and "time" in given:
+    stated = {name: value for name, value in named.items() if value is not None}
+    if no_time and "time" in stated:
         raise InvalidInput("--no-time", "absent beside --time", "both", "leave one of them out")
-    return given | ({"time": None} if no_time else {}) | ({"baskets": True} if baskets else {})
+    return stated | ({"time": None} if no_time else {}) | ({"baskets": True} if baskets else {})
 
 
 def attribute_columns(texts: list[str] | None) -> dict[str, str] | None:

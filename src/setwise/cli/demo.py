@@ -142,10 +142,10 @@ def _compare(
     """The outcome of each method, and the mean value of the slates found by a search that knows the true model."""
     known = [world.catalog.ids[history] for history in world.histories]
     informed = Recommender(Index.build(world.catalog), certify=False)
-    found: dict[str, list[Slate]] = {ranker: [] for ranker in METHODS}
+    slates_by: dict[str, list[Slate]] = {ranker: [] for ranker in METHODS}
     best = []
     with Progress(f"recommending to {len(known)} guests", (len(METHODS) + 1) * len(known)) as bar:
-        for ranker, slates in found.items():
+        for ranker, slates in slates_by.items():
             for start in range(0, len(known), TOGETHER):
                 guests = known[start : start + TOGETHER]
                 slates += recommender.recommend_many(histories=guests, k=k, ranker=ranker, certify=False, **constraints)
@@ -153,8 +153,8 @@ def _compare(
         for rows, ids in zip(world.histories, known, strict=True):
             best.append(informed.recommend(world.user(rows), k, exclude=ids, **constraints).value)
             bar.advance(1, "search with the truth")
-    true = {ranker: _true_values(world, slates) for ranker, slates in found.items()}
-    outcomes = [_outcome(ranker, found[ranker], true[ranker], true[DEFAULT.name]) for ranker in METHODS]
+    true = {ranker: _true_values(world, slates) for ranker, slates in slates_by.items()}
+    outcomes = [_outcome(ranker, slates_by[ranker], true[ranker], true[DEFAULT.name]) for ranker in METHODS]
     return outcomes, float(np.mean(best))
 
 
@@ -162,11 +162,11 @@ def _outcome(ranker: str, slates: list[Slate], true: Floats, ours: Floats) -> Ou
     behind = ours - true
     return Outcome(
         METHODS[ranker],
-        float(np.mean([one.value for one in slates])),
+        float(np.mean([slate.value for slate in slates])),
         float(true.mean()),
         float(behind.mean()),
         float(behind.std() / np.sqrt(len(behind))),
-        float(np.mean([one.timings["retrieve"] + one.timings["rank"] for one in slates])),
+        float(np.mean([slate.timings["retrieve"] + slate.timings["rank"] for slate in slates])),
     )
 
 
@@ -199,10 +199,10 @@ def _comparison(outcomes: list[Outcome], best: float) -> Table:
     table.add_column("method", no_wrap=True)
     for heading in ("expected", "true", "of best", "behind ours", "ms"):
         table.add_column(heading, justify="right", no_wrap=True)
-    for one in outcomes:
-        share = f"{one.true / best:.1%}"
-        behind = f"{one.behind:.2f} ± {one.error:.2f}" if one.error else ""
-        table.add_row(one.method, f"{one.expected:.3f}", f"{one.true:.3f}", share, behind, f"{one.milliseconds:.1f}")
+    for row in outcomes:
+        share = f"{row.true / best:.1%}"
+        behind = f"{row.behind:.2f} ± {row.error:.2f}" if row.error else ""
+        table.add_row(row.method, f"{row.expected:.3f}", f"{row.true:.3f}", share, behind, f"{row.milliseconds:.1f}")
     table.add_row("search with the truth", "", f"{best:.3f}", "100.0%", "", "", style="dim")
     return table
 

@@ -60,8 +60,8 @@ def diagnose(
         split = drawn_histories(held_out, users, seed)
         source, drawn = {"histories": [recommender.index.catalog.ids[seen] for seen in split.history]}, "sessions"
     else:
-        argument, each, drawn = sample_users(recommender, users, HISTORY, seed)
-        source = {PLURAL.get(argument, argument): each}
+        argument, described, drawn = sample_users(recommender, users, HISTORY, seed)
+        source = {PLURAL.get(argument, argument): described}
     result = diagnosed(recommender, k, **source, budget_ms=budget_ms)
     of_data = _of_data(folder)
     if as_json:
@@ -98,15 +98,15 @@ def _recommender(folder: Path) -> Recommender:
 
 
 def _table(result: Diagnosis, drawn: str) -> Table:
-    found = result.to_dict()
+    report = result.to_dict()
     table = Table(title=f"Sets of {result.k} for {result.users} users ({drawn})", title_justify="left")
     for heading in ("measure", "value", "meaning"):
         table.add_column(heading)
     for name, rival in (("top-k / best", "top_k"), ("greedy / best", "greedy")):
-        gained, error = (found[f"headroom_over_{rival}{end}"] for end in ("", "_error"))
-        table.add_row(name, f"{found[rival + '_over_best']:.3f}", f"the best has {gained:.1%} ± {error:.1%} more")
-    table.add_row("proven gap", f"{found['median_gap']:.1%}", f"median; {found['proven']} sets proven optimal")
+        gained, error = (report[f"headroom_over_{rival}{end}"] for end in ("", "_error"))
+        table.add_row(name, f"{report[rival + '_over_best']:.3f}", f"the best has {gained:.1%} ± {error:.1%} more")
+    table.add_row("proven gap", f"{report['median_gap']:.1%}", f"median; {report['proven']} sets proven optimal")
     table.add_row("base rate", f"{result.base_rate:.3f}", "reward of an item of the best sets")
-    attended = f"{found['items_attended']:.1f}", f"of {result.k}: few is sharp attention"
+    attended = f"{report['items_attended']:.1f}", f"of {result.k}: few is sharp attention"
     table.add_row("items attended", *(attended if result.attends else ("none", "the model has no attention")))
     return table

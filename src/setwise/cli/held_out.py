@@ -53,8 +53,8 @@ def require_other_file(option: str, path: Path | None, *inputs: Path | None) -> 
     """Refuse to write what ``option`` names over a file that is read."""
     if path is None or not path.exists():
         return
-    for one in inputs:
-        if one is not None and one.exists() and path.samefile(one):
+    for file in inputs:
+        if file is not None and file.exists() and path.samefile(file):
             must, got = "another file than those that are read", f"{path}, which is one"
             raise InvalidInput(option, must, got, "choose a new name, so that it is not lost")
 
@@ -77,7 +77,7 @@ def read_sessions(path: Path, named: dict[str, Any], catalog: Catalog) -> tuple[
     if isinstance(data, Slates):
         todo = "setwise train evaluates on logged slates"
         raise InvalidInput("sessions", "sessions of items", f"{path.name} with slates and outcomes", todo)
-    place = np.array([row_of(catalog, one) for one in _as_in_catalog(data.ids, catalog)], np.int64)
+    place = np.array([row_of(catalog, id_) for id_ in _as_in_catalog(data.ids, catalog)], np.int64)
     rows = place[data.items.values]
     known = data.items.kept(rows >= 0)
     items = Ragged.cut(place[known.values], known.lengths)
@@ -95,4 +95,4 @@ def _as_in_catalog(ids: Sequence[Any], catalog: Catalog) -> list[Any]:
     """The ids of a file; digits become whole numbers where the catalogue's ids are, as text files have no numbers."""
     if isinstance(catalog.ids.values, Strings):
         return list(ids)
-    return [int(one) if isinstance(one, str) and _WHOLE.fullmatch(one) else one for one in ids]
+    return [int(id_) if isinstance(id_, str) and _WHOLE.fullmatch(id_) else id_ for id_ in ids]

@@ -111,7 +111,7 @@ def _summary(report: dict[str, Any], catalog: Catalog) -> str:
     elif report["sets"]:  # a model of the outcomes of whole sets has one user
         users, option = "an empty history", escape(f"--history '' --k {report['sets']['size']}")
         exactly = (f"{name}={count}" for name, count in report["sets"]["exactly"].items())
-        option += "".join(f" --exactly {escape(shlex.quote(one))}" for one in exactly)
+        option += "".join(f" --exactly {escape(shlex.quote(attribute))}" for attribute in exactly)
     elif reads:
         users, option = "histories", escape(example_history(catalog))
     return (

@@ -53,7 +53,7 @@ def _parameters(command: Any) -> list[Any]:
 
 def _as_typed(parameter: str, params: Sequence[Any]) -> str:
     """``budget_ms`` as ``--budget-ms`` and ``at_most['artist']`` as ``--at-most artist``, as options are named."""
-    typed = {_shown(one).lstrip("-").replace("-", "_").lower(): _shown(one) for one in params}
+    typed = {_shown(param).lstrip("-").replace("-", "_").lower(): _shown(param) for param in params}
     parts = _PARAMETER.fullmatch(parameter)
     if parts is None or parts[2] not in typed:
         return parameter
@@ -69,7 +69,7 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
     path = "setwise" if error.ctx is None else str(error.ctx.command_path)
     see, param = f"see {path} --help", getattr(error, "param", None)
     if hasattr(error, "possibilities") and hasattr(error, "option_name"):
-        known = [one for each in error.ctx.command.params for one in each.opts if one.startswith("--")]
+        known = [name for parameter in error.ctx.command.params for name in parameter.opts if name.startswith("--")]
         todo = did_you_mean(error.option_name, known) or see
         return str(InvalidInput(error.option_name, f"an option of {path}", "an unknown one", todo))
     if param is None:
@@ -85,8 +85,8 @@ def _usage(error: Any, arguments: Sequence[str]) -> str:
 
 def _typed_value(param: Any, arguments: Sequence[str]) -> str:
     """What was typed for an option, or what its variable of the environment holds."""
-    for at, one in enumerate(arguments):
-        name, equals, value = one.partition("=")
+    for at, argument in enumerate(arguments):
+        name, equals, value = argument.partition("=")
         if name in param.opts:
             return repr(value if equals else " ".join(arguments[at + 1 : at + 2]))
     variable = param.envvar if isinstance(param.envvar, str) else ""

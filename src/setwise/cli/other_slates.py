@@ -40,20 +40,20 @@ def named_files(paths: Sequence[Path]) -> dict[str, Path]:
 
 def read_slates(path: Path, split: HistorySplit, catalog: Catalog, k: int) -> Ragged:
     """The first k items of each slate in this file, without items of the history and items not in the catalogue."""
-    found: dict[int, list[int]] = {}
+    slates: dict[int, list[int]] = {}
     for session, items in _lines(path):
         if not (0 <= session < len(split)):
             raise InvalidInput("--slates", f"sessions 0 to {len(split) - 1}", session, "use the file of --histories")
-        if session in found:
+        if session in slates:
             raise InvalidInput("--slates", "one line for each session", f"session {session} twice", "keep one of them")
         seen = set(split.history[session].tolist())
-        rows = dict.fromkeys(row_of(catalog, one) for one in items)
-        found[session] = [row for row in rows if row >= 0 and row not in seen][:k]
-    missing = next((number for number in range(len(split)) if number not in found), None)
+        rows = dict.fromkeys(row_of(catalog, id_) for id_ in items)
+        slates[session] = [row for row in rows if row >= 0 and row not in seen][:k]
+    missing = next((number for number in range(len(split)) if number not in slates), None)
     if missing is not None:
         todo = "recommend for every line of --histories, with the same sessions, --most and --seed"
         raise InvalidInput("--slates", f"a slate for each of the {len(split)} sessions", f"none of {missing}", todo)
-    return Ragged.of([found[number] for number in range(len(split))])
+    return Ragged.of([slates[number] for number in range(len(split))])
 
 
 def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
@@ -72,10 +72,10 @@ def _lines(path: Path) -> Iterator[tuple[int, list[Any]]]:
         yield session, items
 
 
-def row_of(catalog: Catalog, one: Any) -> int:
+def row_of(catalog: Catalog, id_: Any) -> int:
     """The row of an id, or −1 if the catalogue does not hold it."""
     try:
-        rows, _ = catalog.ids.known_rows([one])
+        rows, _ = catalog.ids.known_rows([id_])
     except UnknownId:  # an id of another type
         return -1
     return int(rows[0]) if len(rows) else -1

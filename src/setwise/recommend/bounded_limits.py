@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def tightest_limit(query: Query) -> GroupLimit | None:
     """The limit that allows the fewest items of a label, one at least; None if no limit allows fewer than k."""
-    limits = [one for one in _limits(query) if 1 <= one.most < query.k]
-    return min(limits, key=lambda one: one.most) if limits else None
+    limits = [limit for limit in _limits(query) if 1 <= limit.most < query.k]
+    return min(limits, key=lambda limit: limit.most) if limits else None
 
 
 def _limits(query: Query) -> Iterator[GroupLimit]:

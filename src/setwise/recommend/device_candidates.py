@@ -54,13 +54,13 @@ def candidates(
     largest = int(catalog.layout.block_start.diff().max()) * 32  # no cell has more rows
     vectors = [search_vectors_of(user, depths.per_head > 0) for user in users]
     count = min(depths.best + depths.reserve + extra, largest)
-    total = backend.rows_on_device(np.concatenate([each[:1] for each in vectors]), count, allowed)
+    total = backend.rows_on_device(np.concatenate([vector[:1] for vector in vectors]), count, allowed)
     left_out = _padded(excluded, catalog.device)
     best, reserve = _best_and_reserve(total, left_out, depths.best, depths.reserve)
     parts = [(best, 0), (reserve, 1)]
     if depths.per_head:
         by_head = backend.rows_on_device(
-            np.concatenate([each[1:] for each in vectors]), min(depths.per_head + extra, largest), allowed
+            np.concatenate([vector[1:] for vector in vectors]), min(depths.per_head + extra, largest), allowed
         )
         own = by_head.reshape(len(users), -1, by_head.shape[2])
         parts.append((_best_and_reserve(own, left_out, depths.per_head, 0)[0], 0))
@@ -68,15 +68,15 @@ def candidates(
     asked = catalog.users(list(users))
     step = max(1, _ROWS_TOGETHER // rows.shape[1])
     pieces = (slice(first, first + step) for first in range(0, len(rows), step))
-    return torch.cat([chosen(catalog, rows[some], in_reserve[some], asked.part(some), depths) for some in pieces])
+    return torch.cat([chosen(catalog, rows[piece], in_reserve[piece], asked.part(piece), depths) for piece in pieces])
 
 
 def _padded(excluded: Sequence[Rows], device: torch.device) -> torch.Tensor:
     """The rows that each user excludes, ascending: (B, most of them), ``NO_ROW`` at the end."""
     width = max((len(rows) for rows in excluded), default=0)
     result = np.full((len(excluded), width), NO_ROW)
-    for own, rows in zip(result, excluded, strict=True):
-        own[: len(rows)] = rows
+    for mask, rows in zip(result, excluded, strict=True):
+        mask[: len(rows)] = rows
     return torch.from_numpy(result).to(device)
 
 

@@ -126,9 +126,9 @@ class DeviceRequests:
                 yield [at], [_NO_ROWS], 0, query.eligible.mask
             else:
                 groups.setdefault(id(query.eligible.allowed), []).append(at)
-        for some in groups.values():
-            excluded = [queries[at].eligible.excluded for at in some]
-            yield some, excluded, max(most[at] for at in some), queries[some[0]].eligible.allowed
+        for members in groups.values():
+            excluded = [queries[at].eligible.excluded for at in members]
+            yield members, excluded, max(most[at] for at in members), queries[members[0]].eligible.allowed
 
     def _wait(self) -> None:
         """Wait for the device, so that the time is that of the phase."""

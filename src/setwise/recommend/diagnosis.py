@@ -152,7 +152,7 @@ def diagnose(
 def items_attended(slate: Slate) -> float:
     """exp(entropy) of a row of the attention in the slate, the sink counted as an item: mean over items and heads."""
     weight = objective.attention(slate.catalog, slate.indices)
-    rest = np.maximum(0.0, 1 - weight.sum(axis=2, keepdims=True))  # what the sink takes
-    whole = np.concatenate([weight, rest], axis=2)
+    sink = np.maximum(0.0, 1 - weight.sum(axis=2, keepdims=True))  # what the sink takes
+    whole = np.concatenate([weight, sink], axis=2)
     entropy = -np.sum(whole * np.log(np.where(whole > 0, whole, 1.0)), axis=2)
     return float(np.exp(entropy).mean())

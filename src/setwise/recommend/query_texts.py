@@ -16,7 +16,7 @@ from setwise.model.catalog import Catalog
 
 def split(texts: Iterable[str], separator: str = ",") -> list[str]:
     """``a,b`` and ``c`` as a, b, c."""
-    return [one.strip() for text in texts for one in text.split(separator) if one.strip()]
+    return [part.strip() for text in texts for part in text.split(separator) if part.strip()]
 
 
 def ids(catalog: Catalog, texts: Iterable[str], parameter: str) -> list[Any]:
@@ -24,7 +24,7 @@ def ids(catalog: Catalog, texts: Iterable[str], parameter: str) -> list[Any]:
     if isinstance(catalog.ids.values, Strings):
         return list(texts)
     like = f", as the ids of this catalogue are (such as {catalog.ids[0]})"
-    return [number(f"an id of {parameter}", one, int, like) for one in texts]
+    return [number(f"an id of {parameter}", text, int, like) for text in texts]
 
 
 def condition(catalog: Catalog, name: str, texts: Sequence[str], parameter: str) -> Any:

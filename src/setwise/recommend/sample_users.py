@@ -48,7 +48,7 @@ def random_users(recommender: Recommender, count: int, seed: int) -> list[User]:
     rng, catalog = np.random.default_rng(seed), recommender.index.catalog
     heads = rng.normal(size=(count, catalog.heads, catalog.value.shape[2]))
     base = [None] * count if catalog.base is None else rng.normal(size=(count, catalog.base.shape[1]))
-    return [User(vectors, own) for vectors, own in zip(heads, base, strict=True)]
+    return [User(vectors, vector) for vectors, vector in zip(heads, base, strict=True)]
 
 
 def random_features(encoder: FeatureEncoder, count: int, seed: int) -> list[list[float]]:

@@ -156,7 +156,7 @@ class Slate:
         bounded = math.isfinite(self.upper_bound)
         records = items_to_dicts(self.catalog, self.indices)
         return {
-            "items": [one | {"reward": finite(reward)} for one, reward in zip(records, self.rewards, strict=True)],
+            "items": [item | {"reward": finite(reward)} for item, reward in zip(records, self.rewards, strict=True)],
             "value": finite(self.value),
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
@@ -200,7 +200,7 @@ class Slate:
 def items_to_dicts(catalog: Catalog, rows: Rows) -> list[dict[str, Any]]:
     """Ids and attributes of these rows as plain JSON data."""
     ids = catalog.ids[rows].tolist()
-    return [{"id": one, "attributes": catalog.attributes.record(int(row))} for one, row in zip(ids, rows, strict=True)]
+    return [{"id": id_, "attributes": catalog.attributes.record(int(row))} for id_, row in zip(ids, rows, strict=True)]
 
 
 def finite(number: float) -> float | None:

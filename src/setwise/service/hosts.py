@@ -64,9 +64,9 @@ class AllowedHosts:
 
         An address in a Host header is accepted there because rebinding needs a name.
         """
-        given = {_checked(name) for name in more}
+        allowed = {_checked(name) for name in more}
         wildcard = _address(host) is not None and ipaddress.ip_address(host).is_unspecified
-        return cls(_LOOPBACK | {host.lower()} | given, wildcard, ANY in given)
+        return cls(_LOOPBACK | {host.lower()} | allowed, wildcard, ANY in allowed)
 
     def accept(self, header: bytes | None) -> bool:
         """Whether a request with this Host header is for this service."""

@@ -24,10 +24,10 @@ def attributes(catalog: Catalog, row: int) -> dict[str, Any]:
 
 def columns(described: Sequence[Described]) -> list[Attribute]:
     """The attributes of a catalogue."""
-    return [Attribute(*one) for one in described]
+    return [Attribute(*column) for column in described]
 
 
 def plain(cell: Any) -> Any:
     """A cell as a JSON value; NaN is None."""
-    given = cell.item() if isinstance(cell, np.generic) else cell
-    return None if given != given else given
+    value = cell.item() if isinstance(cell, np.generic) else cell
+    return None if value != value else value

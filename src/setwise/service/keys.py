@@ -34,9 +34,9 @@ class Keys:
 
 def check_keys(key: str | None, read_key: str | None) -> None:
     """Raise an error for keys that can be guessed, and for a read key without a full one, or equal to it."""
-    for option, one in (("--api-key", key), ("--read-key", read_key)):
-        if one is not None:
-            _check_key(option, one)
+    for option, text in (("--api-key", key), ("--read-key", read_key)):
+        if text is not None:
+            _check_key(option, text)
     if read_key is not None and key is None:
         raise InvalidInput("--read-key", "given with --api-key", "no full key", "pass --api-key too")
     if read_key is not None and read_key == key:

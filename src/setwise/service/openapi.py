@@ -43,15 +43,15 @@ def document(routes: Sequence[Any], settings: Settings, has_key: bool) -> dict[s
     paths: dict[str, Any] = {}
     for row in api:
         paths.setdefault(row.path, {})[row.method.lower()] = _operation(row, settings, has_key, parameters)
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "setwise", "version": setwise.__version__, "description": "Recommend the best set."},
         "paths": paths,
         "components": {"schemas": components},
     }
     if has_key:
-        found["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
-    return found
+        content["components"]["securitySchemes"] = {"key": {"type": "http", "scheme": "bearer"}}
+    return content
 
 
 def _add_limits(components: dict[str, Any], settings: Settings) -> None:
@@ -64,7 +64,7 @@ def _add_limits(components: dict[str, Any], settings: Settings) -> None:
                 choice["maxItems"] = most
     request["ranker"] = {"enum": [*schemas.INTERACTIVE, None], "default": None}
     components["BatchRequest"]["properties"]["requests"] |= {"minItems": 1, "maxItems": settings.batch}
-    either = [{"$ref": _REF.format(name=one.__name__)} for one in (schemas.SlateResponse, schemas.ErrorResponse)]
+    either = [{"$ref": _REF.format(name=schema.__name__)} for schema in (schemas.SlateResponse, schemas.ErrorResponse)]
     components["BatchResponse"]["properties"]["answers"]["items"] = {"anyOf": either}
     components["RecommendRequest"]["oneOf"] = [
         {"required": [name], "properties": {name: {"type": kind}}}

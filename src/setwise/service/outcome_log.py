@@ -143,7 +143,7 @@ class OutcomeLog:
                     *_, job = self._jobs.get_nowait()
                     jobs.append(job)
             last = job is None
-            self._commit([one for one in jobs if one is not None])
+            self._commit([job for job in jobs if job is not None])
         self._log.close()
 
     def _commit(self, jobs: Sequence[_Job]) -> None:

@@ -19,12 +19,12 @@ _OTHERS = (
 )
 
 
-def parse_image_hosts(given: str) -> tuple[str, ...]:
+def parse_image_hosts(names: str) -> tuple[str, ...]:
     """The hosts in a list separated by commas: names with or without a port; ``*.`` stands for any subdomain.
 
     The names become part of a header, so nothing else is accepted.
     """
-    hosts = [one.strip().lower() for one in given.split(",")] if given.strip() else []
+    hosts = [name.strip().lower() for name in names.split(",")] if names.strip() else []
     for host in hosts:
         if len(host) > _LONGEST or not _HOST.fullmatch(host):
             must = "names of hosts separated by commas, such as images.example or *.cdn.example:8443"

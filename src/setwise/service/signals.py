@@ -47,10 +47,10 @@ class Signals:
 @contextmanager
 def noted_signals() -> Iterator[Signals]:
     """Signals whose handlers are restored afterwards."""
-    found = Signals()
+    signals = Signals()
     before = {number: signal.getsignal(number) for number in (signal.SIGHUP, signal.SIGTERM, signal.SIGINT)}
     try:
-        yield found
+        yield signals
     finally:
         for number, handler in before.items():
-            found._handle(number, handler)
+            signals._handle(number, handler)

@@ -89,16 +89,16 @@ def verdict(rows: list[Compared]) -> str:
 def _base_models(model: SlateModel, sessions: Sessions) -> Iterator[tuple[str, BaseTerms]]:
     """Each base model alone: a part of the model's own base terms, or fitted now if the blend left it out."""
     terms, neighbours = model.encoder.base_terms, iter(model.encoder.base_terms.neighbours)
-    for one in model.summary["base"]:
-        if not one["weight"]:
+    for part in model.summary["base"]:
+        if not part["weight"]:
             seed = model.summary["schedule"]["seed"]
-            yield one["model"], fitted_terms(sessions, [{**one, "weight": 1.0}], seed)
-        elif one["model"] == "ALS":
+            yield part["model"], fitted_terms(sessions, [{**part, "weight": 1.0}], seed)
+        elif part["model"] == "ALS":
             yield "ALS", BaseTerms(terms.fold_in)
-        elif one["model"] == "two-tower":
+        elif part["model"] == "two-tower":
             yield "two-tower", BaseTerms(two_tower=terms.two_tower)
         else:
-            yield one["model"], BaseTerms(None, (next(neighbours),))
+            yield part["model"], BaseTerms(None, (next(neighbours),))
 
 
 def _top_of_terms(terms: BaseTerms, split: HistorySplit, n: int, k: int) -> Ragged:
@@ -113,16 +113,16 @@ def _top_of_terms(terms: BaseTerms, split: HistorySplit, n: int, k: int) -> Ragg
         for row, added in enumerate(terms.added(rows, filled, n) or ()):
             scores[row] += added.whole().astype(np.float32)
         shown.append(_top(scores, part, k))
-    return Ragged.of([one for part in shown for one in part])
+    return Ragged.of([slate for part in shown for slate in part])
 
 
 def _top(scores: Floats32, split: HistorySplit, k: int) -> Ragged:
     """The k items of highest score of each session, without those of its history; ties by row."""
     result = []
-    for given, history in zip(scores, split.history, strict=True):
-        open_scores = given.copy()
+    for of_session, history in zip(scores, split.history, strict=True):
+        open_scores = of_session.copy()
         open_scores[history] = -np.inf
-        most = min(k, len(given) - len(history))
+        most = min(k, len(of_session) - len(history))
         few = np.argpartition(-open_scores, max(most - 1, 0))[:most]
         result.append(few[np.argsort(-open_scores[few], kind="stable")])
     return Ragged.of(result)

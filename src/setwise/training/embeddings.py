@@ -120,8 +120,8 @@ def correspondence(sessions: Sessions, dim: int = 32) -> Floats32:
     of_items = holds.T @ basis - columns * (rows.T @ basis)
     values, rotation = np.linalg.eigh(of_items.T @ of_items)
     result = np.zeros((n, dim), np.float32)
-    found = of_items @ rotation[:, np.argsort(-values)[:count]]
-    result[:, :count] = found / np.where(columns > 0, columns, 1)
+    coordinates = of_items @ rotation[:, np.argsort(-values)[:count]]
+    result[:, :count] = coordinates / np.where(columns > 0, columns, 1)
     return frozen(result)
 
 

@@ -94,10 +94,10 @@ def _base(stages: Stages, sessions: Sessions, k: int, minutes: float | None) -> 
     """The base, from the checkpoint if it is there."""
 
     def make() -> tuple[dict[str, Array], dict[str, Any]]:
-        found = fit_base(sessions, k, stages.schedule.seed, minutes, stages.progress, stages.device)
-        parts = {"final": found.final.packed(), "trial": found.trial.packed()}
+        base = fit_base(sessions, k, stages.schedule.seed, minutes, stages.progress, stages.device)
+        parts = {"final": base.final.packed(), "trial": base.trial.packed()}
         arrays = {f"{name}.{part}": array for name, packed in parts.items() for part, array in packed.items()}
-        return {**arrays, "held_out": found.held_out}, {"tried": found.tried, "chosen": found.chosen}
+        return {**arrays, "held_out": base.held_out}, {"tried": base.tried, "chosen": base.chosen}
 
     saved = stages.saved("base", stages.identity(sessions, k, minutes), make)
     final, trial = (BaseTerms.unpacked(under(f"{name}.", saved.arrays)) for name in ("final", "trial"))
@@ -161,8 +161,8 @@ def learn_attention(
         rng = np.random.default_rng([stages.schedule.seed, 3, epoch])
         split = HistorySplit.random(halves[0].sessions, rng)
         network.eval()
-        some = split.taken(np.sort(rng.permutation(len(split))[:ON_POLICY_SESSIONS]))
-        return on_policy_slates(with_attention(export_model(network, stages.ids, {})), some, k)
+        sessions = split.taken(np.sort(rng.permutation(len(split))[:ON_POLICY_SESSIONS]))
+        return on_policy_slates(with_attention(export_model(network, stages.ids, {})), sessions, k)
 
     def with_attention(exported: SlateModel) -> SlateModel:
         offset = Logistic(1.0, float(network.offset.detach()) + plain.reward.bias)

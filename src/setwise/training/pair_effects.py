@@ -161,7 +161,7 @@ def _kinds(effects: PairEffects) -> list[_Kind]:
 def _initialise(network: SimpleNetwork, effects: PairEffects, head: int, kind: _Kind, number: int) -> None:
     shape, rows = network.shape, kind.block(number, network.shape.d_kq)
     level, size = kind.level_and_size()
-    keys, values = (slice(head * one, (head + 1) * one) for one in (shape.d_kq, shape.d_v))
+    keys, values = (slice(head * width, (head + 1) * width) for width in (shape.d_kq, shape.d_v))
     rows = rows + RANDOM * network.query.weight[keys]
     network.query.weight[keys], network.key.weight[keys] = rows, rows
     network.query.bias[keys] = -rows @ effects.centre

@@ -48,21 +48,21 @@ def fit_pair_table(
     """The pointwise model with the pairs learned from ``slates``."""
     n = len(pointwise.catalog())
     data, held = (_Outcomes.of(pointwise, part, n) for part in (slates, validation))
-    every = np.arange(n + n * n)
+    columns = np.arange(n + n * n)
     point, tried = np.zeros(1 + n + n * n), []
     with Progress("learning a table of pairs", len(PENALTIES) + len(THRESHOLDS), progress) as bar:
         for penalty in PENALTIES:
-            point = data.minimised(point, every, penalty, penalty, COARSE)
+            point = data.minimised(point, columns, penalty, penalty, COARSE)
             tried.append((held.loss(point), penalty, point))
             bar.advance(1, f"penalty {penalty:g}")
-        _, penalty, dense = min(tried, key=lambda one: one[0])
+        _, penalty, dense = min(tried, key=lambda result: result[0])
         for threshold in THRESHOLDS:
             kept = np.abs(dense[1:]) > threshold * data.errors(dense)
             kept[:n] = True
             point = data.minimised(dense, np.flatnonzero(kept), penalty, RELAXED * penalty, FINE)
             tried.append((held.loss(point), penalty, point))
             bar.advance(1, f"effects above {threshold:g} errors")
-    return _as_model(pointwise, min(tried, key=lambda one: one[0])[2])
+    return _as_model(pointwise, min(tried, key=lambda result: result[0])[2])
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,9 +105,9 @@ class _Outcomes:
 
         options = {"maxiter": ITERATIONS, "ftol": tolerance}
         first = np.append(start[0], start[1:][columns])
-        found = scipy_for(PURPOSE).optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
+        best = scipy_for(PURPOSE).optimize.minimize(objective, first, jac=True, method="L-BFGS-B", options=options).x
         point = np.zeros(len(start))
-        point[0], point[1 + columns] = found[0], found[1:]
+        point[0], point[1 + columns] = best[0], best[1:]
         return point
 
 

@@ -121,15 +121,15 @@ def grow_forest(x: Floats, outcomes: Floats, trees: int, seed: int) -> Any:
 
 def forest_weights(forest: Any, x: Floats, new: Floats) -> tuple[Floats, Floats]:
     """Weights of the known cases for ``new`` ones, and for themselves by the trees that did not see them."""
-    own = forest.apply(x)
-    other = forest.apply(new) if len(new) else np.zeros((0, own.shape[1]))
-    n, trees = len(x), own.shape[1]
+    leaf = forest.apply(x)
+    other = forest.apply(new) if len(new) else np.zeros((0, leaf.shape[1]))
+    n, trees = len(x), leaf.shape[1]
     weights, unseen = np.zeros((len(new), n)), np.zeros((n, n))
     for tree, drawn in enumerate(forest.estimators_samples_):
         count = np.bincount(drawn, minlength=n)
         out = np.flatnonzero(count == 0)
-        for target, leaves, rows in ((weights, other, np.arange(len(new))), (unseen, own, out)):
-            same = (leaves[rows, tree][:, None] == own[:, tree]) * count
+        for target, leaves, rows in ((weights, other, np.arange(len(new))), (unseen, leaf, out)):
+            same = (leaves[rows, tree][:, None] == leaf[:, tree]) * count
             target[rows] += same / np.maximum(same.sum(axis=1, keepdims=True), 1)
     return weights / trees, unseen / np.maximum(unseen.sum(axis=1, keepdims=True), 1e-12)
 
@@ -146,8 +146,8 @@ class _Forest:
     @classmethod
     def of_one_leaf(cls, cases: int) -> _Forest:
         """A single leaf, with all cases."""
-        one = np.zeros(1, np.int64)
-        nodes = {"root": one, "feature": one + LEAF, "threshold": one.astype(float), "left": one, "right": one}
+        zero = np.zeros(1, np.int64)
+        nodes = {"root": zero, "feature": zero + LEAF, "threshold": zero.astype(float), "left": zero, "right": zero}
         return cls(nodes, np.zeros(cases, np.intp), np.arange(cases), np.full(cases, 1 / cases))
 
     @classmethod
@@ -156,10 +156,10 @@ class _Forest:
         sizes = [tree.tree_.node_count for tree in forest.estimators_]
         first = np.concatenate([[0], np.cumsum(sizes)[:-1]]).astype(np.int64)
         parts = [tree.tree_ for tree in forest.estimators_]
-        feature = np.concatenate([np.where(one.children_left < 0, LEAF, one.feature) for one in parts])
-        threshold = np.concatenate([one.threshold for one in parts])
+        feature = np.concatenate([np.where(part.children_left < 0, LEAF, part.feature) for part in parts])
+        threshold = np.concatenate([part.threshold for part in parts])
         left, right = (
-            np.concatenate([np.maximum(getattr(one, side), 0) + at for one, at in zip(parts, first, strict=True)])
+            np.concatenate([np.maximum(getattr(part, side), 0) + at for part, at in zip(parts, first, strict=True)])
             for side in ("children_left", "children_right")
         )
         own, entries = forest.apply(x), []
@@ -168,7 +168,7 @@ class _Forest:
             case = np.flatnonzero(count)
             total = np.bincount(own[case, tree], weights=count[case])
             entries.append((own[case, tree] + first[tree], case, count[case] / total[own[case, tree]]))
-        leaf, case, weight = (np.concatenate(each) for each in zip(*entries, strict=True))
+        leaf, case, weight = (np.concatenate(part) for part in zip(*entries, strict=True))
         nodes = {"root": first, "feature": feature.astype(np.int64), "threshold": threshold, "left": left}
         return cls(nodes | {"right": right}, leaf, case, weight)
 
@@ -224,5 +224,5 @@ def ranked_sets(model: AtLeastOne, weights: Floats, k: int) -> Rows:
     hopeless = weights @ model.outcomes.any(axis=1) == 0
     weights = np.where(hopeless[:, None], 1 / weights.shape[1], weights)
     distinct, of_user = np.unique(weights, axis=0, return_inverse=True)
-    found = [rank(model.instance(one, k), k, evaluations=20 * k * model.n_items).indices for one in distinct]
-    return np.array(found)[of_user.ravel()]
+    ranked = [rank(model.instance(of_case, k), k, evaluations=20 * k * model.n_items).indices for of_case in distinct]
+    return np.array(ranked)[of_user.ravel()]

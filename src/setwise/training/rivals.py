@@ -62,8 +62,8 @@ def rivals(slates: Slates, features: Features, effects: Sequence[str], k: int, s
             worth.setdefault(rule, []).append(_worth(other_model, history, rows))
         promised.append(_worth(model, history, slates_of[OPTIMISED]))
     in_both = {rule: hits for rule, hits in worth.items() if len(hits) == len(halves)}
-    ours, *rest = [Rival(rule, float(np.mean(hits)), tuple(hits)) for rule, hits in in_both.items()]
-    return [replace(ours, promised=float(np.mean(promised))), *rest]
+    ours, *others = [Rival(rule, float(np.mean(hits)), tuple(hits)) for rule, hits in in_both.items()]
+    return [replace(ours, promised=float(np.mean(promised))), *others]
 
 
 def advice(rows: Sequence[Rival], effects: Sequence[str]) -> str:

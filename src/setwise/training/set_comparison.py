@@ -69,17 +69,17 @@ def compare_sets(
         **{name: member.values(held_out.sets) for name, member in simpler.items()},
         OURS: model.values(held_out.sets),
     }
-    each = {name: unit**2 * losses(link, loss, f, target, model.knee) for name, f in values.items()}
-    root, whole = len(held_out) ** 0.5, max(float(each[MEAN].mean()), 1e-300)
+    loss_by_model = {name: unit**2 * losses(link, loss, f, target, model.knee) for name, f in values.items()}
+    root, whole = len(held_out) ** 0.5, max(float(loss_by_model[MEAN].mean()), 1e-300)
     return [
         ComparedModel(
             name,
-            float(one.mean()),
-            1 - float(one.mean()) / whole,
-            float((one - each[OURS]).mean()),
-            float((one - each[OURS]).std() / root),
+            float(of_model.mean()),
+            1 - float(of_model.mean()) / whole,
+            float((of_model - loss_by_model[OURS]).mean()),
+            float((of_model - loss_by_model[OURS]).std() / root),
         )
-        for name, one in each.items()
+        for name, of_model in loss_by_model.items()
     ]
 
 

@@ -153,10 +153,10 @@ class OutcomeModel:
         link, _, knee = fits[0].model
         occurring = 0 if pairs is None else np.count_nonzero(pairs.pair) // 2
         share = n_sets / (n_sets + SETS_PER_PAIR * occurring)
-        parts = {name: np.concatenate([one.parameters[name] for one in fits], axis=1) for name in "qkvz"}
+        parts = {name: np.concatenate([fit.parameters[name] for fit in fits], axis=1) for name in "qkvz"}
         parts["v"] = parts["v"] * share / len(fits)
-        base = share * np.mean([one.parameters["b"] for one in fits], axis=0)
-        constant = share * float(np.mean([one.constant for one in fits]))
+        base = share * np.mean([fit.parameters["b"] for fit in fits], axis=0)
+        constant = share * float(np.mean([fit.constant for fit in fits]))
         if pairs is None:
             return cls(parts | {"b": base}, constant, link, size, knee=knee)
         base, constant = base + (1 - share) * pairs.base, constant + (1 - share) * pairs.constant
@@ -328,9 +328,9 @@ def _values(parameters: Mapping[str, Floats], sets: Ints) -> Floats:
     return out
 
 
-def _sets(given: ArrayLike, n: int) -> Ints:
+def _sets(rows: ArrayLike, n: int) -> Ints:
     """Rows of distinct item numbers below n, −1 for an empty place."""
-    sets = np.asarray(given)
+    sets = np.asarray(rows)
     todo = "pass one row of item numbers per set, -1 for an empty place"
     if sets.ndim != 2 or not sets.size or sets.dtype.kind not in "iu":
         raise InvalidInput("sets", "whole numbers of shape (sets, size)", f"{sets.dtype} of shape {sets.shape}", todo)
@@ -342,19 +342,19 @@ def _sets(given: ArrayLike, n: int) -> Ints:
     return np.ascontiguousarray(sets, np.int64)
 
 
-def _check_choice(parameter: str, given: object, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InvalidInput(parameter, f"one of {', '.join(known)}", repr(given), "choose one of those")
+def _check_choice(parameter: str, choice: object, known: tuple[str, ...]) -> None:
+    if choice not in known:
+        raise InvalidInput(parameter, f"one of {', '.join(known)}", repr(choice), "choose one of those")
 
 
-def _wants_pairs(given: bool | PairMember | None, n: int, loss: str) -> bool:
-    if isinstance(given, PairMember) and len(given.base) != n:
-        raise InvalidInput("pairs", f"a member of {n} items", f"one of {len(given.base)}", "fit it to these items")
+def _wants_pairs(pairs: bool | PairMember | None, n: int, loss: str) -> bool:
+    if isinstance(pairs, PairMember) and len(pairs.base) != n:
+        raise InvalidInput("pairs", f"a member of {n} items", f"one of {len(pairs.base)}", "fit it to these items")
     possible = n <= MOST_PAIRED and loss != "ranking"
-    if given and not possible:
+    if pairs and not possible:
         must, got = f"False for the ranking loss and for more than {MOST_PAIRED} items", f"True, {n} items, {loss}"
         raise InvalidInput("pairs", must, got, "leave it out")
-    return possible if given is None else bool(given)
+    return possible if pairs is None else bool(pairs)
 
 
 def _widened(part: Floats, wide: int) -> Floats:

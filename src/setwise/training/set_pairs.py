@@ -90,11 +90,11 @@ def fit_pairs(
         order = np.random.default_rng(seed).permutation(len(sets))
         held, kept = np.sort(order[: len(sets) // HELD_OUT]), np.sort(order[len(sets) // HELD_OUT :])
         tried = {}
-        for one in PENALTIES:
-            effect, constant = _minimised(x[kept], target[kept], counts[kept], n, (link, loss, knee), one)
-            each = losses(link, loss, x[held] @ effect + constant, target[held], knee)
-            tried[one] = float((counts[held] * each).mean())
-        penalty = min(tried, key=lambda one: tried[one])
+        for candidate in PENALTIES:
+            effect, constant = _minimised(x[kept], target[kept], counts[kept], n, (link, loss, knee), candidate)
+            held_losses = losses(link, loss, x[held] @ effect + constant, target[held], knee)
+            tried[candidate] = float((counts[held] * held_losses).mean())
+        penalty = min(tried, key=lambda candidate: tried[candidate])
     effect, constant = _minimised(x, target, counts, n, (link, loss, knee), penalty)
     return PairMember(effect[:n], columns.matrix(effect), constant, penalty).scaled(unit)
 
@@ -163,11 +163,11 @@ def _minimised(
 
     def objective(point: Floats) -> tuple[float, Floats]:
         weight, f = point[:-1], x @ point[:-1] + point[-1]
-        each, rise = losses_and_slopes(link, loss, f, target, knee)
-        slope, total = counts * rise, (counts * each).sum() + (price * weight**2).sum()
+        of_set, rise = losses_and_slopes(link, loss, f, target, knee)
+        slope, total = counts * rise, (counts * of_set).sum() + (price * weight**2).sum()
         return float(total), np.append(turned @ slope + 2 * price * weight, slope.sum())
 
     start = np.append(np.zeros(x.shape[1]), unlinked(link, float((counts * target).mean())))
     options = {"maxiter": ITERATIONS}
-    found = scipy_for(PURPOSE).optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
-    return np.asarray(found.x[:-1]), float(found.x[-1])
+    solution = scipy_for(PURPOSE).optimize.minimize(objective, start, jac=True, method="L-BFGS-B", options=options)
+    return np.asarray(solution.x[:-1]), float(solution.x[-1])

@@ -76,7 +76,8 @@ class SlateModel:
         """a_i(S) of every item shown, aligned with ``shown.values``."""
         numbers, size = np.arange(len(shown)), max(_LEAST, min(_MOST, _SCORES // len(self._catalog)))
         parts = [numbers[start : start + size] for start in range(0, len(numbers), size)]
-        return np.concatenate([np.empty(0), *(self._arguments(history.taken(one), shown.taken(one)) for one in parts)])
+        arguments = [self._arguments(history.taken(rows), shown.taken(rows)) for rows in parts]
+        return np.concatenate([np.empty(0), *arguments])
 
     def _arguments(self, history: Ragged, shown: Ragged) -> Floats:
         """``arguments`` of some slates: the added scores of all their users are in memory."""
@@ -93,12 +94,12 @@ class SlateModel:
         Slates of another file number its ids in another order; items are found by their ids. Items of histories that
         the model does not have are left out.
         """
-        mine = self._over_its_ids(slates)
-        value, reward = self._values(mine), self._catalog.rewards[0]
+        known = self._over_its_ids(slates)
+        value, reward = self._values(known), self._catalog.rewards[0]
         if not (self.of_choices and isinstance(reward, Exp)):
             return value
         attraction = value / np.exp(reward.bias)
-        return np.asarray(attraction / (1 + np.bincount(mine.shown.owner, attraction, len(mine)))[mine.shown.owner])
+        return np.asarray(attraction / (1 + np.bincount(known.shown.owner, attraction, len(known)))[known.shown.owner])
 
     def _values(self, slates: Slates) -> Floats:
         """f(a_i(S)) of every item shown."""
@@ -153,12 +154,12 @@ class SlateModel:
 
         A model of choices gets a factor, with which its values are the number of choices of these slates.
         """
-        mine = self._over_its_ids(slates)
+        own_slates = self._over_its_ids(slates)
         reward = self._catalog.rewards[0]
         if self.of_choices and isinstance(reward, Exp):
-            factor = (float(np.sum(mine.outcome)) + 1) / (float(self._values(mine).sum()) + 1)
+            factor = (float(np.sum(own_slates.outcome)) + 1) / (float(self._values(own_slates).sum()) + 1)
             return self.with_reward(Exp(reward.scale, reward.bias + math.log(factor)), {"calibrated_on": len(slates)})
-        reward = fit_logistic(self.arguments(mine.history, mine.shown), slates.outcome)
+        reward = fit_logistic(self.arguments(own_slates.history, own_slates.shown), slates.outcome)
         return self.with_reward(reward, {"calibrated_on": len(slates)})
 
     # --- files ---

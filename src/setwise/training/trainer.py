@@ -238,7 +238,7 @@ def _parameter_groups(network: nn.Module, decay: float) -> list[dict[str, Any]]:
     for name, tensor in network.named_parameters():
         if tensor.requires_grad:
             groups.setdefault(override.get(name, decay if tensor.ndim > 1 else 0.0), []).append(tensor)
-    return [{"params": tensors, "weight_decay": one} for one, tensors in groups.items()]
+    return [{"params": tensors, "weight_decay": weight_decay} for weight_decay, tensors in groups.items()]
 
 
 def _identity(

@@ -66,10 +66,10 @@ class Parts:
             return False
         arrow = _arrow()
         try:
-            found = (arrow.parquet.read_metadata(self.out).metadata or {}).get(_KEY, b"").decode()
+            job = (arrow.parquet.read_metadata(self.out).metadata or {}).get(_KEY, b"").decode()
         except (arrow.ArrowException, OSError, ValueError):
-            found = ""
-        if found != self.job:
+            job = ""
+        if job != self.job:
             todo = "delete it, or choose another name"
             raise InvalidInput("out", "a new file, or that of the same run", f"{self.out}, another file", todo)
         return True
@@ -115,10 +115,10 @@ class Parts:
         """Whether the part of these rows of the table is there and complete."""
         arrow = _arrow()
         try:
-            found = arrow.parquet.read_metadata(self._path(number))
+            metadata = arrow.parquet.read_metadata(self._path(number))
         except (arrow.ArrowException, OSError, ValueError):
             return False
-        return found.num_rows == len(rows) and (found.metadata or {}).get(ROWS) == rows_digest(rows)
+        return metadata.num_rows == len(rows) and (metadata.metadata or {}).get(ROWS) == rows_digest(rows)
 
     def table(self, rows: Sequence[tuple[Any, ...]], answers: Sequence[Slate | SetwiseError]) -> Any:
         """The answers to these rows of the table, whose first cells are the users, as the table of a part."""

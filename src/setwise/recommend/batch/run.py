@@ -116,8 +116,8 @@ def recommend_table(
             source.check(closely=True)
             job.parts.join(-(-users // size))
     job.parts.remove()
-    found = job.parts.outcome()
-    return Report(users, users - resumed, resumed, *found, used, time.perf_counter() - began)
+    outcome = job.parts.outcome()
+    return Report(users, users - resumed, resumed, *outcome, used, time.perf_counter() - began)
 
 
 def _existing(table: str | os.PathLike[str]) -> Path:
@@ -171,7 +171,7 @@ def _checked_users(file: Path, column: str, delimiter: str | None) -> tuple[int,
 
 def _is_id(cell: Any) -> bool:
     if type(cell) is str:
-        return cell != "" and not any("\ud800" <= one <= "\udfff" for one in cell)  # halves of surrogate pairs
+        return cell != "" and not any("\ud800" <= letter <= "\udfff" for letter in cell)  # halves of surrogate pairs
     return type(cell) is int and -(2**63) <= cell < 2**63
 
 
@@ -200,7 +200,7 @@ def _chunks(job: Job, source: TableFile, size: int, delimiter: str | None) -> It
     """The rows of the table by parts, numbered from 0; refuse a table that has changed."""
     rows = table_rows(job.table, job.columns.names, 0, delimiter, False)
     number = 0
-    while some := [tuple(cells) for _, cells in islice(rows, size)]:
+    while part := [tuple(cells) for _, cells in islice(rows, size)]:
         source.check()
-        yield number, some
+        yield number, part
         number += 1

@@ -124,7 +124,7 @@ def open_front(
     place = Path(folder).resolve()
     files = read_front(place)
     hosts = actor_hosts(place, files, replicas)
-    for opening in [host.opening() for some in hosts for host in some]:
+    for opening in [host.opening() for replicas_of_shard in hosts for host in replicas_of_shard]:
         opening.result()
     return ClusterRecommender(place, files, hosts, patience, partial)
 

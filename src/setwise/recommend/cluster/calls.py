@@ -32,7 +32,7 @@ class Shards:
         if len(hosts) != len(layout.starts):
             todo = "open a front again: the items were split again"
             raise InvalidInput("the cluster", f"one of {len(hosts)} shards, as its hosts are", len(layout.starts), todo)
-        self._folder, self._layout, self.hosts = folder, layout, [list(some) for some in hosts]
+        self._folder, self._layout, self.hosts = folder, layout, [list(replicas) for replicas in hosts]
         self._patience, self._turn = patience or Patience(), itertools.count()
 
     def at(self, layout: Layout) -> Shards:
@@ -53,9 +53,9 @@ class Shards:
             answers = first_answers(calls, self._patience)
         except ShardUnavailable as error:
             raise ShardUnavailable(asked[error.shard], error.reason) from error
-        for one in answers:
-            if isinstance(one, Refused):
-                raise one.error
+        for reply in answers:
+            if isinstance(reply, Refused):
+                raise reply.error
         return dict(zip(asked, answers, strict=True))
 
     def _calls(self, what: str, shard: int, arguments: tuple[Any, ...], turn: int) -> list[Callable[[], Future[Any]]]:

@@ -175,8 +175,8 @@ def write_cluster(
             known = ShardHistory.of(encoder, rows).to_arrays()
             artifact.write(shard_folder(folder, shard) / "encoder", VECTORS, known, {})
         if cells is not None:
-            mine = {"cell_of": cells.partition.cell_of[rows], "reach": cells.reach[rows]}
-            artifact.write(shard_folder(folder, shard) / "bounds", BOUNDS, mine, {})
+            of_shard = {"cell_of": cells.partition.cell_of[rows], "reach": cells.reach[rows]}
+            artifact.write(shard_folder(folder, shard) / "bounds", BOUNDS, of_shard, {})
     files = FrontFiles(
         Layout(
             tuple(first for first, _ in ranges),
@@ -246,8 +246,8 @@ def read_front(folder: Path) -> FrontFiles:
 
 def shard_digest(folder: Path) -> str:
     """The digest of the shard in ``folder`` as it was written: changes are not in it."""
-    parts = [one for one in ("index", "encoder", "bounds") if (folder / one).exists()]
-    return hashlib.sha256("".join(artifact.digest(folder / one) for one in parts).encode()).hexdigest()
+    parts = [part for part in ("index", "encoder", "bounds") if (folder / part).exists()]
+    return hashlib.sha256("".join(artifact.digest(folder / part) for part in parts).encode()).hexdigest()
 
 
 def _version(saved: Any) -> Version:

@@ -134,8 +134,8 @@ class FrontCells:
 
     @cached_property
     def _added_keys(self) -> tuple[Array, Array]:
-        some = slice(self.first_added, None)
-        return finite_balls(self.key_centre[some], self.key_radius[some], self.norms[1])
+        added = slice(self.first_added, None)
+        return finite_balls(self.key_centre[added], self.key_radius[added], self.norms[1])
 
 
 def warm_up_bounds(pattern: Catalog) -> None:

@@ -34,8 +34,8 @@ class Held:
             rows, more = self._records(missing)
             self.rows = np.concatenate([self.rows, rows])
             self.query = self._parse(self.query.catalog.joined(more), self.rows)
-        every, order = np.sort(np.concatenate(list(wanted.values()))), np.argsort(self.rows)
-        at = order[np.searchsorted(self.rows, every, sorter=order)]
+        members, order = np.sort(np.concatenate(list(wanted.values()))), np.argsort(self.rows)
+        at = order[np.searchsorted(self.rows, members, sorter=order)]
         return at, objective.set_value(self.query.catalog, self.query.user, at)
 
     def asking(self) -> Query:

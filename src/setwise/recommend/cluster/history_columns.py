@@ -28,9 +28,9 @@ def with_columns(encoder: Encoder, columns: Array, neighbours: Sequence[Neighbou
     split = dict(zip(parts, np.split(columns, ends[:-1], axis=1), strict=True))
     terms = replace(encoder.base_terms, neighbours=tuple(neighbours), new_user=None)
     for model in ("fold_in", "two_tower"):
-        mine = {name.partition(".")[2]: part for name, part in split.items() if name.startswith(f"{model}.")}
-        if mine:
-            terms = replace(terms, **{model: replace(getattr(terms, model), **mine)})
+        of_model = {name.partition(".")[2]: part for name, part in split.items() if name.startswith(f"{model}.")}
+        if of_model:
+            terms = replace(terms, **{model: replace(getattr(terms, model), **of_model)})
     return replace(encoder, items=split["items"], base_terms=terms)
 
 

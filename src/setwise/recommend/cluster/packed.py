@@ -28,13 +28,13 @@ def merged_records(parts: Sequence[Records], wanted: Ints | None = None) -> tupl
 
     Where some are ``wanted``, ascending, the others are left out; no row is in two parts.
     """
-    rows = np.concatenate([one.rows for one in parts])
+    rows = np.concatenate([part.rows for part in parts])
     order = np.argsort(rows)
     if wanted is not None:
         order = order[np.searchsorted(rows, wanted, sorter=order)]
-    ids = np.concatenate([one.ids for one in parts])[order]
-    columns = {name: _joined([one.attributes[name] for one in parts], order) for name in parts[0].attributes}
-    return rows[order], _merged_vectors([one.vectors for one in parts], order).named(ids, columns)
+    ids = np.concatenate([part.ids for part in parts])[order]
+    columns = {name: _joined([part.attributes[name] for part in parts], order) for name in parts[0].attributes}
+    return rows[order], _merged_vectors([part.vectors for part in parts], order).named(ids, columns)
 
 
 def _merged_vectors(parts: Sequence[Packed], order: Rows) -> Catalog:
@@ -54,5 +54,5 @@ def _joined(parts: Sequence[Any], order: Rows) -> Any:
     """A column from the parts of several shards: numbers, or lists of texts in which None is a missing value."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return np.concatenate(parts)[order]
-    every = [value for part in parts for value in part]
-    return Categorical.of(every[at] for at in order.tolist())
+    values = [value for part in parts for value in part]
+    return Categorical.of(values[at] for at in order.tolist())

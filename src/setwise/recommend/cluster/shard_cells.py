@@ -94,9 +94,9 @@ class ShardCells:
 def _values(catalog: Catalog, attribute: str, among: tuple[Any, ...] | None, rows: Rows) -> list[Any]:
     """The values of these rows, None where one is missing; or whether they are among some."""
     if among is not None:
-        has = np.any([catalog.attributes.matching({attribute: one})[rows] for one in among], axis=0)
-        return [-1 if one else 0 for one in has.tolist()]
+        has = np.any([catalog.attributes.matching({attribute: value})[rows] for value in among], axis=0)
+        return [-1 if member else 0 for member in has.tolist()]
     column = catalog.attributes[attribute]
     if isinstance(column, Categorical):
         return list(column[rows])
-    return [None if one != one else one for one in column[rows].tolist()]
+    return [None if cell != cell else cell for cell in column[rows].tolist()]

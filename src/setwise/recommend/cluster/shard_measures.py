@@ -47,17 +47,17 @@ def measured_here(catalog: Catalog, numbers: Ints, user: User, best: Sequence[In
 
     ``numbers`` (n,) are the rows of its items in the cluster.
     """
-    rows = np.concatenate([one.reshape(-1) for one in best])
-    there = rows >= 0
-    at = rows[there]
+    rows = np.concatenate([of_cell.reshape(-1) for of_cell in best])
+    is_here = rows >= 0
+    at = rows[is_here]
     score, _ = objective.scores(catalog, user, at, None)
     first = at[np.argmax(score.sum(axis=0) + objective.base_scores(catalog, user, at))]
     if len(at) < len(rows):
         whole = np.zeros((len(score), len(rows)))
-        whole[:, there] = score
+        whole[:, is_here] = score
         score = whole
-    parts = np.split(score, np.cumsum([one.size for one in best])[:-1], axis=1)
-    scores = [part.reshape(len(score), *one.shape) for part, one in zip(parts, best, strict=True)]
+    parts = np.split(score, np.cumsum([of_cell.size for of_cell in best])[:-1], axis=1)
+    scores = [part.reshape(len(score), *of_cell.shape) for part, of_cell in zip(parts, best, strict=True)]
     return Measured(scores, (int(numbers[first]), catalog.bare(first[None]).packed()))
 
 
@@ -66,5 +66,5 @@ def pairs_here(catalog: Catalog, user: User, at: Rows, base: Floats | None, anch
 
     ``base`` are their self terms; None: all are zero.
     """
-    own = np.zeros(len(at)) if base is None else base
-    return pairs_with(catalog, user, Catalog.unpacked(*anchor.item), 0, at, np.append(own, anchor.base))
+    argument = np.zeros(len(at)) if base is None else base
+    return pairs_with(catalog, user, Catalog.unpacked(*anchor.item), 0, at, np.append(argument, anchor.base))

@@ -43,7 +43,7 @@ def split_catalog(
     with Progress("partitioning", len(catalog), progress) as bar:
         partition = clusters(catalog, min(wanted, len(catalog)), seed, bar.advance)
     first = np.zeros(1, np.intp)
-    one = BruteForce.build(item_vectors(catalog.taken(first)), partition.cell_of[first], partition.n_cells)
-    unsearched = Index(IndexState(catalog, partition, one, len(catalog), None, None), "numpy", {})
+    vectors = BruteForce.build(item_vectors(catalog.taken(first)), partition.cell_of[first], partition.n_cells)
+    unsearched = Index(IndexState(catalog, partition, vectors, len(catalog), None, None), "numpy", {})
     recommender = Recommender(unsearched, certify=False, **options)
     return write_cluster(recommender, folder, shards, backend, bounds=False, source=source)

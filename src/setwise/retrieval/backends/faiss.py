@@ -27,7 +27,7 @@ class Faiss(SortedVectors):
     def __init__(self, vectors: Floats32, order: Ints, start: Ints) -> None:
         super().__init__(vectors, order, start)
         width, cells = vectors.shape[1], len(start) - 1
-        # The quantizer would assign queries to lists. Ours are preassigned: it is empty, and the index counts as trained.
+        # The quantizer would assign queries to lists. Ours are preassigned: it is empty, the index counts as trained.
         index: Any = faiss.IndexIVFFlat(faiss.IndexFlatIP(width), width, cells, faiss.METRIC_INNER_PRODUCT)
         index.is_trained = True
         lists = np.repeat(np.arange(cells), np.diff(start))

@@ -35,14 +35,14 @@ class Pool(NamedTuple):
 
 def pooled(scores: Sequence[Floats32], seen: Mask, target: Mask) -> Pool:
     """The pool of the score matrices (B, n) of all models; ``seen`` items are left out, as no slate shows them."""
-    open_scores = [np.where(seen, -np.inf, one) for one in scores]
+    open_scores = [np.where(seen, -np.inf, of_model) for of_model in scores]
     most = min(POOL, seen.shape[1])
-    best = [np.argpartition(-one, most - 1, axis=1)[:, :most] for one in open_scores]
+    best = [np.argpartition(-of_model, most - 1, axis=1)[:, :most] for of_model in open_scores]
     items = np.concatenate(best, axis=1)
     items.sort(axis=1)
     repeated = np.zeros(items.shape, bool)
     repeated[:, 1:] = items[:, 1:] == items[:, :-1]
-    parts = np.stack([np.take_along_axis(one, items, axis=1) for one in scores]).astype(np.float32)
+    parts = np.stack([np.take_along_axis(of_model, items, axis=1) for of_model in scores]).astype(np.float32)
     dropped = repeated | np.take_along_axis(seen, items, axis=1)
     parts[:, dropped] = -np.inf
     return Pool(parts, np.take_along_axis(target, items, axis=1) & ~dropped)

@@ -70,10 +70,10 @@ class Ease:
         """The scores (B, n) of weighted histories ``seen`` (B, n), from all weights."""
         used = seen[:, self.items]
         product = used @ self.left if self.right is None else np.asarray((used @ self.left) @ self.right)
-        given = np.asarray(product, np.float32) / self.diagonal
-        given -= np.asarray((used @ scipy_sparse().diags(self.own / self.diagonal)).toarray(), np.float32)
+        result = np.asarray(product, np.float32) / self.diagonal
+        result -= np.asarray((used @ scipy_sparse().diags(self.own / self.diagonal)).toarray(), np.float32)
         scores = np.zeros((seen.shape[0], self.n), np.float32)
-        scores[:, self.items] = given
+        scores[:, self.items] = result
         return scores
 
     def strongest(self, most: int) -> Any:

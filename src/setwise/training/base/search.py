@@ -92,12 +92,12 @@ def fit_base(
     with Progress("base models", len(SIMILARITIES) + len(EASE) + len(ALS) + 3, progress) as bar:
         search = _Search(fitted, held_out, k, seed, deadline, bar, device)
         chosen = [search.item_knn(), search.ease(), search.als()]
-        if max(one.decay for one in chosen[:2]) < 1:
+        if max(choice.decay for choice in chosen[:2]) < 1:
             chosen += search.two_tower()
         weights = search.weights(chosen)
         settings = [
-            {"model": one.model, "setting": list(one.setting), "decay": one.decay, "weight": float(weight)}
-            for one, weight in zip(chosen, weights, strict=True)
+            {"model": choice.model, "setting": list(choice.setting), "decay": choice.decay, "weight": float(weight)}
+            for choice, weight in zip(chosen, weights, strict=True)
         ]
         trial = fitted_terms(fitted, settings, seed, device)
         bar.advance(1, "blend fitted without the held-out sessions")
@@ -148,7 +148,8 @@ class _Search:
     def item_knn(self) -> Chosen:
         """The best similarity; the sessions in common are counted once per weight of long sessions."""
         count = np.asarray(self.matrix.sum(axis=0), np.float32).ravel()
-        together = {one: common_sessions(self.matrix, one) for one in {each.session for each in SIMILARITIES}}
+        powers = {setting.session for setting in SIMILARITIES}
+        together = {power: common_sessions(self.matrix, power) for power in powers}
 
         def scorer(setting: Similarity) -> Callable[[float], Floats32]:
             return lambda decay: knn_scores(self.weighted(decay), together[setting.session], count, setting)
@@ -194,20 +195,20 @@ class _Search:
 
     def best(self, model: str, settings: Any, scorer: Callable[[Any], Callable[[float], Floats32]]) -> Chosen:
         """The setting and decay of most smoothed hits."""
-        found: tuple[float, Chosen] | None = None
+        best: tuple[float, Chosen] | None = None
         for setting in self.in_time(settings):
             scores_for = scorer(setting)
-            for decay in self.decays(found):
+            for decay in self.decays(best):
                 scores = scores_for(decay)
                 hidden = np.where(self.seen, -np.inf, scores).astype(np.float32)
                 measure = blend.smoothed_hits(hidden, self.target, self.k)
                 self.note(model, setting, decay, hidden)
-                if found is None or measure > found[0]:
-                    found = measure, Chosen(model, setting, decay, scores)
-                elif decay < found[1].decay and setting == found[1].setting:
+                if best is None or measure > best[0]:
+                    best = measure, Chosen(model, setting, decay, scores)
+                elif decay < best[1].decay and setting == best[1].setting:
                     break  # the measure falls with faster decay
             self.bar.advance(1, f"{model}, {self.tried[-1]['hits']:.3f} hits")
-        return found[1]  # type: ignore[index]  # in_time yields one setting at least
+        return best[1]  # type: ignore[index]  # in_time yields one setting at least
 
     def decays(self, found: tuple[float, Chosen] | None) -> tuple[float, ...]:
         """All decays for a first setting, the best so far and its neighbours for later ones."""
@@ -228,17 +229,17 @@ class _Search:
 
     def note(self, model: str, setting: Any, decay: float, scores: Floats32) -> None:
         """Add a row to the table of what was tried."""
-        found = float(blend.hits(scores, self.target, self.k).mean())
-        self.tried.append({"model": model, "setting": list(setting), "decay": decay, "hits": found})
+        hits = float(blend.hits(scores, self.target, self.k).mean())
+        self.tried.append({"model": model, "setting": list(setting), "decay": decay, "hits": hits})
 
     def weights(self, chosen: list[Chosen]) -> Floats:
         """The weights of the blend."""
-        pool = blend.pooled([one.scores for one in chosen], self.seen, self.target)
+        pool = blend.pooled([choice.scores for choice in chosen], self.seen, self.target)
         weights = blend.blend_weights(pool, self.k)
-        found = float(blend.hits(blend.combined(pool, weights), pool.target, self.k).mean())
+        hits = float(blend.hits(blend.combined(pool, weights), pool.target, self.k).mean())
         relative = weights * blend.spread(pool.scores)
-        setting = {one.model: round(float(part), 3) for one, part in zip(chosen, relative, strict=True)}
-        self.tried.append({"model": "blend", "setting": setting, "decay": None, "hits": found})
+        setting = {choice.model: round(float(part), 3) for choice, part in zip(chosen, relative, strict=True)}
+        self.tried.append({"model": "blend", "setting": setting, "decay": None, "hits": hits})
         return weights
 
 
@@ -246,19 +247,19 @@ def fitted_terms(sessions: Sessions, settings: list[dict[str, Any]], seed: int, 
     """The models of these settings on these sessions, scaled by their weights; those of weight 0 are left out."""
     matrix, fold_in, two_tower = session_matrix(sessions.items, sessions.n_items), None, None
     neighbours = list[Neighbours]()
-    for one in settings:
-        setting, weight, decay = one["setting"], one["weight"], one["decay"]
+    for part in settings:
+        setting, weight, decay = part["setting"], part["weight"], part["decay"]
         if not weight:
             continue
-        if one["model"] == "ALS":
+        if part["model"] == "ALS":
             model = fit_als(matrix, FACTORS, setting[0], setting[1], seed=seed)
             fold_in = replace(model, decay=decay, scale=weight)
             continue
-        if one["model"] == "two-tower":
+        if part["model"] == "two-tower":
             network = fitted_two_tower(sessions.items, sessions.n_items, decay, seed, device)
             two_tower = replace(network, scale=weight)
             continue
-        if one["model"] == "EASE":
+        if part["model"] == "EASE":
             related = Ease.fit(matrix, setting[0], setting[1], device).strongest(NEIGHBOURS)
         else:
             count, similarity = np.asarray(matrix.sum(axis=0), np.float32).ravel(), Similarity(*setting)

@@ -219,10 +219,10 @@ class Evidence:
 
     def only(self, numbers: Ints) -> Evidence:
         """These slates alone; what the rest say about each item alone is one more column of the base."""
-        rest = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
+        others = self.slates.taken(np.setdiff1d(np.arange(len(self.slates)), numbers))
         base = self.base
-        if len(rest) >= FEWEST:
-            rows = _rows(rest, Shown.of(rest.shown))
+        if len(others) >= FEWEST:
+            rows = _rows(others, Shown.of(others.shown))
             base = base.with_column(POLICY, base.alone(fit(rows, Design.of(rows, base.blocks, []))))
         return replace(self._taken(numbers), base=base)
 

@@ -146,8 +146,8 @@ def random_looking(labels: Sequence[Label], shown: Shown) -> Ints:
 
 def gradual(label: Label, shown: Shown) -> Block:
     """What a taste for a label does beside its company: the number of like items, its mean in the slate, and powers."""
-    own = count_equal(label, shown)
-    mean = (np.bincount(shown.owner, own) / np.bincount(shown.owner))[shown.owner]
-    columns = np.column_stack([x**power for x in (own, mean) for power in (0.5, 1, 2)])
+    count = count_equal(label, shown)
+    mean = (np.bincount(shown.owner, count) / np.bincount(shown.owner))[shown.owner]
+    columns = np.column_stack([x**power for x in (count, mean) for power in (0.5, 1, 2)])
     scale = np.maximum(columns.std(axis=0), 1e-9)
     return Block(f"company of {label.name}", (columns - columns.mean(axis=0)) / scale, shrunken=False)
