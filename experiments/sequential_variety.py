@@ -45,7 +45,7 @@ from setwise.model.catalog import Catalog, Positions, Sink
 from setwise.model.ids import IdChoice
 from setwise.model.rewards import Exp
 from setwise.model.users import User
-from setwise.preferences.model_parts import draw, positive, require_items
+from setwise.preferences.model_parts import positive
 
 _HIGHEST = 700.0  # e^700 is still a double
 
@@ -58,19 +58,6 @@ class SequentialVariety:
         self.embedding = real_array("embedding", embedding, (len(self.utility), "d"), np.float64)
         self.lag_weight = real_array("lag_weight", np.atleast_1d(lag_weight), ("k - 1",), np.float64)
         self.beta = real_number("beta", beta)
-        require_items(len(self.utility))
-        if abs(self.beta) > LARGEST:
-            raise InvalidInput("beta", f"at most {LARGEST:g} in size", self.beta, "scale it down")
-        if (self.utility <= 0).any():
-            raise InvalidInput("utility", "greater than 0", float(self.utility.min()), "drop items of no utility")
-        if (self.lag_weight < 0).any():
-            raise InvalidInput("lag_weight", "at least 0", float(self.lag_weight.min()), "put the sign into beta")
-        length = np.linalg.norm(self.embedding, axis=1)
-        if (np.abs(length - 1) > 1e-6).any():
-            wrong = float(length[np.argmax(np.abs(length - 1))])
-            raise InvalidInput(
-                "embedding", "rows of length 1", f"one of length {wrong:g}", "divide rows by their norms"
-            )
 
     @property
     def k(self) -> int:
@@ -104,11 +91,6 @@ class SequentialVariety:
     def value(self, sequence: ArrayLike) -> float:
         """Σ_t g(S, i_t)."""
         return float(self.item_utilities(sequence).sum())
-
-    def sample(self, sequence: ArrayLike, size: int, seed: int = 0) -> NDArray[np.intp]:
-        """``size`` choices out of the sequence, each item with probability proportional to g(S, i_t)."""
-        rows = self._rows(sequence)
-        return draw("sequence", rows, np.log(self.utility[rows]) + self._exponents(rows), size, seed)
 
     # --- the same as a simple transformer ---
 

@@ -114,17 +114,6 @@ def test_a_batch_finds_what_random_sets_do_not() -> None:
     assert again.tolist() == chosen.tolist()
 
 
-def test_similar_items_share_what_is_measured() -> None:
-    """Item 2 was never measured, but is like item 1, which is good; item 3 is like item 0, which is bad."""
-    sets, outcome = np.array([[0], [1], [0], [1]]), np.array([0.0, 1.0, 0.1, 0.9])
-    features = np.array([[0.0], [1.0], [1.1], [-0.1]])
-    chosen = next_sets(sets, outcome, np.array([[2], [3]]), 1, n_items=4, features=features)
-    assert chosen.tolist() == [0]
-    alike = similarity(4, features, np.array([0, 0, 1, 1]))
-    assert alike[1, 2] == 0.0
-    assert alike[2, 3] > 0.0
-
-
 def test_measured_sets_are_not_chosen_again_in_another_order() -> None:
     rng = np.random.default_rng(5)
     sets = np.array([rng.permutation(30)[:2] for _ in range(12)])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 
 import numpy as np
 import pytest
@@ -107,38 +106,6 @@ def test_rank_finds_the_best_sequence() -> None:
     assert best.value >= contiguous - 1e-6, "slates with gaps are allowed too"
 
 
-def test_choices_follow_the_utilities() -> None:
-    model = random_model(5)
-    sequence = [1, 6, 2]
-    drawn = model.sample(sequence, size=40_000, seed=1)
-    share = [(drawn == item).mean() for item in sequence]
-    utilities = model.item_utilities(sequence)
-    np.testing.assert_allclose(share, utilities / utilities.sum(), atol=0.01)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        ({"utility": [1, 0]}, "utility must be greater than 0, got 0.0; drop items of no utility."),
-        ({"lag_weight": [-1]}, "lag_weight must be at least 0, got -1.0; put the sign into beta."),
-        (
-            {"embedding": [[1], [2]]},
-            "embedding must be rows of length 1, got one of length 2; divide rows by their norms.",
-        ),
-        (
-            {"utility": [], "embedding": np.zeros((0, 1))},
-            "items must be at least one, got none; check the source of the model.",
-        ),
-        ({"beta": 1e101}, "beta must be at most 1e+100 in size, got 1e+101; scale it down."),
-        ({"beta": math.inf}, "beta must be a finite number, got inf; remove NaN and infinity before calling."),
-    ],
-)
-def test_invalid_arguments(arguments, sentence: str) -> None:
-    with pytest.raises(InvalidInput) as caught:
-        SequentialVariety(**{"utility": [1, 1], "embedding": [[1], [-1]], "lag_weight": [1], "beta": 1} | arguments)
-    assert str(caught.value) == sentence
-
-
 def test_what_cannot_be_reached_is_refused() -> None:
     model = random_model(0)
     with pytest.raises(InvalidInput, match=r"eps must be above 0, got 0\.0"):
@@ -193,19 +160,3 @@ def test_whatever_is_accepted_is_within_eps(count) -> None:
             for sequence in itertools.permutations(range(4), length):
                 assert abs(sw.set_value(catalog, model.user(), sequence) - model.value(sequence)) <= eps
     assert accepted > count(300, 3) // 6
-
-
-def test_impossible_samples_are_refused() -> None:
-    model = random_model(2)
-    with pytest.raises(InvalidInput, match="sequence must be a set of at least one item, got the empty set"):
-        model.sample([], 1)
-    with pytest.raises(InvalidInput, match="seed must be a whole number of at least 0, got -1"):
-        model.sample([0], 1, seed=-1)
-    with pytest.raises(InvalidInput, match="size must be a whole number of at least 1, got 0"):
-        model.sample([0], 0)
-
-
-def test_utilities_beyond_the_doubles_can_still_be_compared() -> None:
-    model = SequentialVariety([1.0, 1.0], [[1.0], [1.0]], [1000.0], 1.0)
-    assert model.value([0, 1]) == math.inf
-    assert (model.sample([0, 1], 20) == 1).all()
