@@ -46,18 +46,18 @@ def read_log(
     """
     logged = [slate for slate in read_slates(folder, before=before) if slate.items]
     seen = _histories(logged, histories)
-    row_of: dict[Any, int] = {one: row for row, one in enumerate(ids or ())}
+    row_of: dict[Any, int] = {id_: row for row, id_ in enumerate(ids or ())}
     if ids is None:
         for slate, history in zip(logged, seen, strict=True):
-            for one in (*history, *slate.items):
-                row_of.setdefault(one, len(row_of))
-    kept = [at for at, slate in enumerate(logged) if all(one in row_of for one in slate.items)]
+            for id_ in (*history, *slate.items):
+                row_of.setdefault(id_, len(row_of))
+    kept = [at for at, slate in enumerate(logged) if all(id_ in row_of for id_ in slate.items)]
     if not kept:
         got = f"{len(logged)} slates, none of them with known items" if logged else "none"
         raise InvalidInput("the log", "with slates that are old enough", got, "wait, or lower --wait")
     return Slates(
-        Ragged.of([[row_of[one] for one in seen[at] if one in row_of] for at in kept]),
-        Ragged.of([[row_of[one] for one in logged[at].items] for at in kept]),
+        Ragged.of([[row_of[id_] for id_ in seen[at] if id_ in row_of] for at in kept]),
+        Ragged.of([[row_of[id_] for id_ in logged[at].items] for at in kept]),
         np.concatenate([_outcomes(logged[at]) for at in kept]),
         list(row_of),
         {} if attributes is None else attributes,
@@ -108,7 +108,7 @@ def read_histories(path: Path) -> dict[str, list[Any]]:
             key, history = content["key"], content["history"]
         except (ValueError, RecursionError, TypeError, KeyError):
             key = history = None
-        of_ids = isinstance(history, list) and all(type(one) in (str, int) for one in history)
+        of_ids = isinstance(history, list) and all(type(id_) in (str, int) for id_ in history)
         if not isinstance(key, str) or not of_ids:
             raise MalformedFile(path, number, 'it must be {"key": "text", "history": [id, …]}')
         found[key] = history

@@ -83,40 +83,40 @@ class RowCollector:
         """Add all rows."""
         n_keys = len(self._columns.session)
         for line, (item, *cells) in rows:
-            keys, rest = cells[:n_keys], cells[n_keys:]
-            reason = self._reason_to_skip(item, keys, rest)
+            keys, further = cells[:n_keys], cells[n_keys:]
+            reason = self._reason_to_skip(item, keys, further)
             if reason is not None:
                 self._skipped[reason] += 1
                 continue
             try:
-                self._add_row(line, item, keys if n_keys != 1 else keys[0], iter(rest))
+                self._add_row(line, item, keys if n_keys != 1 else keys[0], iter(further))
             except MalformedFile as error:
                 self._malformed(error)
 
-    def _reason_to_skip(self, item: Any, keys: Sequence[Any], rest: Sequence[Any]) -> str | None:
-        """Why a row is no part of a session, if it is none; ``rest`` are its cells after those of the session."""
+    def _reason_to_skip(self, item: Any, keys: Sequence[Any], further: Sequence[Any]) -> str | None:
+        """Why a row is no part of a session, if it is none; ``further`` are its cells after those of the session."""
         if is_missing(item):
             return "rows without an item"
         if any(map(is_missing, keys)):
             return "rows without a session"
-        if self._columns.time is not None and is_missing(rest[0]):
+        if self._columns.time is not None and is_missing(further[0]):
             return f"rows without a time in '{self._columns.time}' (--no-time would keep them)"
-        if self._columns.quantity is not None and is_negative(rest[self._quantity_at]):
+        if self._columns.quantity is not None and is_negative(further[self._quantity_at]):
             return f"rows of returns or cancellations, where '{self._columns.quantity}' is negative"
         return None
 
-    def _add_row(self, line: int, item: Any, keys: Any, rest: Iterator[Any]) -> None:
+    def _add_row(self, line: int, item: Any, keys: Any, further: Iterator[Any]) -> None:
         """Parse every cell first, then add: a malformed row leaves nothing behind but its ids."""
         if type(item) is list and (self._columns.slate is not None or self._columns.attributes):
             must = "one per row where there are slates or attributes"
             raise MalformedFile(self._file, line, f"items must be {must}, got a list")
-        time = self._timestamps(line, next(rest)) if self._columns.time is not None else 0.0
-        shown = self._shown(line, next(rest), next(rest)) if self._columns.slate is not None else None
-        more = {role: self._number(line, role, next(rest)) for role in self._more}
-        ordered = self._columns.ordered and self._fraction(line, self._columns.ordered, next(rest)) > 0
+        time = self._timestamps(line, next(further)) if self._columns.time is not None else 0.0
+        shown = self._shown(line, next(further), next(further)) if self._columns.slate is not None else None
+        more = {role: self._number(line, role, next(further)) for role in self._more}
+        ordered = self._columns.ordered and self._fraction(line, self._columns.ordered, next(further)) > 0
         if self._columns.quantity is not None:
-            next(rest)  # how many there are does not count
-        attributes = list(rest)
+            next(further)  # how many there are does not count
+        attributes = list(further)
         self._attributes.require(line, attributes)
         items = self._item_rows(line, item)
         session = self._session_row(line, item, keys)
@@ -163,7 +163,7 @@ class RowCollector:
     def _item_rows(self, line: int, item: Any) -> list[int]:
         if type(item) is not list:
             return [self._items.row(line, item)]
-        return [self._items.row(line, one) for one in item]
+        return [self._items.row(line, id_) for id_ in item]
 
     def _fraction(self, line: int, column: str | None, cell: Any) -> float:
         """A cell as a number from 0 to 1; true and false count as 1 and 0."""

@@ -49,7 +49,7 @@ def read_sequences(path: Source, form: str | None = None, progress: bool = True)
             longer = line
         row = user_of.setdefault(user, len(user_of))
         owner.extend([row] * len(sequence))
-        values.extend([items.row(line, one) for one in sequence])
+        values.extend([items.row(line, id_) for id_ in sequence])
     if not line:
         raise MalformedFile(file, 1, "there must be one line per user or per interaction, but the file is empty")
     if form == "pairs" and longer:
@@ -85,11 +85,11 @@ def read_recbole(
     user_of, items, timestamps = dict[str, int](), IdEncoder(file), TimestampParser(file)
     owner, values, times = array("q"), array("q"), array("d")
     for line, cells in rows:
-        who, one, *when = (cells[place] for place in at)
+        who, id_, *when = (cells[place] for place in at)
         if not who:
             raise MalformedFile(file, line, f"there must be a '{user}', got nothing")
         owner.append(user_of.setdefault(who, len(user_of)))
-        values.append(items.row(line, one))
+        values.append(items.row(line, id_))
         times.extend(timestamps(line, moment) for moment in when)
     timed = time in header
     sessions = group_by_owner(owner, values, len(user_of), timestamps.resolve(times) if timed else None)
@@ -113,10 +113,10 @@ _KINDS = ("token", "token_seq", "float", "float_seq")
 def _item_file(inter: Path, item: str, items: IdEncoder, progress: bool) -> dict[str, list[Any]]:
     """The columns of the ``.item`` file of the same name, for the items that occur in ``inter``."""
     name = inter.name.removesuffix(".gz").removesuffix(".inter") + ".item"
-    found = [path for path in (inter.with_name(name), inter.with_name(name + ".gz")) if path.is_file()]
-    if not found:
+    files = [path for path in (inter.with_name(name), inter.with_name(name + ".gz")) if path.is_file()]
+    if not files:
         return {}
-    file = found[0]
+    file = files[0]
     rows = plain_rows(file, "\t", progress)
     header = _header(file, next(rows)[1])
     (at,) = column_positions(file, list(header), [item])

@@ -53,8 +53,8 @@ class Sessions:
     ) -> Sessions:
         """From lists of ids: ids are numbered in the order they appear. ``attributes``: {name: {id: value}}."""
         row_of: dict[Any, int] = {}
-        items = Ragged.of([[row_of.setdefault(one, len(row_of)) for one in session] for session in sessions])
-        columns = {name: [column.get(one) for one in row_of] for name, column in (attributes or {}).items()}
+        items = Ragged.of([[row_of.setdefault(id_, len(row_of)) for id_ in session] for session in sessions])
+        columns = {name: [column.get(id_) for id_ in row_of] for name, column in (attributes or {}).items()}
         return cls(items, list(row_of), columns)
 
     def __len__(self) -> int:

@@ -111,8 +111,8 @@ def read_table(
     malformed = MalformedRows(on_error)
     _require_columns(file, columns, delimiter)
     rows = RowCollector(file, columns, TimestampParser(file, time_format), counts, malformed)
-    with closing(table_rows(file, columns.names, len(named), delimiter, progress, malformed)) as found:
-        rows.add_rows(found)
+    with closing(table_rows(file, columns.names, len(named), delimiter, progress, malformed)) as table:
+        rows.add_rows(table)
     malformed.report(counts)
     result = rows.sessions() if slate is None else rows.slates()
     report_skipped(counts, file, progress)
@@ -143,12 +143,12 @@ def with_attributes(
     Ids are compared as text, because a CSV file does not distinguish numbers from text. A table with none of the items
     is refused.
     """
-    file, row_of = existing_file(path), {str(one): row for row, one in enumerate(data.ids)}
+    file, row_of = existing_file(path), {str(id_): row for row, id_ in enumerate(data.ids)}
     named, is_empty = _named(attributes), True
     values = AttributeValues(file, named)
-    with closing(table_rows(file, [item, *named.values()], len(named), delimiter, progress)) as found:
-        for line, (one, *cells) in found:
-            if (row := row_of.get(str(one))) is not None:
+    with closing(table_rows(file, [item, *named.values()], len(named), delimiter, progress)) as table:
+        for line, (id_, *cells) in table:
+            if (row := row_of.get(str(id_))) is not None:
                 values.require(line, cells)
                 values.add(row, cells)
                 is_empty = False
@@ -189,13 +189,13 @@ def table_rows(
     return _cells(file, columns, _delimiter(file, delimiter), progress, malformed)
 
 
-def _delimiter(file: Path, given: str | None) -> str:
-    if given is None and file_extension(file) not in DELIMITERS:
+def _delimiter(file: Path, delimiter: str | None) -> str:
+    if delimiter is None and file_extension(file) not in DELIMITERS:
         kinds = ", ".join(sorted({*DELIMITERS, *JSON_LINES, ".parquet"}))
         raise InvalidInput(
             "path", f"that of a table ({kinds}; text also with .gz)", file.name, "rename it, or pass delimiter"
         )
-    return delimiter_of(file, given)
+    return delimiter_of(file, delimiter)
 
 
 def _cells(file: Path, columns: Sequence[str], delimiter: str, progress: bool, malformed: OnMalformed) -> TableRows:

@@ -65,7 +65,7 @@ def existing_file(path: Source) -> Path:
 def _similar_file(file: Path) -> str:
     """The question for a file beside this one whose name is similar, if there is one."""
     try:
-        beside = [one.name for one in file.parent.iterdir() if one.is_file()]
+        beside = [path.name for path in file.parent.iterdir() if path.is_file()]
     except OSError:
         return ""
     return did_you_mean(file.name, beside)
@@ -128,16 +128,16 @@ def _byte_lines(stream: IO[bytes], legacy: bool) -> Iterator[bytes]:
 
 def _lines_of_utf16(blocks: Iterable[bytes]) -> Iterator[bytes]:
     """The lines of a text in UTF-16 as UTF-8, in pieces where a line is too long: it is refused by its first one."""
-    decoder, rest = codecs.getincrementaldecoder("utf-16")(), ""
+    decoder, unfinished = codecs.getincrementaldecoder("utf-16")(), ""
     for block in blocks:
-        *lines, rest = (rest + decoder.decode(block)).split("\n")
+        *lines, unfinished = (unfinished + decoder.decode(block)).split("\n")
         yield from (f"{line}\n".encode() for line in lines)
-        if len(rest) >= LONGEST_LINE:
-            yield rest.encode()
-            rest = ""
-    rest += decoder.decode(b"", final=True)
-    if rest:
-        yield rest.encode()
+        if len(unfinished) >= LONGEST_LINE:
+            yield unfinished.encode()
+            unfinished = ""
+    unfinished += decoder.decode(b"", final=True)
+    if unfinished:
+        yield unfinished.encode()
 
 
 class _Decoder:
@@ -171,8 +171,8 @@ def stop(error: MalformedFile) -> None:
 
 def stated_delimiter(first: str) -> str | None:
     """The delimiter that some spreadsheets state (``sep=;``) in a line before the header."""
-    found = _STATED.fullmatch(first)
-    return None if found is None else found[1]
+    stated = _STATED.fullmatch(first)
+    return None if stated is None else stated[1]
 
 
 def cell_rows(
@@ -267,8 +267,8 @@ def is_negative(cell: object) -> bool:
     """Whether a cell is a negative number: -1, -1,00, −1, 1- or (1), as spreadsheets write it."""
     if not isinstance(cell, str):
         return parse_number(cell) < 0
-    found = _NEGATIVE.fullmatch(cell.strip())
-    return found is not None and any("1" <= digit <= "9" for digit in found["before"] or found["after"] or found["in"])
+    parts = _NEGATIVE.fullmatch(cell.strip())
+    return parts is not None and any("1" <= digit <= "9" for digit in parts["before"] or parts["after"] or parts["in"])
 
 
 def column_positions(file: Path, header: Sequence[str], names: Sequence[str], parameter: str = "column") -> list[int]:

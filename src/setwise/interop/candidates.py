@@ -26,23 +26,23 @@ def candidate_scores(
 
     ``ids`` are those of the model's items in its order. A factorisation computes the user from the history first.
     """
-    every = listed("histories", histories, "histories")
+    lists = listed("histories", histories, "histories")
     known = ids if isinstance(ids, Ids) else Ids.of(ids, len(ids))
-    if not every:
+    if not lists:
         return []
-    matrix = history_matrix([known.rows_of(history) for history in every], len(known))
+    matrix = history_matrix([known.rows_of(history) for history in lists], len(known))
     if not hasattr(model, "recommend"):
         raise InvalidInput("model", "one with implicit's recommend", type(model).__name__, "pass scores by hand")
     options = {"recalculate_user": True} if hasattr(model, "user_factors") else {}
     best = min(whole_number("count", count), len(known))
-    users = np.arange(len(every))
+    users = np.arange(len(lists))
     try:
         rows, scores = model.recommend(users, matrix, N=best, filter_already_liked_items=True, **options)
     except NotImplementedError:  # BPR and LMF
         must, todo = "one that computes users from histories, such as ALS or item-kNN", "use from_implicit instead"
         raise InvalidInput("model", must, type(model).__name__, todo) from None
-    found = (np.asarray(rows) >= 0) & (np.asarray(scores) > _LOWEST)
+    filled = (np.asarray(rows) >= 0) & (np.asarray(scores) > _LOWEST)
     return [
-        dict(zip(known[row[one]].tolist(), score[one].astype(float).tolist(), strict=True))
-        for row, score, one in zip(np.asarray(rows), np.asarray(scores), found, strict=True)
+        dict(zip(known[row[mask]].tolist(), score[mask].astype(float).tolist(), strict=True))
+        for row, score, mask in zip(np.asarray(rows), np.asarray(scores), filled, strict=True)
     ]

@@ -183,10 +183,10 @@ def _with_one(fold_in: FoldInMethod) -> FoldInMethod:
 
 
 def _fitted(model: Any, name: str) -> Any:
-    found = getattr(model, name, None)
-    if found is None:
+    array = getattr(model, name, None)
+    if array is None:
         raise InvalidInput("model", f"a fitted one with {name}", type(model).__name__, "fit it, or use from_factors")
-    return found
+    return array
 
 
 def _host(array: Any) -> Floats | Array:

@@ -44,11 +44,11 @@ def scores_by_user(table: Any) -> dict[Any, dict[Any, float]]:
     users, items, scores = (_cells(table, part) for part in ("user", "item", "score"))
     result: dict[Any, dict[Any, float]] = {}
     for user, item, score in zip(users, items, scores, strict=True):
-        own = result.setdefault(user, {})
-        if item in own:
+        of_user = result.setdefault(user, {})
+        if item in of_user:
             got, todo = f"{item!r} twice for user {user!r}", "keep one row for it"
             raise InvalidInput("table", "one row for each user and item", got, todo)
-        own[item] = real_number("score", score)
+        of_user[item] = real_number("score", score)
     return result
 
 
@@ -117,11 +117,11 @@ def _slate_columns(slates: Sequence[Slate], users: Sequence[Any]) -> dict[str, l
 
 def _name(table: Any, part: str, required: bool = True) -> str | None:
     have = list(table) if isinstance(table, Mapping) else list(getattr(table, "columns", ()))
-    found = [name for name in _COLUMNS[part] if name in have]
-    if not found and required:
+    names = [name for name in _COLUMNS[part] if name in have]
+    if not names and required:
         must = f"one with a column {' or '.join(_COLUMNS[part])}"
         raise InvalidInput("table", must, have or type(table).__name__, "rename its columns")
-    return found[0] if found else None
+    return names[0] if names else None
 
 
 def _cells(table: Any, part: str) -> list[Any]:

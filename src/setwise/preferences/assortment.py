@@ -121,8 +121,8 @@ def best_assortment(
     guesses: tuple[float, ...] = ()
     revenue = None
     if price is None:
-        found = search(None)
-        chosen, proven = found.indices, found.proven
+        best = search(None)
+        chosen, proven = best.indices, best.proven
     else:
         chosen, proven, guesses = dinkelbach(model, model.prices(price), search)
         revenue = model.expected_revenue(chosen, price)

@@ -47,16 +47,16 @@ class AtLeastOne:
     """``outcomes`` (cases, n) of 0 and 1: which item succeeded on which known case; ``redundancy`` ρ > 0."""
 
     def __init__(self, outcomes: ArrayLike, redundancy: float = 1.0) -> None:
-        given = real_array("outcomes", outcomes, ("cases", "n"), np.float64)
-        if not np.isin(given, (0.0, 1.0)).all():
+        solved = real_array("outcomes", outcomes, ("cases", "n"), np.float64)
+        if not np.isin(solved, (0.0, 1.0)).all():
             raise InvalidInput("outcomes", "0 or 1", "other numbers", "compare them with a threshold")
-        if not given.any():
+        if not solved.any():
             raise InvalidInput("outcomes", "with a success", "none", "pass cases on which some item succeeds")
-        self.outcomes = given
+        self.outcomes = solved
         self.redundancy = positive("redundancy", redundancy)
         if self.redundancy < LEAST:
             raise InvalidInput("redundancy", f"at least {LEAST:g}", self.redundancy, "use a small positive number")
-        patterns, self._pattern = np.unique(given, axis=0, return_inverse=True)
+        patterns, self._pattern = np.unique(solved, axis=0, return_inverse=True)
         self._kept = np.flatnonzero(patterns.any(axis=1))
         self._patterns = patterns
 

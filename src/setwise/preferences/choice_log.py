@@ -54,9 +54,9 @@ class ChoiceLog:
             if others is not None and len(others) != len(offered):
                 raise InvalidInput(name, f"one for each of {len(offered)} offers", len(others), "align the lists")
         ids = _ids(items)
-        some = np.array([one is not None for one in chosen], bool)
+        has_choice = np.array([id_ is not None for id_ in chosen], bool)
         taken = np.full(len(offered), -1, np.intp)
-        taken[some] = ids.rows_of([one for one in chosen if one is not None])
+        taken[has_choice] = ids.rows_of([id_ for id_ in chosen if id_ is not None])
         shown = membership(offered, ids)
         return cls(ids, shown, taken, shown if context is None else membership(context, ids))
 
@@ -65,8 +65,8 @@ class ChoiceLog:
         """From shown slates and the items chosen from each: a hit is one choice, a slate without hits one of None."""
         if len(hits) != len(slates):
             raise InvalidInput("hits", f"one set for each of {len(slates)} slates", len(hits), "align the lists")
-        pairs = [(slate, one) for slate, taken in zip(slates, hits, strict=True) for one in (taken or (None,))]
-        return cls.of([slate for slate, _ in pairs], [one for _, one in pairs], items)
+        pairs = [(slate, hit) for slate, taken in zip(slates, hits, strict=True) for hit in (taken or (None,))]
+        return cls.of([slate for slate, _ in pairs], [hit for _, hit in pairs], items)
 
     @classmethod
     def from_baskets(cls, baskets: Sets, items: int | IdChoice) -> ChoiceLog:
@@ -93,8 +93,8 @@ class ChoiceLog:
 def membership(sets: Sets, ids: Ids) -> NDArray[np.bool_]:
     """Which item is in which set: (len(sets), n)."""
     result = np.zeros((len(sets), len(ids)), bool)
-    number = np.repeat(np.arange(len(sets)), [len(one) for one in sets])
-    result[number, ids.rows_of([item for one in sets for item in one])] = True
+    number = np.repeat(np.arange(len(sets)), [len(members) for members in sets])
+    result[number, ids.rows_of([item for members in sets for item in members])] = True
     return result
 
 
@@ -104,16 +104,16 @@ def _ids(items: int | IdChoice) -> Ids:
     return Ids.of(items, len(items))
 
 
-def _flags(parameter: str, given: Any, shape: tuple[int, int]) -> NDArray[np.bool_]:
-    array = np.asarray(given)
+def _flags(parameter: str, flags: Any, shape: tuple[int, int]) -> NDArray[np.bool_]:
+    array = np.asarray(flags)
     require_shape(parameter, array, shape)
     if array.dtype != bool:
         raise InvalidInput(parameter, "an array of booleans", f"dtype {array.dtype}", "compare it with 0")
     return array
 
 
-def _rows_or_none(given: Any, n: int) -> NDArray[np.intp]:
-    array = np.asarray(given)
+def _rows_or_none(rows: Any, n: int) -> NDArray[np.intp]:
+    array = np.asarray(rows)
     require_shape("chosen", array, ("choices",))
     must = f"row numbers, 0 to {n - 1}, or -1 for nothing"
     if array.dtype.kind not in "iu":

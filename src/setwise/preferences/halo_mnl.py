@@ -236,11 +236,11 @@ class MNL:
         outside = log.outside_option
         train = Likelihood(log, outside)
         test = None if held_out is None else cls._likelihood("held_out", held_out, log.ids, outside)
-        found = maximise(train, utility_ridge, ridge)
+        result = maximise(train, utility_ridge, ridge)
         model = cls.__new__(cls)
-        model._fill(found.utility, found.halo, log.ids[:], outside)
+        model._fill(result.utility, result.halo, log.ids[:], outside)
         held_out_score = None if test is None else model._score(test)
-        return Fit(model, model._score(train), held_out_score, found.converged, found.iterations)
+        return Fit(model, model._score(train), held_out_score, result.converged, result.iterations)
 
     # --- files ---
 

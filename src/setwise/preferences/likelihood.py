@@ -106,10 +106,10 @@ def maximise(likelihood: Likelihood, utility_ridge: float, ridge: float | None) 
         return loss + float(penalty @ flat**2) / 2, gradient
 
     options = {"maxiter": MAX_ITERATIONS, "maxfun": 2 * MAX_ITERATIONS, "gtol": GRADIENT_TOLERANCE, "ftol": 0.0}
-    found = minimize(objective, np.zeros(n + n * width), jac=True, method="L-BFGS-B", options=options)
+    result = minimize(objective, np.zeros(n + n * width), jac=True, method="L-BFGS-B", options=options)
     halo = np.zeros((n, n))
-    halo[:, :width] = found.x[n:].reshape(n, width)
-    return Estimate(found.x[:n], halo, bool(found.success), int(found.nit))
+    halo[:, :width] = result.x[n:].reshape(n, width)
+    return Estimate(result.x[:n], halo, bool(result.success), int(result.nit))
 
 
 def _precision(parameter: str, number: float) -> float:

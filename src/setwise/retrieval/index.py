@@ -149,7 +149,7 @@ class Index:
             raise InvalidInput("exclude", f"one list per user, {len(users)} in all", f"{len(lists)}", todo)
         shared = snapshot.eligible(where=where)
         eligible = [shared.without(rows) for rows in lists]
-        return [each.best for each in snapshot.retrieve_many(users, per_cell, eligible, per_head)]
+        return [retrieved.best for retrieved in snapshot.retrieve_many(users, per_cell, eligible, per_head)]
 
     def eligible(self, exclude: ArrayLike = (), where: Mapping[str, Any] | None = None) -> Eligibility:
         """The items that a slate may hold: not removed, matching ``where``, not among the rows ``exclude``.

@@ -107,8 +107,8 @@ def with_scored_rows(
 
 def warm_up_scored_search() -> None:
     """Compile what a search with added scores calls."""
-    one = CellOrder(*by_cell(np.zeros(1, np.int32), 1))
-    _selected(one, np.zeros(1, np.float32), 1.0, np.zeros(1), _ALL_ELIGIBLE, 2)
+    order = CellOrder(*by_cell(np.zeros(1, np.int32), 1))
+    _selected(order, np.zeros(1, np.float32), 1.0, np.zeros(1), _ALL_ELIGIBLE, 2)
 
 
 def _selected(

@@ -62,7 +62,7 @@ class _Asked(Generic[Answer]):
     """The calls of one search that are running, and the answers so far."""
 
     def __init__(self, calls: Sequence[Sequence[Callable[[], Future[Answer]]]]) -> None:
-        self._left = [iter(some) for some in calls]
+        self._left = [iter(calls_of_shard) for calls_of_shard in calls]
         self._running: dict[Future[Answer], int] = {}
         self.answers: dict[int, Answer] = {}
         self.missing = set(range(len(calls)))
@@ -76,13 +76,13 @@ class _Asked(Generic[Answer]):
     def take(self, seconds: float) -> None:
         """Wait so long for the next answers. A call that failed is followed by the next one of its shard."""
         done, _ = wait(self._running, seconds, FIRST_COMPLETED)
-        for one in done:
-            shard = self._running.pop(one)
+        for call in done:
+            shard = self._running.pop(call)
             if shard not in self.missing:
                 continue
-            error = one.exception()
+            error = call.exception()
             if error is None:
-                self.answers[shard] = one.result()
+                self.answers[shard] = call.result()
                 self.missing.discard(shard)
                 continue
             self.ask(shard)

@@ -119,7 +119,7 @@ class _Claim:
         """The rows of the ids that are the keys of ``scores``; whole numbers are written as texts."""
         text = hasattr(self.catalog.ids.values, "offsets")
         try:
-            return self.catalog.rows_of(list(scores) if text else [int(one) for one in scores])
+            return self.catalog.rows_of(list(scores) if text else [int(id_) for id_ in scores])
         except ValueError:
             raise InvalidInput("scores", "about ids of the catalogue", "another text", "correct its keys") from None
 

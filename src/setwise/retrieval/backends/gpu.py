@@ -84,8 +84,8 @@ class GPU:
         small, power = _small(rows)
         hits = Hits.none(len(rows), layout.cells, per_cell)
         with self._turn, memory_errors(layout.device):
-            for some, best, scores in self._passes(small, per_cell, eligible):
-                hits.rows[some], hits.scores[some] = _on_host(best), _on_host(scores)
+            for group, best, scores in self._passes(small, per_cell, eligible):
+                hits.rows[group], hits.scores[group] = _on_host(best), _on_host(scores)
         np.ldexp(hits.scores, power[:, None, None], out=hits.scores)
         return hits
 
@@ -104,8 +104,8 @@ class GPU:
         together = max(1, _PEAKS // max(layout.blocks, 1))
         mask = None if eligible is None else self._mask(eligible)
         for first in range(0, len(users), together):
-            some = slice(first, min(len(users), first + together))
-            yield some, *self._search(layout, quantised_users(users[some], layout.device), per_cell, mask)
+            group = slice(first, min(len(users), first + together))
+            yield group, *self._search(layout, quantised_users(users[group], layout.device), per_cell, mask)
 
     def on_device(self, catalog: Catalog) -> DeviceCatalog | None:
         """Queries and keys of the catalogue beside its vectors, copied when first needed; None if they do not fit.

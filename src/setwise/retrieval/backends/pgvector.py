@@ -71,8 +71,8 @@ class PgVector(SortedVectors):
         with self._connections.connection() as connection:
             for b, user in enumerate(users):
                 # Not prepared: a generic plan does not know the number of cells.
-                found = connection.execute(query, values | {"user": user.tolist()}, prepare=False).fetchall()
-                cell, place, row, score = np.array(found, np.float64).reshape(-1, 4).T
+                rows = connection.execute(query, values | {"user": user.tolist()}, prepare=False).fetchall()
+                cell, place, row, score = np.array(rows, np.float64).reshape(-1, 4).T
                 at = b, cell.astype(np.int64), place.astype(np.int64)
                 hits.rows[at], hits.scores[at] = row, score
         return hits

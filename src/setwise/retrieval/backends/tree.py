@@ -205,13 +205,13 @@ def _shapes(vectors: Floats32, start: Ints, turn: Floats, exact: bool) -> dict[s
     for first in range(0, blocks, step):
         last = min(first + step, blocks)
         edges, size = start[first:last] - start[first], np.diff(start[first : last + 1])
-        some = vectors[start[first] : start[last]].astype(np.float64)
-        centre[first:last] = np.add.reduceat(some, edges, axis=0) / size[:, None]
-        sides, rest = _turned(some - np.repeat(centre[first:last], size, axis=0), turn)
+        members = vectors[start[first] : start[last]].astype(np.float64)
+        centre[first:last] = np.add.reduceat(members, edges, axis=0) / size[:, None]
+        sides, rest = _turned(members - np.repeat(centre[first:last], size, axis=0), turn)
         if exact:
             reach[first:last, :-1] = np.maximum.reduceat(np.hstack([sides, rest]), edges, axis=0)
         else:
             squares = np.hstack([sides**2, rest**2 / max(1, d - leading)])
             reach[first:last, :-1] = np.sqrt(np.add.reduceat(squares, edges, axis=0) / size[:, None])
-        reach[first:last, -1] = np.maximum.reduceat(np.linalg.norm(some, axis=1), edges)
+        reach[first:last, -1] = np.maximum.reduceat(np.linalg.norm(members, axis=1), edges)
     return {"centre": centre, "reach": reach}
