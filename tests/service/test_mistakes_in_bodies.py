@@ -17,7 +17,7 @@ MISTAKES = [
     ("recommend", {"history": ["song-1"], "k": "ten"}, 400, "expected `int`, got `str`", "`$.k`"),
     ("recommend", {"history": ["song-1"], "k": 0}, 422, "k must be", "at least 1", "got 0", "pass"),
     ("recommend", {"history": ["song-1"], "k": 1000}, 422, "k must be", "at most 100", "got 1000", "choose"),
-    ("recommend", {}, 422, "history, user, features, vector", "got none of them", "pass one"),
+    ("recommend", {}, 422, "history, user, features", "got none of them", "pass one"),
     ("recommend", {"history": [], "vector": [1.0]}, 422, "history and vector", "pass one"),
     ("recommend", {"history": ["Song-1"], "unknown": "error"}, 422, "history", "'Song-1'", "did you mean 'song-1'?"),
     ("recommend", {"history": [1]}, 422, "an id of history", "got 1", "check its spelling and its type"),
