@@ -56,7 +56,7 @@ Partial = Annotated[
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     """``command`` with an option for every setting in place of ``**limits``."""
     signature = inspect.signature(command, eval_str=True)
-    fixed = [entry for entry in signature.parameters.values() if entry.kind is not inspect.Parameter.VAR_KEYWORD]
+    fixed = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
     options = [
         inspect.Parameter(
             row.name,
@@ -67,7 +67,7 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
         for row in table()
     ]
     command.__signature__ = signature.replace(parameters=[*fixed, *options])  # type: ignore[attr-defined]
-    command.__annotations__ = {entry.name: entry.annotation for entry in (*fixed, *options)}
+    command.__annotations__ = {one.name: one.annotation for one in (*fixed, *options)}
     return command
 
 
@@ -111,8 +111,8 @@ def serve(
     from setwise.service.security_headers import parse_image_hosts
 
     if cluster is None and (replicas > 1 or partial):
-        option = "--partial" if partial else "--replicas"
-        raise InvalidInput(option, "given together with --cluster", "no --cluster", "add it, or drop the option")
+        given = "--partial" if partial else "--replicas"
+        raise InvalidInput(given, "given together with --cluster", "no --cluster", "add it, or drop the option")
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
     place = None if cluster is None else _cluster(folder, cluster, replicas, partial)

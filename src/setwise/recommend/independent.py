@@ -96,8 +96,8 @@ def _rewards(query: Query, rows: Rows) -> Floats:
     """r_i in float64."""
     catalog = query.catalog
     parts = [
-        evaluate(catalog.rewards, catalog.reward_class[part], objective.base_scores(catalog, query.user, part))
-        for part in np.array_split(rows, -(-len(rows) // _CHUNK))
+        evaluate(catalog.rewards, catalog.reward_class[some], objective.base_scores(catalog, query.user, some))
+        for some in np.array_split(rows, -(-len(rows) // _CHUNK))
     ]
     return np.concatenate(parts)
 

@@ -107,5 +107,5 @@ class Setting:
 
 def table() -> Iterator[Setting]:
     """Every setting, in the order of the table."""
-    for setting in fields(Settings):
-        yield Setting(setting.name, setting.default, **{"least": 0, "most": 0, "help": ""} | dict(setting.metadata))  # type: ignore[arg-type]
+    for one in fields(Settings):
+        yield Setting(one.name, one.default, **{"least": 0, "most": 0, "help": ""} | dict(one.metadata))  # type: ignore[arg-type]

@@ -155,7 +155,7 @@ def _is_scalar(part: Any) -> bool:
 
 
 def _are_ids(part: Any) -> bool:
-    return isinstance(part, list) and all(type(id_) in (int, str) for id_ in part)
+    return isinstance(part, list) and all(type(one) in (int, str) for one in part)
 
 
 def _is_condition(part: Any) -> bool:
@@ -204,9 +204,9 @@ def _first_defect(form: Mapping[str, Any]) -> str | None:
 
 
 def _limit_keys() -> dict[str, tuple[str, Callable[[Any], bool]]]:
-    plain = ("a whole number an attribute", _are_counts)
+    every = ("a whole number an attribute", _are_counts)
     by_value = ("a whole number a value, an attribute", _are_counts_of_values)
-    return {name: by_value if limit.by_value else plain for name, limit in LIMITS.items()}
+    return {name: by_value if limit.by_value else every for name, limit in LIMITS.items()}
 
 
 def _defect_of(form: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> str | None:
@@ -243,16 +243,16 @@ def _plain(part: Any) -> Any:
     if isinstance(part, (np.ndarray, np.generic)):
         return part.tolist()
     if isinstance(part, Mapping):
-        return {str(name): _plain(entry) for name, entry in part.items()}
-    return [_plain(entry) for entry in part] if isinstance(part, (list, tuple)) else part
+        return {str(name): _plain(one) for name, one in part.items()}
+    return [_plain(one) for one in part] if isinstance(part, (list, tuple)) else part
 
 
 def _floats(part: Any) -> Any:
     """The whole numbers of a vector, or of a mapping, as floats."""
     if isinstance(part, list):
-        return [_floats(entry) for entry in part]
+        return [_floats(one) for one in part]
     if isinstance(part, dict):
-        return {name: _floats(entry) for name, entry in part.items()}
+        return {name: _floats(one) for name, one in part.items()}
     return float(part) if type(part) is int else part
 
 

@@ -119,7 +119,7 @@ class _Claim:
         """The rows of the ids that are the keys of ``scores``; whole numbers are written as texts."""
         text = hasattr(self.catalog.ids.values, "offsets")
         try:
-            return self.catalog.rows_of(list(scores) if text else [int(id_) for id_ in scores])
+            return self.catalog.rows_of(list(scores) if text else [int(one) for one in scores])
         except ValueError:
             raise InvalidInput("scores", "about ids of the catalogue", "another text", "correct its keys") from None
 
@@ -298,8 +298,7 @@ class _Claim:
             return False, "the bound is about another catalogue"
         if not math.isfinite(bound) or not math.isfinite(size):
             return False, "a finite bound on infinite rewards cannot be proven"
-        rows = np.flatnonzero(self._shown())
-        size = min(size, size_above(self.catalog, self.slate_user, self.query["k"], rows, bound) if len(rows) else 0.0)
+        size = min(size, self._size_above(bound))
         limit = bound + TOLERANCE * max(abs(bound), size)
         if self.feasible()[0] and self.reference_value > limit:
             return False, f"refuted: the slate itself is worth {self.reference_value:.9g}"
@@ -309,6 +308,10 @@ class _Claim:
             if uncertain
             else self._proof(bound, limit)
         )
+
+    def _size_above(self, bound: float) -> float:
+        rows = np.flatnonzero(self._shown())
+        return size_above(self.catalog, self.slate_user, self.query["k"], rows, bound) if len(rows) else 0.0
 
     def _uncertain(self, size: float) -> str:
         """Why rounding may decide the bound, or nothing. In place of a size of 0: the largest change."""
