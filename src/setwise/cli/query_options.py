@@ -29,6 +29,7 @@ FORMS = {  # how an option is written, where its meaning does not say it
     "at_most": "A limit: artist=2 allows at most two items of one artist.",
     "at_least": "A lower limit: genre=jazz:2 requires two items of jazz.",
     "exactly": "A number of each: site=1 requires one item of every site.",
+    "weights": "An attribute's name, such as margin: what a unit of each item's reward is worth.",
     "ranker": f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.",
 }
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,6 +67,8 @@ def _option(name: str) -> Any:
     """The option of an argument, as typer reads it: a number or a switch as it is, all else as texts."""
     if name == "k":
         return SlateSize
+    if name == "weights":
+        return Annotated[str | None, typer.Option(help=FORMS[name])]
     kind, text = ARGUMENTS[name].type, typer.Option(help=FORMS.get(name, ARGUMENTS[name].meaning))
     if kind in (bool, bool | None):
         flag = name.replace("_", "-")
@@ -83,6 +86,8 @@ def arguments(catalog: Callable[[], Catalog], texts: Mapping[str, Any]) -> dict[
             continue
         if name == "where":
             stated[name] = where(catalog(), typed)
+        elif name == "weights":
+            stated[name] = typed
         elif name in LIMITS:
             stated |= limits(**{name: typed})
         elif isinstance(typed, list):

@@ -66,7 +66,7 @@ class Eligibility:
         allowed = self.n if self.allowed is None else self.count + self._allowed_among(self.excluded)
         return _nonempty(Eligibility(self.n, self.allowed, excluded, allowed - self._allowed_among(excluded)))
 
-    def within(self, rows: Rows) -> Eligibility:
+    def within(self, rows: Rows, parameter: str = "scores") -> Eligibility:
         """Those of these rows that are among ``rows``. The cost is O(n): the result has a mask of its own."""
         allowed = np.zeros(self.n, bool)
         allowed[rows if self.allowed is None else rows[self.allowed[rows]]] = True
@@ -74,8 +74,8 @@ class Eligibility:
         inside = Eligibility(self.n, allowed, self.excluded, left)
         left -= inside._allowed_among(self.excluded)
         if left == 0:
-            todo = "score items that may be shown, or state a scores_floor"
-            raise Infeasible("scores", "about an item that is neither excluded nor filtered out", "none", todo)
+            todo = "name items that may be shown" + (", or state a scores_floor" if parameter == "scores" else "")
+            raise Infeasible(parameter, "about an item that is neither excluded nor filtered out", "none", todo)
         return replace(inside, count=left)
 
     def _allowed_among(self, rows: Rows) -> int:

@@ -7,6 +7,7 @@
     rewards     (τ,)        the distinct reward functions
     reward_class  (m,)      the index of each candidate's function in ``rewards``
     groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
+    reward_weight  (m,)     ω_i ≥ 0, what a unit of each candidate's reward is worth, or None where all are 1
     exclusive   arrays (m,) of labels: at most one candidate per label (the items and positions of an ordered slate)
 
 Logits are stored, not weights, so that any subset can be valued exactly: weights divided by the row's maximum
@@ -30,7 +31,7 @@ from setwise.model.alone import share_of_own
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
-from setwise.model.users import User
+from setwise.model.users import User, reward_weights
 
 FLOOR = -700.0  # the smallest log of a positive weight; e^-700 ≈ 1e-304, so no denominator vanishes
 
@@ -50,6 +51,7 @@ class Instance:
         positions: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
         exclusive: Sequence[ArrayLike] = (),
+        reward_weight: ArrayLike | None = None,
     ) -> None:
         self.score = _headed("score", score, ("heads", "m"))
         heads, m = self.score.shape
@@ -68,6 +70,9 @@ class Instance:
         _refuse_repetition(self.candidates, self.positions)
         self.groups = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
+        self.reward_weight = None if reward_weight is None else reward_weights("reward_weight", reward_weight)
+        if self.reward_weight is not None:
+            require_shape("reward_weight", self.reward_weight, (m,))
         self.embed: Callable[[], Floats] | None = None  # computes unit vectors (m, d) when similarities are needed
 
     # --- constructors ---
@@ -101,6 +106,7 @@ class Instance:
             rows,
             positions,
             exclusive=exclusive,
+            reward_weight=checked.weights_of(rows),
         )
         instance.embed = lambda: unit_rows(catalog.embeddings(rows))
         attributes = catalog.attributes
@@ -160,20 +166,25 @@ class Instance:
         return _shifted_exp(self.sink_logit, self._row_top)
 
     @cached_property
+    def weights(self) -> Floats:
+        """ω_i, 1 where none was given: (m,)."""
+        return np.ones(self.m) if self.reward_weight is None else self.reward_weight
+
+    @cached_property
     def total_score(self) -> Floats:
         """base_i + Σ_h s_i^h: the order of a recommender that ignores the set."""
         return np.asarray(self.base + self.score.sum(axis=0))
 
     @cached_property
     def alone(self) -> Floats:
-        """f_i(a_i({i})): the reward of each candidate as the only item (alone.py)."""
+        """ω_i f_i(a_i({i})): the reward of each candidate as the only item (alone.py)."""
         own = np.diagonal(self.logit, axis1=1, axis2=2)
         if self.sink_logit is None or self.sink_score is None:
             average = np.where(np.isneginf(own), 0.0, self.score)
         else:
             sink_score = self.sink_score[:, None]
             average = sink_score + share_of_own(own, self.sink_logit) * (self.score - sink_score)
-        return evaluate(self.rewards, self.reward_class, self.base + average.sum(axis=0))
+        return evaluate(self.rewards, self.reward_class, self.base + average.sum(axis=0), self.reward_weight)
 
     @cached_property
     def similarity(self) -> Floats:
@@ -186,7 +197,7 @@ class Instance:
     # --- reference values ---
 
     def rewards_of(self, indices: ArrayLike) -> Floats:
-        """f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
+        """ω_i f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
         chosen = index_array("indices", indices, self.m, "the instance")
         a = objective.attended(
             self.logit[:, chosen[:, None], chosen],
@@ -195,7 +206,8 @@ class Instance:
             None if self.sink_logit is None else self.sink_logit[:, chosen],
             self.sink_score,
         )
-        return evaluate(self.rewards, self.reward_class[chosen], a)
+        weight = None if self.reward_weight is None else self.reward_weight[chosen]
+        return evaluate(self.rewards, self.reward_class[chosen], a, weight)
 
     def value(self, indices: ArrayLike) -> float:
         """F(S) for the candidates ``indices``."""
@@ -213,6 +225,7 @@ class Instance:
             self.candidates[order],
             None if self.positions is None else self.positions[order],
             exclusive=[labels[order] for labels in self.exclusive],
+            reward_weight=None if self.reward_weight is None else self.reward_weight[order],
         )
         if (embed := self.embed) is not None:
             instance.embed = lambda: embed()[order]

@@ -47,6 +47,7 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         table.first_knot,
         table.knot,
         instance.reward_class,
+        instance.weights,
         constraints.pinned,
         free,
         labels,

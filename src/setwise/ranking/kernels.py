@@ -96,6 +96,7 @@ def best_subset(
     first_knot: Ints,
     knot: Floats,
     reward_class: Any,
+    reward_weight: Floats,
     pinned: Any,
     open_rows: Any,
     labels: Ints,
@@ -138,7 +139,8 @@ def best_subset(
         value = 0.0
         _averages(state, path, depth, base, average)
         for place in range(depth):
-            value += table_value(code, parameter, first_knot, knot, reward_class[path[place]], average[place])
+            reward = table_value(code, parameter, first_knot, knot, reward_class[path[place]], average[place])
+            value += reward_weight[path[place]] * reward
         visited += 1
         finite = finite and math.isfinite(value)
         if value > best_value or best_size == 0:  # NaN is never greater
@@ -184,9 +186,9 @@ def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums:
 
 @njit(**INNER, fastmath=FAST)
 def logistics_with_each(
-    weight: Any, i: int, score: Any, scale: float, bias: float, sums: Floats, argument: Any, total: Any
+    weight: Any, i: int, score: Any, scale: float, bias: float, height: float, sums: Floats, argument: Any, total: Any
 ) -> None:
-    """Add member i's logistic reward with each candidate added to ``total``, in single precision.
+    """Add member i's logistic reward times ``height`` with each candidate added to ``total``, in single precision.
 
     With r = w / D the average becomes A + (s − A) r / (1 + r), A = N / D: safe for any D. Arguments of up to 60 in size
     are right within about 1e-6. The chosen set is valued again in double precision: a smaller improvement may be
@@ -199,11 +201,11 @@ def logistics_with_each(
             r = min(w[c] * inverse, LARGEST_RATIO)
             argument[c] += average + (s[c] - average) * (r / (ONE + r))
     average, inverse, w, s = average_32(sums, last), inverse_32(sums, last), weight[i, last], score[last]
-    slope, offset = np.float32(scale), np.float32(bias)
+    slope, offset, most = np.float32(scale), np.float32(bias), np.float32(height)
     for c in range(len(total)):
         r = min(w[c] * inverse, LARGEST_RATIO)
         a = argument[c] + average + (s[c] - average) * (r / (ONE + r))
-        total[c] += logistic_32(slope * a + offset)
+        total[c] += most * logistic_32(slope * a + offset)
     if last > 0:
         argument[:] = 0.0
 

@@ -195,8 +195,9 @@ def end_of(budget_ms: float | None) -> float:
 
 
 def _rewards(instance: Instance, rows: Rows, x: Floats) -> Floats:
-    """f_i(x_i) along the last axis, for these candidates."""
+    """ω_i f_i(x_i) along the last axis, for these candidates."""
+    weight = None if instance.reward_weight is None else instance.reward_weight[rows]
     if len(instance.rewards) == 1:
-        return instance.rewards[0].value(x)
+        return evaluate(instance.rewards, rows, x, weight)
     present, mine = np.unique(instance.reward_class[rows], return_inverse=True)
-    return evaluate([instance.rewards[number] for number in present], mine, x)
+    return evaluate([instance.rewards[number] for number in present], mine, x, weight)

@@ -172,6 +172,7 @@ def _swap_instance(instance: Instance, constraints: Constraints, pairs: int = AN
         table.first_knot,
         table.knot,
         instance.reward_class.astype(np.int64),
+        instance.weights,
         free,
         constraints.pinned.astype(np.int64),
         constraints.labels,
@@ -181,7 +182,7 @@ def _swap_instance(instance: Instance, constraints: Constraints, pairs: int = AN
         pair_at,
         np.empty(0, np.int64),
     )
-    parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
+    parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m), bool((instance.weights != 1).any())]
     problem = SwapInstance(*parts)
     return problem._replace(start_items=read_only(_start_items(instance, problem, pairs)))
 
@@ -225,7 +226,7 @@ def _rewards_beside(instance: Instance, partner: np.intp) -> Floats:
     numerator = own * instance.score + instance.sink_weight * _sink_score(instance)
     numerator = numerator + given * instance.score[:, [partner]]
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
-    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
+    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0), instance.reward_weight)
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -235,6 +236,8 @@ def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32
     highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
     reach = float(np.abs(instance.base).max() + highest.sum())
     logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
+    weights = instance.weights[instance.weights > 0]
+    small |= len(weights) and not LEAST_SINGLE < weights.min() <= weights.max() < 1 / LEAST_SINGLE
     if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
         return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
     with np.errstate(over="ignore"):  # of scores that no logistic reward uses

@@ -51,6 +51,7 @@ class SwapInstance(NamedTuple):
     first_knot: Ints
     knot: Floats
     reward_class: Ints  # (m,)
+    reward_weight: Floats  # (m,)
     free: Any  # (m,) may be added and removed
     pinned: Ints
     labels: Ints  # (G, m)
@@ -60,6 +61,7 @@ class SwapInstance(NamedTuple):
     pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
     start_items: Ints  # candidates, one for each of the first climbs
     k: int
+    weighted: bool  # whether a weight is not 1
 
 
 class SwapState(NamedTuple):
@@ -86,10 +88,12 @@ class SwapState(NamedTuple):
 def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
     """What each candidate promises as an anchor p, −∞ for others than ``anchors``.
 
-    This is f_p(a_p({p})) and the k − 1 largest positive f_i(a_i({i, p})) of free candidates i. A reward does not
-    decrease: if there is only one, the largest are those of the largest arguments.
+    This is ω_p f_p(a_p({p})) and the k − 1 largest positive ω_i f_i(a_i({i, p})) of free candidates i. A reward does
+    not decrease: if there is only one and no item weighs more than others, the largest are those of the largest
+    arguments.
     """
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
+    several = len(code) > 1 or problem.weighted
     promise, measure, largest = np.full(len(alone), -np.inf), np.empty(len(alone)), np.empty(max(problem.k - 1, 0))
     for p in anchors:
         promise[p] = alone[p]
@@ -101,8 +105,9 @@ def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
             _add_averages(first, second, problem.own[h], problem.score[h], problem.received[p, h], p, measure)
         largest[:] = -np.inf
         for i in range(len(alone)):
-            if len(code) > 1:
-                measure[i] = table_value(code, parameter, first_knot, knot, problem.reward_class[i], measure[i])
+            if several:
+                reward = table_value(code, parameter, first_knot, knot, problem.reward_class[i], measure[i])
+                measure[i] = problem.reward_weight[i] * reward
             if measure[i] > largest[0] and problem.free[i] and i != p:
                 place = 1
                 while place < len(largest) and measure[i] > largest[place]:  # in ascending order; the smallest leaves
@@ -111,7 +116,8 @@ def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
                 largest[place - 1] = measure[i]
         for x in largest:
             if x > -np.inf:
-                promise[p] += max(table_value(code, parameter, first_knot, knot, ZERO, x) if len(code) == 1 else x, 0.0)
+                reward = x if several else table_value(code, parameter, first_knot, knot, ZERO, x)
+                promise[p] += max(reward, 0.0)
     return promise
 
 
@@ -140,7 +146,7 @@ def value_without(problem: SwapInstance, members: Ints, size: int, leaving: int,
             for h in range(len(score)):
                 a += sums[0, h] / max(sums[1, h], SMALLEST_WEIGHT)
             f = problem.reward_class[i]
-            value += table_value(code, parameter, first_knot, knot, f, a)
+            value += problem.reward_weight[i] * table_value(code, parameter, first_knot, knot, f, a)
     return -np.inf if math.isnan(value) else value
 
 
@@ -161,17 +167,20 @@ def values_with_each(problem: SwapInstance, state: SwapState, leaving: int) -> N
             f = problem.reward_class[i]
             if fast and has_fast_path(code[f]):
                 scale, bias = parameter[f, 0], parameter[f, 1] + parameter[f, 0] * base[i]
-                logistics_with_each(weight_32, i, score_32, scale, bias, sums, state.argument_32, total)
+                height = problem.reward_weight[i]
+                logistics_with_each(weight_32, i, score_32, scale, bias, height, sums, state.argument_32, total)
             else:
                 averages_with_each(weight, i, score, base[i], sums, argument)
-                add_rewards(code[f], parameter[f], knot[first_knot[f] : first_knot[f + 1]], argument, total)
+                knots = knot[first_knot[f] : first_knot[f + 1]]
+                add_rewards(code[f], parameter[f], knots, problem.reward_weight[i], argument, total)
     copy_entries(argument, base, len(base))
     candidate_averages(state.front, state.back, leaving + 1, problem.own, score, argument)
-    if len(code) == 1:
-        add_rewards(code[0], parameter[0], knot, argument, total)
+    if len(code) == 1 and not problem.weighted:
+        add_rewards(code[0], parameter[0], knot, 1.0, argument, total)
     else:
         for c in range(len(total)):
-            total[c] += table_value(code, parameter, first_knot, knot, problem.reward_class[c], argument[c])
+            reward = table_value(code, parameter, first_knot, knot, problem.reward_class[c], argument[c])
+            total[c] += problem.reward_weight[c] * reward
 
 
 @njit(**INNER)

@@ -93,6 +93,14 @@ class Options(TypedDict, total=False):
     exactly: Annotated[
         Mapping[str, int] | None, Argument("The number of items of every value of an attribute: {site: 1}.")
     ]
+    weights: Annotated[
+        str | ArrayLike | Mapping[Any, float] | None,
+        Argument(
+            "What a unit of each item's reward is worth, at least 0: an attribute's name such as margin, one number for "
+            "each item, or {id: number}; an item without one is not shown."
+        ),
+    ]
+    value_unit: Annotated[str | None, Argument("The unit of the value, such as EUR, which is shown with it.")]
     budget_ms: Annotated[
         float | None,
         Argument(

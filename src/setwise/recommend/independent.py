@@ -96,7 +96,12 @@ def _rewards(query: Query, rows: Rows) -> Floats:
     """r_i in float64."""
     catalog = query.catalog
     parts = [
-        evaluate(catalog.rewards, catalog.reward_class[some], objective.base_scores(catalog, query.user, some))
+        evaluate(
+            catalog.rewards,
+            catalog.reward_class[some],
+            objective.base_scores(catalog, query.user, some),
+            query.user.weights_of(some),
+        )
         for some in np.array_split(rows, -(-len(rows) // _CHUNK))
     ]
     return np.concatenate(parts)
@@ -108,7 +113,7 @@ def _screened(query: Query) -> Rows:
     base, vector = catalog.base, query.user.base
     if query.is_limited or base is None or vector is None or len(rows) * base.shape[1] < SCREENED_FROM:
         return rows
-    if len(catalog.rewards) > 1 or len(rows) <= query.k:
+    if len(catalog.rewards) > 1 or len(rows) <= query.k or query.user.weights is not None:
         return rows
     argument = np.asarray(base @ vector.astype(base.dtype), np.float64)[rows]
     if query.user.scores is not None:

@@ -8,6 +8,8 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids],  vector […] (one head),
                  or  features {name: number}
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
+    weights      null, an attribute's name, [one number per item] or {id: number}: what a unit of reward is worth
+    value_unit   the unit of the value, or null
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
     unknown      "ignore" (left out) or "error": what happens to ids of history, exclude and scores that the catalogue
@@ -32,8 +34,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Rows
-from setwise._validation import milliseconds
+from setwise._types import Floats, Rows
+from setwise._validation import frozen, milliseconds, text
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
@@ -44,6 +46,7 @@ from setwise.ranking import DEFAULT, Ranker, ranker_named
 from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description, slate_size
 from setwise.recommend.caller_scores import caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
+from setwise.recommend.item_numbers import item_numbers, numbers_to_json
 from setwise.recommend.lower_limits import Required, requirements
 from setwise.retrieval import Index
 
@@ -78,6 +81,8 @@ class Query:
     required: tuple[Required, ...] = field(default=(), repr=False)
     only_scored: bool = False  # whether an item without an added score is not eligible
     ignored: tuple[Any, ...] = ()  # ids of history, exclude and scores that the catalogue does not have
+    weights: Any = None  # as the request states them, in JSON's form; ``user.weights`` has the numbers
+    value_unit: str | None = None
 
     @classmethod
     def parse(
@@ -94,6 +99,8 @@ class Query:
         exclude: IdChoice = (),
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
+        weights: Any = None,
+        value_unit: str | None = None,
         budget_ms: float | None = None,
         ranker: str = DEFAULT.name,
         certify: bool = True,
@@ -122,6 +129,10 @@ class Query:
             checked_user = checked_user.with_scores(added.combined(checked_user.scores))
             shared = shared if added.named is None else shared.within(added.named)
             ignored = (*ignored, *added.ignored)
+        if weights is not None:
+            numbers, strange = item_numbers(catalog, "weights", weights, unknown)
+            shared, ignored = _with_numbers(shared, "weights", numbers), (*ignored, *strange)
+            checked_user = checked_user.with_weights(frozen(np.nan_to_num(numbers)))
         size, eligible = slate_size(k), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
@@ -139,6 +150,8 @@ class Query:
             required=requirements(catalog, eligible, size, limited),
             only_scored=added is not None and added.named is not None,
             ignored=ignored,
+            weights=numbers_to_json(weights),
+            value_unit=None if value_unit is None else text("value_unit", value_unit),
         )
 
     @property
@@ -191,6 +204,7 @@ class Query:
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,
+            **{name: part for name, part in (("weights", self.weights), ("value_unit", self.value_unit)) if part is not None},
         }
 
 
@@ -203,6 +217,12 @@ def require_conditions(where: object) -> None:
 def _any_named(ids: IdChoice | None) -> bool:
     """Whether ids are named: most requests name none, and looking up none takes as long as looking up some."""
     return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
+
+
+def _with_numbers(eligible: Eligibility, parameter: str, numbers: Floats) -> Eligibility:
+    """The items that have a number; they are all of them where none is missing."""
+    missing = np.isnan(numbers)
+    return eligible.within(np.flatnonzero(~missing), parameter) if missing.any() else eligible
 
 
 def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: Rows) -> Eligibility:

@@ -216,7 +216,7 @@ def _chosen(retrieved: Retrieved, query: Query, measures: Measures, effort: Effo
         total, _ = measures.scores(rows)
         anchor = int(rows[np.argmax(total)])
         rows = np.concatenate([rows, measures.partners(anchor, remaining, partners)])
-    if query.ranker.by_reward_alone:
+    if query.ranker.by_reward_alone or query.user.weights is not None:
         rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
     rows = np.union1d(rows, query.include).astype(np.intp)
     return with_required(rows, query.required, query.catalog, query.user, most)

@@ -34,7 +34,8 @@ def proves(query: Query, rows: Rows, rewards: Floats, upper_bound: float) -> boo
     """
     size = float(np.abs(rewards).sum())
     if size == 0:
-        size = zero_scale(query.catalog.rewards, _terms(query, rows), len(rows))
+        heaviest = 1.0 if query.user.weights is None else float(query.user.weights[rows].max(initial=0.0))
+        size = heaviest * zero_scale(query.catalog.rewards, _terms(query, rows), len(rows))
     return math.isfinite(size) and upper_bound <= float(rewards.sum()) + _PROVEN_WITHIN * size
 
 
@@ -55,7 +56,7 @@ class Slate:
     query        what was asked
     indices      rows of the catalogue
     value        F(S), by the reference objective; on a GPU by model/batch_objective.py, in float64 as well
-    rewards      f_i(a_i(S)), likewise: they add up to the value
+    rewards      ω_i f_i(a_i(S)), likewise: they add up to the value
     upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
     proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
@@ -127,7 +128,7 @@ class Slate:
     @property
     def _worth(self) -> str:
         """Value and bound in words."""
-        value = f"value={self.value:.6g}"
+        value = f"value={self.value:.6g}" + (f" {self.query.value_unit}" if self.query.value_unit else "")
         if self.proven:
             return f"{value}, proven optimal"
         if math.isfinite(self.upper_bound):
@@ -158,6 +159,7 @@ class Slate:
         return {
             "items": [item | {"reward": finite(reward)} for item, reward in zip(records, self.rewards, strict=True)],
             "value": finite(self.value),
+            "value_unit": self.query.value_unit,
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
             "proven": self.proven,

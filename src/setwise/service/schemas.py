@@ -52,6 +52,7 @@ WRITTEN: dict[str, tuple[Any, Any]] = {  # the type in JSON, and the default
     "user": (Vectors | None, None),
     "features": (dict[str, float | None] | None, None),
     "scores": (list[float] | dict[str, float] | None, None),
+    "weights": (str | list[float] | dict[str, float] | None, None),
     "unknown": (Literal["ignore", "error"] | None, None),
     "exclude": (list[Id] | None, None),
     "include": (list[Id], []),

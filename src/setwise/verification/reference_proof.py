@@ -5,8 +5,8 @@ score. A *node* stands for all feasible sets S that consist of P, of certain fir
 members later in the order; in head h these score at most M_h, the largest score of all later items. In any head the
 average of an item over S is a mixture of its average over a part of S and of the scores of the others. So
 
-    reward_i = f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds the reward of a later member i,
-    left_ci  = f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds the reward of c ∈ C beside i,
+    reward_i = ω_i f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds the reward of a later member i,
+    left_ci  = ω_c f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds the reward of c ∈ C beside i,
 
 and with exactly r later members R, as the reward of c is at most the mean of left_ci over R,
 
@@ -116,7 +116,7 @@ class ReferenceProof:
         self._sort()
         self.query, self.key = self._vectors("query"), self._vectors("key")
         self.base = objective.base_scores(catalog, user, self.row)
-        self.reward_class = catalog.reward_class[self.row]
+        self.reward_class, self.weight = catalog.reward_class[self.row], user.weights_of(self.row)
         self.groups: Groups = [(label[self.row], most) for label, most in groups]
         self.groups += [(self.row, 1), (self.place, 1)] if self.ordered else []
         self.nodes = self.most_nodes = self.parts = self.closed = 0
@@ -307,11 +307,13 @@ class ReferenceProof:
         left = np.zeros(len(node.later))
         for member, beside, most in zip(node.members, known.beside, known.left_most, strict=True):
             f = self.catalog.rewards[self.reward_class[member]]
-            left += f.value(self.base[member] + np.minimum(np.maximum(beside, cap), most).sum(axis=0))
+            weight = 1.0 if self.weight is None else self.weight[member]
+            left += weight * f.value(self.base[member] + np.minimum(np.maximum(beside, cap), most).sum(axis=0))
         return reward, left
 
     def _rewards(self, items: Rows, attended: Floats) -> Floats:
-        return evaluate(self.catalog.rewards, self.reward_class[items], self.base[items] + attended)
+        weight = None if self.weight is None else self.weight[items]
+        return evaluate(self.catalog.rewards, self.reward_class[items], self.base[items] + attended, weight)
 
     def _bound_of_others(self, node: _Node, known: _Averages, most: Floats, first: int, q: int) -> float:
         """A bound on the rewards of the members after the next one, if the next one is not before ``first``."""

@@ -4,7 +4,7 @@
     catalog              the digest of the catalogue that the rows belong to
     query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, scores, scores_floor, k,
                          exclude, include, where, at_most, at_least, exactly, budget_ms, ranker, certify; items are
-                         named by id
+                         named by id; weights and value_unit only where the request states them
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
     digest               sha256 of the canonical JSON of all the rest
@@ -150,6 +150,10 @@ def _are_scores(part: Any) -> bool:
     return part is None or _is_vector(part)
 
 
+def _are_numbers(part: Any) -> bool:
+    return type(part) is str or _are_scores(part)
+
+
 def _is_scalar(part: Any) -> bool:
     return type(part) in (str, int, float, bool)
 
@@ -170,7 +174,8 @@ def _is_where(part: Any) -> bool:
     return isinstance(part, dict) and all(map(_is_condition, part.values()))
 
 
-_QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_Keys = Mapping[str, tuple[str, Callable[[Any], bool]]]  # what a part must be, and its check
+_QUERY_KEYS: _Keys = {
     "user": ("heads of equal length and a base", _is_user),
     "scores": ("null, a list of numbers, or a number an id", _are_scores),
     "scores_floor": ("null, or a number", lambda part: part is None or type(part) is float),
@@ -183,7 +188,12 @@ _QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "certify": ("true or false", lambda part: isinstance(part, bool)),
 }  # fmt: skip
 
-_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_STATED_KEYS: _Keys = {  # that are there only if the request states them
+    "weights": ("a name, a list of numbers, or a number an id", lambda part: part is not None and _are_numbers(part)),
+    "value_unit": ("a text", lambda part: type(part) is str),
+}
+
+_KEYS: _Keys = {
     "format": (repr(FORMAT), lambda part: part == FORMAT),
     "version": (str(VERSION), lambda part: type(part) is int and part == VERSION),
     "catalog": ("a digest", lambda part: isinstance(part, str)),
@@ -200,21 +210,25 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _first_defect(form: Mapping[str, Any]) -> str | None:
     """The first defect of a content, or None."""
-    return _defect_of(form, _KEYS) or _defect_of(form["query"], _QUERY_KEYS | _limit_keys())
+    return _defect_of(form, _KEYS) or _defect_of(form["query"], {**_QUERY_KEYS, **_limit_keys()}, _STATED_KEYS)
 
 
-def _limit_keys() -> dict[str, tuple[str, Callable[[Any], bool]]]:
+def _limit_keys() -> _Keys:
     every = ("a whole number an attribute", _are_counts)
     by_value = ("a whole number a value, an attribute", _are_counts_of_values)
     return {name: by_value if limit.by_value else every for name, limit in LIMITS.items()}
 
 
-def _defect_of(form: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> str | None:
+def _defect_of(form: Mapping[str, Any], keys: _Keys, stated: _Keys | None = None) -> str | None:
+    """The first defect of an object that has all of ``keys`` and may have those of ``stated``."""
+    possible = {**keys, **(stated or {})}
     for key in form:
-        if key not in keys:
+        if key not in possible:
             return f"the unknown key {key!r}"
-    for key, (must, holds) in keys.items():
+    for key, (must, holds) in possible.items():
         if key not in form:
+            if key not in keys:
+                continue
             return f"no key '{key}'"
         if not holds(form[key]):
             return f"a '{key}' that is not {must}"
@@ -232,7 +246,7 @@ def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
         form["rewards"] = [_real_to_json(reward) for reward in form["rewards"]]
     if isinstance(form.get("query"), dict) and isinstance(form["query"].get("user"), dict):
         form["query"]["user"] = {name: _floats(part) for name, part in form["query"]["user"].items()}
-    for key in ("scores", "scores_floor"):
+    for key in ("scores", "scores_floor", "weights"):
         if isinstance(form.get("query"), dict) and key in form["query"]:
             form["query"][key] = _floats(form["query"][key])
     return form

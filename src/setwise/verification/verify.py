@@ -104,7 +104,25 @@ class _Claim:
     @cached_property
     def slate_user(self) -> User:
         """The user of the file, with the scores that the request added to items."""
-        return self.catalog.user(User(**self.query["user"], scores=self._added_scores()))
+        weights = self._numbers("weights", self.query.get("weights"))
+        if weights is not None:
+            weights = np.where(np.isnan(weights), 0.0, weights)
+        return self.catalog.user(User(**self.query["user"], scores=self._added_scores(), weights=weights))
+
+    def _numbers(self, name: str, stated: Any) -> Floats | None:
+        """The number of every item (n,), NaN where there is none: of an attribute, a list, or by id."""
+        if stated is None:
+            return None
+        if isinstance(stated, str):
+            column = self.catalog.attributes[stated]
+            if hasattr(column, "codes"):
+                raise InvalidInput(name, "about an attribute of numbers", repr(stated), "correct the query")
+            return np.array(column, np.float64)
+        if not isinstance(stated, dict):
+            return np.array(stated, np.float64)
+        numbers = np.full(len(self.catalog), np.nan)
+        numbers[self._scored_rows(stated, name)] = list(stated.values())
+        return numbers
 
     def _added_scores(self) -> Floats | None:
         """The added score of every item: (n,); without a floor an unnamed item has 0, and is not eligible."""
@@ -115,13 +133,18 @@ class _Claim:
         added[self._scored_rows(scores)] = list(scores.values())
         return added
 
-    def _scored_rows(self, scores: dict[str, float]) -> NDArray[np.intp]:
+    def _scored_rows(self, scores: dict[str, float], name: str = "scores") -> NDArray[np.intp]:
         """The rows of the ids that are the keys of ``scores``; whole numbers are written as texts."""
         text = hasattr(self.catalog.ids.values, "offsets")
         try:
             return self.catalog.rows_of(list(scores) if text else [int(one) for one in scores])
         except ValueError:
-            raise InvalidInput("scores", "about ids of the catalogue", "another text", "correct its keys") from None
+            raise InvalidInput(name, "about ids of the catalogue", "another text", "correct its keys") from None
+
+    def _unweighed(self) -> NDArray[np.bool_]:
+        """Which items are not eligible for want of a weight."""
+        weights = self._numbers("weights", self.query.get("weights"))
+        return np.zeros(len(self.catalog), bool) if weights is None else np.isnan(weights)
 
     def _unscored(self) -> NDArray[np.bool_]:
         """Which items are not eligible for want of a score."""
@@ -203,6 +226,8 @@ class _Claim:
             yield "an item does not meet the filter"
         if self._unscored()[rows].any():
             yield "an item has no score, and the query states no floor"
+        if self._unweighed()[rows].any():
+            yield "an item has no weight"
         yield from self._broken_limits(rows)
 
     def _broken_limits(self, rows: list[int]) -> Iterator[str]:
@@ -242,7 +267,7 @@ class _Claim:
 
     def _shown(self) -> NDArray[np.bool_]:
         """Which items may be shown."""
-        return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored()
+        return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored() & ~self._unweighed()
 
     def _rows_of(self, key: str) -> list[int]:
         """The rows of the items that the query names."""

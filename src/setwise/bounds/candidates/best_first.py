@@ -25,9 +25,9 @@ from setwise.bounds.candidates.item_bounds import (
     bound_items,
     bound_of_others,
     padded,
-    reward_upper,
     set_value,
     store_root_bounds,
+    worth_upper,
 )
 from setwise.bounds.candidates.pair_bounds import (
     GIVEN,
@@ -130,7 +130,7 @@ def capped_reward(data: Any, node: Any, r: int, h: int, cap: float) -> float:
         if g == h:
             peak = min(peak, padded(cap if node.sums[r, g, DENOMINATOR] > 0 else max(cap, 0.0), data.head, h))
         a += peak
-    return float(reward_upper(data.reward, data.knot, data.reward_class[i], a))
+    return float(worth_upper(data, i, a))
 
 
 @njit(**INNER)

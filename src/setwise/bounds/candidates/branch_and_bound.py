@@ -164,7 +164,7 @@ class BranchAndBound:
         it, high = self.instance, self._scores.max(axis=1)
         argument = it.base + high.sum() + 3 * self._share * (np.abs(it.base) + np.abs(self._scores).max(axis=1).sum())
         with np.errstate(over="ignore"):
-            reward = np.clip(evaluate(it.rewards, it.reward_class, argument), LOWEST, HUGE)
+            reward = np.clip(evaluate(it.rewards, it.reward_class, argument, it.reward_weight), LOWEST, HUGE)
         pinned = reward[self.constraints.pinned]
         free = np.sort(reward[self._free])[::-1][: self._k - len(pinned)]
         total = pinned.sum() + np.concatenate([[0.0], np.cumsum(free)])
@@ -216,6 +216,7 @@ def _instance_arrays(instance: Instance, constraints: Constraints, scores: Float
         np.column_stack([table.code, table.parameter, table.first_knot[:-1], table.first_knot[1:], rounding]),
         table.knot,
         instance.reward_class.astype(np.int64),
+        np.stack([instance.weights, np.zeros(instance.m), np.zeros(instance.m)], axis=1),
         constraints.labels,
         constraints.limits,
         np.argsort(-spread, kind="stable"),

@@ -72,6 +72,7 @@ from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.shards import Patience
 
+ONE_PROCESS = ("weights",)  # arguments that a cluster does not take
 THREADS = 4  # requests that ``recommend_many`` makes at a time
 
 
@@ -155,6 +156,10 @@ class ClusterRecommender:
         exclude, include, unknown = stated.pop("exclude", ()), stated.pop("include", ()), stated.pop("unknown", IGNORE)
         filter_seen = stated.pop("filter_seen", True)
         description({"history": history, "user": user, "features": features}, scores is not None)
+        for name in ONE_PROCESS:
+            if stated.pop(name, None) is not None:
+                must = "left out over a cluster, whose shards do not read it"
+                raise InvalidInput(name, must, "some", "ask an index in one process")
         if features is not None:
             user = featured(self._files.features, features, k, self._files.layout.items)
         if user is None and history is None:

@@ -1,0 +1,164 @@
+"""Weights of rewards against brute force, through candidates, the whole catalogue and ``verify``.
+
+The best set is found here by evaluating every set with ``sw.item_rewards`` and multiplying, which shares nothing with
+the code of weights.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import setwise as sw
+from setwise.errors import InvalidInput
+from setwise.verification.slate_file import read_slate, write_slate
+from setwise.verification.verify import verify
+from worlds import REWARDS, random_catalog
+
+pytestmark = pytest.mark.promise("bounds")
+
+
+def small_world(seed: int) -> tuple[sw.Catalog, sw.User, np.random.Generator]:
+    """Five to nine items of any kind, with a margin that some lack."""
+    rng = np.random.default_rng(seed)
+    n = int(rng.integers(5, 10))
+    margin = np.round(rng.exponential(size=n) * rng.choice([1, 100]), int(rng.integers(0, 4)))
+    margin[rng.random(n) < 0.2] = 0.0
+    margin[rng.random(n) < 0.1] = np.nan
+    attributes = {"margin": margin, "kind": rng.choice(["a", "b", "c"], n).tolist()}
+    rewards = [REWARDS[number] for number in rng.choice(len(REWARDS), size=rng.integers(1, 3), replace=False)]
+    catalog, user = random_catalog(
+        seed,
+        n=n,
+        heads=int(rng.choice([1, 1, 2, 3])),
+        d=2,
+        base=bool(rng.random() < 0.5),
+        sink=bool(rng.random() < 0.5),
+        sharpness=float(rng.choice([0.3, 1, 5])),
+        rewards=rewards,
+        attributes=attributes,
+    )
+    return catalog, user, rng
+
+
+def stated_weights(catalog: sw.Catalog, rng: np.random.Generator) -> tuple[Any, np.ndarray]:
+    """Weights in one of their forms, and the number of each item or NaN."""
+    n, form = len(catalog), int(rng.integers(3))
+    if form == 0:
+        return "margin", np.array(catalog.attributes["margin"])
+    numbers = rng.exponential(size=n) * (rng.random(n) < 0.8)
+    if form == 1:
+        return numbers, numbers
+    named = rng.choice(n, size=int(rng.integers(2, n + 1)), replace=False)
+    known = np.full(n, np.nan)
+    known[named] = numbers[named]
+    return {int(row): float(numbers[row]) for row in named}, known
+
+
+def best_of_all(catalog: sw.Catalog, user: sw.User, k: int, weights: np.ndarray, keeps: Any) -> float:
+    """The largest Σ ω_i f_i over the sets of at most k weighed items that ``keeps`` admits; −∞ if there is none."""
+    rows, best = np.flatnonzero(~np.isnan(weights)), -np.inf
+    for size in range(1, k + 1):
+        for members in itertools.combinations(rows.tolist(), size):
+            if keeps(members):
+                rewards = sw.item_rewards(catalog, sw.User(user.heads, user.base), list(members))
+                best = max(best, float((weights[list(members)] * rewards).sum()))
+    return best
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_bound_is_below_the_best_weighed_set_and_verify_agrees(part: int, count, tmp_path: Path) -> None:
+    slates = proven = verified = 0
+    for seed in range(part, count(4_000, 120), 4):
+        catalog, user, rng = small_world(seed)
+        stated, weights = stated_weights(catalog, rng)
+        if np.isnan(weights).all():
+            continue
+        k, known = int(rng.integers(1, 5)), np.flatnonzero(~np.isnan(weights))
+        include = [int(rng.choice(known))] if rng.random() < 0.3 else []
+        at_most = {"kind": int(rng.integers(1, 3))} if rng.random() < 0.3 else {}
+        kinds = catalog.attributes.labels("kind", np.arange(len(catalog)))
+
+        def keeps(rows, include=include, at_most=at_most, kinds=kinds) -> bool:
+            most = at_most.get("kind", len(rows))
+            return set(include) <= set(rows) and bool(np.bincount(kinds[list(rows)]).max() <= most)
+
+        best = best_of_all(catalog, user, k, weights, keeps)
+        size = 1e-8 * (1 + abs(best))
+        for candidates in (1000, 4):
+            index = sw.Index.build(catalog, cells=2)
+            recommender = sw.Recommender(index, candidates=candidates).prepare()
+            slate = recommender.recommend(
+                user, k, weights=stated, include=include, at_most=at_most, value_unit="EUR", budget_ms=None
+            )
+            rows = slate.indices.tolist()
+            assert keeps(rows) and not np.isnan(weights[rows]).any(), seed
+            assert slate.value <= best + size <= slate.upper_bound + 2 * size, (seed, candidates)
+            assert not slate.proven or slate.value >= best - size, (seed, candidates)
+            slates, proven = slates + 1, proven + slate.proven
+            if seed % 3 == 0:
+                slate.save(tmp_path / "slate.json")
+                assert verify(tmp_path / "slate.json", catalog).ok, (seed, candidates)
+                verified += 1
+    assert proven > 0.8 * slates
+    assert verified > 2
+
+
+def test_a_mutated_certificate_is_refused(tmp_path: Path) -> None:
+    refused = 0
+    for seed in range(40):
+        catalog, user, _ = small_world(seed)
+        if not np.nansum(catalog.attributes["margin"]):
+            continue
+        slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, 2, weights="margin")
+        slate.save(path := tmp_path / "slate.json")
+        content = {key: part for key, part in read_slate(path).items() if key != "digest"}
+        for changed in (
+            {"upper_bound": slate.value - 0.01 * abs(slate.value) - 1e-3, "proven": True},
+            {"query": {**content["query"], "weights": [1e3] * len(catalog)}},
+            {"query": {**content["query"], "weights": [-1.0] * len(catalog)}},
+        ):
+            write_slate(path, {**content, **changed})
+            assert not verify(path, catalog).ok, (seed, changed)
+            refused += 1
+    assert refused > 30
+
+
+def test_every_ranker_counts_weights() -> None:
+    """Of two equal items, the one that weighs more is chosen."""
+    for ranker in ("top-k", "mmr", "dpp", "greedy", "beam", "paper", "swap", "exact", "exhaustive"):
+        instance = sw.Instance(np.zeros((4, 4)), np.ones(4), reward_weight=[1.0, 2.0, 0.0, 3.0])
+        ranking = sw.rank(instance, 2, ranker=ranker)
+        assert sorted(ranking.indices.tolist()) == [1, 3], ranker
+        assert ranking.value == pytest.approx(5 / (1 + np.exp(-1)))
+
+
+def test_weights_that_mean_nothing_are_refused() -> None:
+    catalog, user, _ = small_world(1)
+    recommender = sw.Recommender(sw.Index.build(catalog, cells=2))
+    for weights, message in (
+        ([-1.0] * len(catalog), "at least 0"),
+        ("kind", "holds texts"),
+        ("margn", "did you mean 'margin'"),
+        ([1.0], "one for each"),
+        (3.0, "an attribute's name"),
+        ({0: float("nan")}, "finite"),
+        ({}, "at least one item"),
+    ):
+        with pytest.raises(InvalidInput, match=message):
+            recommender.recommend(user, 2, weights=weights)
+    with pytest.raises(InvalidInput, match="where no bound holds"):
+        recommender.recommend(user, 2, weights={0: -2.0})
+
+
+def test_the_unit_is_shown_with_the_value() -> None:
+    catalog, user, _ = small_world(1)
+    slate = sw.Recommender(sw.Index.build(catalog, cells=2)).recommend(user, 2, weights="margin", value_unit="EUR")
+    assert " EUR" in repr(slate)
+    assert slate.to_dict()["value_unit"] == "EUR"
+    assert json.dumps(slate.query.to_json())
