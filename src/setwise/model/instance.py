@@ -31,6 +31,7 @@ from setwise.model.alone import share_of_own
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
+from setwise.model.sums import attribute_numbers
 from setwise.model.users import User, reward_weights
 
 FLOOR = -700.0  # the smallest log of a positive weight; e^-700 ≈ 1e-304, so no denominator vanishes
@@ -114,6 +115,7 @@ class Instance:
             attributes,
             lambda name: attributes.labels(name, rows),
             lambda name, value: attributes.matching({name: value})[rows],
+            lambda parameter, name: attribute_numbers(attributes, parameter, name)[rows],
         )
         return instance
 
@@ -231,7 +233,10 @@ class Instance:
             instance.embed = lambda: embed()[order]
         groups = self.groups
         instance.groups = _Groups(
-            groups, lambda name: groups[name][order], lambda name, value: groups.matching(name, value)[order]
+            groups,
+            lambda name: groups[name][order],
+            lambda name, value: groups.matching(name, value)[order],
+            lambda parameter, name: groups.numbers_for(parameter, name)[order],
         )
         return instance
 
@@ -250,9 +255,19 @@ class _Groups(Mapping[str, Ints]):
     """Labels by name, computed when a constraint first uses them."""
 
     def __init__(
-        self, names: Collection[str], labels: Callable[[str], Ints], matching: Callable[[str, Any], Mask]
+        self,
+        names: Collection[str],
+        labels: Callable[[str], Ints],
+        matching: Callable[[str, Any], Mask],
+        numbers: Callable[[str, str], Floats],
     ) -> None:
-        self._names, self._labels, self._matching = names, labels, matching
+        self._names, self._labels, self._matching, self._numbers = names, labels, matching, numbers
+
+    def numbers_for(self, parameter: str, name: str, of: Any = None) -> Floats:
+        """The numbers of each candidate for a sum: ``of``, or those of the attribute; NaN where there is none."""
+        if of is None:
+            return self._numbers(parameter, name)
+        return real_array(parameter, of, ("m",), np.float64)
 
     def matching(self, name: str, value: Any) -> Mask:
         """Which candidates have this value of the attribute: (m,)."""
@@ -335,7 +350,12 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
             return column.astype(np.int64)
         return table.labels(name, np.arange(m))
 
-    return _Groups(table, labels, lambda name, value: table.matching({name: value}))
+    return _Groups(
+        table,
+        labels,
+        lambda name, value: table.matching({name: value}),
+        lambda parameter, name: attribute_numbers(table, parameter, name),
+    )
 
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:

@@ -14,16 +14,19 @@ for 1/3, a set must be within a limit by a part in 10¹².
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from setwise._types import Floats
-from setwise._validation import LARGEST, real_number
+from setwise._types import Floats, Mask, Rows
+from setwise._validation import LARGEST, did_you_mean, real_number
 from setwise.errors import InvalidInput
+from setwise.model.attributes import Attributes, Categorical
 
 SUMS = ("sum_at_most", "sum_at_least")  # the arguments
 KEYS = {"limit", "of"}
+LARGEST_SIZE = 500  # items of a set whose size is limited by sums alone
 MARGIN = 1e-12  # relative: how far within a limit a sum of numbers must be that are not decimal
 _DECIMALS, _EXACT = 9, 2.0**53
 
@@ -97,13 +100,99 @@ def _checked(parameter: str, name: str, cost: Floats) -> Floats:
     return cost
 
 
+def attribute_numbers(attributes: Attributes, parameter: str, name: str) -> Floats:
+    """The numbers of an attribute (n,); a truth value counts 1 or 0."""
+    able = sorted(column for column in attributes if not isinstance(attributes[column], Categorical))
+    if name not in able:
+        got = repr(name) + (", which holds texts" if name in attributes else "")
+        todo = did_you_mean(name, able) or "use one of them"
+        raise InvalidInput(parameter, f"about an attribute of numbers ({', '.join(able) or 'none'})", got, todo)
+    return np.asarray(attributes[name], np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class Sums:
+    """Limits on sums over m candidates, in units in which their numbers are whole wherever that is possible.
+
+    A set keeps them if it is within low and high by the margin, which is 0 in whole units.
+    """
+
+    cost: Floats  # (R, m), 0 for candidates that are not open
+    low: Floats  # (R,)
+    high: Floats  # (R,)
+    margin: Floats  # (R,)
+
+    @classmethod
+    def of(cls, limits: Sequence[SumLimit], m: int) -> Sums:
+        """The limits as arrays."""
+        whole = [in_whole_units(limit) for limit in limits]
+        return cls(
+            np.array([np.nan_to_num(limit.cost) for limit, _ in whole], np.float64).reshape(len(whole), m),
+            np.array([limit.low for limit, _ in whole], np.float64),
+            np.array([limit.high for limit, _ in whole], np.float64),
+            np.array([margin for _, margin in whole], np.float64),
+        )
+
+    def __len__(self) -> int:
+        return len(self.cost)
+
+    @property
+    def least(self) -> Floats:
+        """The least sums of a set that is known to keep the limits: (R,)."""
+        return np.where(self.low > 0, self.low + self.margin, -np.inf)
+
+    @property
+    def most(self) -> Floats:
+        """The largest sums of a set that is known to keep the limits: (R,)."""
+        return np.asarray(self.high - self.margin)
+
+    def taken(self, order: Rows) -> Sums:
+        """The same limits on the candidates in this order."""
+        return Sums(self.cost[:, order], self.low, self.high, self.margin)
+
+    def spent(self, members: Rows) -> Floats:
+        """The sums of a set: (R,)."""
+        return np.asarray(self.cost[:, members].sum(axis=1))
+
+    def fitting(self, members: Rows) -> Mask:
+        """The candidates with which a set keeps all upper limits: (m,)."""
+        return np.asarray((self.spent(members)[:, None] + self.cost <= self.most[:, None]).all(axis=0))
+
+    def within(self, members: Rows) -> bool:
+        """Whether a set keeps all upper limits."""
+        return not len(self) or bool((self.spent(members) <= self.most).all())
+
+    def reached(self, members: Rows) -> bool:
+        """Whether a set keeps all lower limits."""
+        return not len(self) or bool((self.spent(members) >= self.least).all())
+
+    def most_items(self, available: Rows) -> int:
+        """The most of these candidates that the upper limits, each for itself, allow."""
+        count = len(available)
+        for cost, most in zip(self.cost[:, available], self.most, strict=True):
+            count = min(count, int(np.searchsorted(np.cumsum(np.sort(cost)), most, side="right")))
+        return count
+
+
+def open_size(sums: Sums, available: Rows) -> int:
+    """The most items of a set whose size is limited by sums alone."""
+    size = max(sums.most_items(available), 1)
+    if not np.isfinite(sums.high).any() or size > LARGEST_SIZE:
+        must = f"stated, unless sum_at_most allows at most {LARGEST_SIZE} items"
+        raise InvalidInput("k", must, f"None, with which sets of {size} items are possible", "state k")
+    return size
+
+
+NO_SUMS = Sums(np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0))
+
+
 def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float]:
     """The limit in units in which its numbers are whole, and 0; or itself and the margin that rounding needs.
 
-    Numbers are not NaN here. The margin is an absolute one: a set is known to keep the limit if its sum is within it by
+    A number that is not known counts 0. The margin is an absolute one: a set is known to keep the limit if its sum is within it by
     that, and known to break it if it is beyond it by that.
     """
-    cost, ends = limit.cost, np.array([limit.low, limit.high])
+    cost, ends = np.nan_to_num(limit.cost), np.array([limit.low, limit.high])
     finite = ends[np.isfinite(ends)]
     for decimals in range(_DECIMALS + 1):
         unit = 10.0**decimals
@@ -113,13 +202,3 @@ def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float]:
             scaled = np.where(np.isfinite(ends), np.rint(np.where(np.isfinite(ends), ends, 0.0) * unit), ends)
             return limit._replace(cost=whole, low=float(scaled[0]), high=float(scaled[1])), 0.0
     return limit, MARGIN * float(np.abs(finite).max(initial=0.0))
-
-
-def kept(limits: Sequence[SumLimit], rows: Any) -> bool:
-    """Whether a set keeps every limit."""
-    for limit in limits:
-        whole, margin = in_whole_units(limit.taken(rows))
-        total = float(whole.cost.sum())
-        if not whole.low + (margin if whole.low > 0 else 0.0) <= total <= whole.high - margin:
-            return False
-    return True

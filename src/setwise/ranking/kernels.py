@@ -52,7 +52,10 @@ def _averages(state: Floats, path: Ints, depth: int, base: Floats, average: Floa
 
 
 @njit(**OUTER)
-def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints) -> int:
+def _next_member(
+    open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints, cost: Floats, most: Floats,
+    spent: Floats,
+) -> int:  # fmt: skip
     """The next open candidate at this depth that keeps every upper limit, or −1."""
     while cursor[depth] < len(open_rows):
         candidate = open_rows[cursor[depth]]
@@ -61,6 +64,8 @@ def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits:
         for group in range(len(labels)):
             label = labels[group, candidate]
             allowed = allowed and not (label >= 0 and counts[group, label] >= limits[group])
+        for r in range(len(cost)):
+            allowed = allowed and spent[depth, r] + cost[r, candidate] <= most[r]
         if allowed:
             return candidate  # type: ignore[no-any-return]  # compiled, an int64 is an int
     return -1
@@ -102,6 +107,9 @@ def best_subset(
     labels: Ints,
     limits: Ints,
     minimums: Ints,
+    cost: Floats,
+    least: Floats,
+    most: Floats,
     counts: Ints,
     k: int,
 ) -> tuple[Any, int, bool]:
@@ -113,7 +121,7 @@ def best_subset(
     """
     fixed, depth = len(pinned), ZERO
     state, average = np.empty((k + 1, k, score.shape[0], 3)), np.empty(k)
-    path, best = np.empty(k, np.int64), np.empty(k, np.int64)
+    path, best, spent = np.empty(k, np.int64), np.empty(k, np.int64), np.zeros((k + 1, len(cost)))
     cursor = np.zeros(k + 1, np.int64)
     best_value, best_size, visited, finite = -np.inf, 0, 0, True
     while True:
@@ -122,7 +130,7 @@ def best_subset(
         if depth < fixed:
             member = pinned[depth]
         elif depth < k:
-            member = _next_member(open_rows, cursor, depth, labels, limits, counts)
+            member = _next_member(open_rows, cursor, depth, labels, limits, counts, cost, most, spent)
         if member < 0:
             depth -= 1
             if depth < fixed:
@@ -132,9 +140,13 @@ def best_subset(
         path[depth] = member
         _count_member(labels, counts, member, 1)
         _add_member(state, path, depth, logit, score, sink_logit, sink_score)
+        reached = True
+        for r in range(len(cost)):
+            spent[depth + 1, r] = spent[depth, r] + cost[r, member]
+            reached = reached and spent[depth + 1, r] >= least[r]
         depth += 1
         cursor[depth] = cursor[depth - 1] if depth > fixed else 0
-        if depth < fixed or not _keeps_minimums(minimums, counts):
+        if depth < fixed or not reached or not _keeps_minimums(minimums, counts):
             continue
         value = 0.0
         _averages(state, path, depth, base, average)

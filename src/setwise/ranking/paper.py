@@ -188,7 +188,9 @@ class AuxiliaryProblems:
             argument = it.base[chosen, None] + self._average(added, wide, level)
             classes = np.repeat(it.reward_class[chosen], it.m)
             weights = np.repeat(it.weights[chosen], it.m)
-            total = total + evaluate(it.rewards, classes, argument.ravel(), weights).reshape(argument.shape).sum(axis=0)
+            rewards = evaluate(it.rewards, classes, argument.ravel(), weights).reshape(argument.shape)
+            with np.errstate(invalid="ignore"):  # ∞ − ∞
+                total = total + rewards.sum(axis=0)
         return np.nan_to_num(total, nan=-np.inf, posinf=1e300, neginf=-1e300)
 
 

@@ -108,7 +108,7 @@ class PartialSet:
     def _filled(self, order: Rows) -> PartialSet:
         """S and, until it is full, the first of ``order`` that may be added; its sums are still those of S."""
         chosen = self.chosen
-        if self.instance.positions is None and not len(self.constraints.labels):  # no candidate depends on another
+        if self.instance.positions is None and not self.constraints.is_joint:  # no candidate depends on another
             chosen = np.append(chosen, order[self._may_join(chosen)[order]][: self.constraints.k - len(chosen)])
         while (allowed := self._may_join(chosen)).any():
             known = order[allowed[order]]

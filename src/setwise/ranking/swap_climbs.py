@@ -16,6 +16,7 @@ from setwise.ranking.swap_kernels import (
     GROWING,
     IDLE,
     PHASE,
+    SCALE,
     SIZE,
     STARTED,
     VALUE,
@@ -28,6 +29,7 @@ from setwise.ranking.swap_kernels import (
     may_add,
     value_without,
 )
+from setwise.ranking.sum_kernels import add_costs, lacking
 
 LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
 
@@ -75,6 +77,8 @@ def start_climb(problem: SwapInstance, state: SwapState) -> None:
     started = state.tally[STARTED]
     state.tally[STARTED] += 1
     state.tally[PHASE] = GROWING
+    if len(problem.cost) and started > 0:  # growth at other prices leads to other sets
+        state.value[SCALE] = 0.25 * (1 + draw(state.random, 8))
     if started > len(problem.start_items):
         perturb(problem, state)
         return
@@ -106,7 +110,11 @@ def advance(problem: SwapInstance, state: SwapState, evaluations: int, whole: bo
         better = size > 0
         if better and not growing:
             least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
-            better = value_without(problem, state.proposal, size, NO_ITEM, state.sums) > least
+            proposed = value_without(problem, state.proposal, size, NO_ITEM, state.sums)
+            if problem.penalty > 0.0:
+                add_costs(problem.cost, state.proposal, size, state.spent)
+                proposed -= problem.penalty * lacking(problem.cost, problem.least, state.spent, NO_ITEM, NO_ITEM)
+            better = proposed > least
         if better:
             adopt(problem, state, state.proposal, size)
         else:
@@ -129,6 +137,8 @@ def end_first_growth(problem: SwapInstance, state: SwapState, order: Array) -> N
         if problem.free[c] and not contains(members, size, c) and may_add(problem, state, c, NO_ITEM):
             members[size] = c
             tally[SIZE] += 1
+            for r in range(len(problem.cost)):
+                state.spent[r] += problem.cost[r, c]
             for group in range(len(problem.limits)):
                 if problem.labels[group, c] >= 0:
                     state.counts[group, problem.labels[group, c]] += 1

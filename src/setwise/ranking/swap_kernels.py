@@ -29,10 +29,11 @@ from setwise.ranking.kernels import (
     logistics_with_each,
     sums_without,
 )
+from setwise.ranking.sum_kernels import add_costs, count_sums, fits, lacking
 
 IDLE, GROWING, CLIMBING = 0, 1, 2
 SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE, BEST_FEASIBLE = 0, 1, 2, 3, 4, 5  # entries of SwapState.tally
-VALUE, BEST_VALUE = 0, 1  # entries of SwapState.value
+VALUE, BEST_VALUE, SCALE = 0, 1, 2  # entries of SwapState.value: the last scales the prices of sums
 
 
 class SwapInstance(NamedTuple):
@@ -57,6 +58,11 @@ class SwapInstance(NamedTuple):
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
     minimums: Ints  # (G, labels); (0, 0) without lower limits
+    cost: Floats  # (R, m) numbers whose sums are limited
+    least: Floats  # (R,)
+    most: Floats  # (R,)
+    offset: Floats  # (m,) what each candidate counts less while a set grows, as the sums have prices
+    penalty: float  # for what a set lacks of the least sums, as a share of them
     slot: Ints  # (m, 2) item and place in an ordered slate; (0, 2) in a set
     pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
     start_items: Ints  # candidates, one for each of the first climbs
@@ -71,8 +77,9 @@ class SwapState(NamedTuple):
     best: Ints  # (k,)
     proposal: Ints  # (k,)
     counts: Ints  # (G, labels) members by label
+    spent: Floats  # (R,) the sums of the members
     tally: Ints  # (6,)
-    value: Floats  # (2,)
+    value: Floats  # (3,)
     random: Any  # (1,) uint64
     trial: Ints  # (k,)
     order: Ints  # (k,)
@@ -194,6 +201,9 @@ def may_add(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> bo
                 count -= 1
             if count >= problem.limits[group]:
                 return False
+    left = state.members[leaving] if leaving >= 0 else NO_ITEM
+    if len(problem.cost) and not fits(problem.cost, problem.most, state.spent, c, left):
+        return False
     size = state.tally[SIZE] + 1 - (leaving >= 0)
     slack = problem.k - size if state.tally[PHASE] == GROWING else 0
     return bool(largest_deficit(problem, state, c, leaving) <= slack)
@@ -221,7 +231,8 @@ def largest_deficit(problem: SwapInstance, state: SwapState, c: int, leaving: in
 
 @njit(**INNER)
 def count_labels(problem: SwapInstance, state: SwapState) -> None:
-    """Count the members by label."""
+    """Count the members by label, and their sums."""
+    add_costs(problem.cost, state.members, state.tally[SIZE], state.spent)
     state.counts[:] = 0
     for group in range(len(problem.limits)):
         for place in range(state.tally[SIZE]):
@@ -259,6 +270,11 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             values_with_each(problem, state, p)
             for place in range(size):
                 total[members[place]] = np.nan
+            if len(problem.cost):
+                scale, left = state.value[SCALE] if only_add else 0.0, members[p] if p < size else NO_ITEM
+                count_sums(
+                    problem.cost, problem.least, state.spent, problem.offset, scale, problem.penalty, left, total
+                )
             for c in range(m):
                 better = total[c] > best_value or (best_p < 0 and not math.isnan(total[c]))
                 if better and free[c] and may_add(problem, state, c, leaving):
@@ -267,6 +283,8 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             if leaving >= 0 and size > max(1, fixed):
                 state.tally[EVALUATIONS] += 1
                 value = value_without(problem, state.members, size, p, state.sums)
+                if problem.penalty > 0.0:
+                    value -= problem.penalty * lacking(problem.cost, problem.least, state.spent, NO_ITEM, members[p])
                 if value > best_value and largest_deficit(problem, state, NO_ITEM, p) == 0:
                     best_value, best_p, best_c = value, p, m
         if p < size:
@@ -352,6 +370,10 @@ def adopt(problem: SwapInstance, state: SwapState, members: Ints, size: int) -> 
     count_labels(problem, state)
     state.value[VALUE] = value_without(problem, members, size, NO_ITEM, state.sums)
     feasible = largest_deficit(problem, state, NO_ITEM, NO_ITEM) == 0
+    if problem.penalty > 0.0:
+        lacks = lacking(problem.cost, problem.least, state.spent, NO_ITEM, NO_ITEM)
+        state.value[VALUE] -= problem.penalty * lacks
+        feasible = feasible and lacks == 0.0
     better = state.value[VALUE] > state.value[BEST_VALUE] and feasible >= state.tally[BEST_FEASIBLE]
     if size > 0 and (better or state.tally[BEST_SIZE] == 0 or feasible > state.tally[BEST_FEASIBLE]):
         state.value[BEST_VALUE], state.tally[BEST_SIZE] = state.value[VALUE], size

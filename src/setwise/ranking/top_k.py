@@ -28,7 +28,7 @@ def in_order(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
 
     They are sorted once, where no limit makes a candidate depend on the others.
     """
-    if len(constraints.labels):
+    if constraints.is_joint:
         return in_turn(constraints, lambda _: measure)
     allowed = np.flatnonzero(constraints.joinable(constraints.pinned))
     order = allowed[np.argsort(-measure[allowed], kind="stable")]

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._types import Floats
-from setwise._validation import did_you_mean, real_array
+from setwise._validation import real_array
 from setwise.errors import InvalidInput
-from setwise.model.attributes import Attributes, Categorical
 from setwise.model.catalog import Catalog
+from setwise.model.sums import attribute_numbers
 from setwise.recommend.caller_scores import ids_of, values_of
 from setwise.recommend.histories import known_items
 
@@ -46,16 +46,6 @@ def _list(parameter: str, stated: Any) -> Any:
         must = "an attribute's name, one number for each item, or {id: number}"
         raise InvalidInput(parameter, must, repr(stated), "pass one of these")
     return stated
-
-
-def attribute_numbers(attributes: Attributes, parameter: str, name: str) -> Floats:
-    """The numbers of an attribute (n,); a truth value counts 1 or 0."""
-    able = sorted(column for column in attributes if not isinstance(attributes[column], Categorical))
-    if name not in able:
-        got = repr(name) + (", which holds texts" if name in attributes else "")
-        todo = did_you_mean(name, able) or "use one of them"
-        raise InvalidInput(parameter, f"about an attribute of numbers ({', '.join(able) or 'none'})", got, todo)
-    return np.asarray(attributes[name], np.float64)
 
 
 def numbers_to_json(stated: Any) -> Any:

@@ -49,6 +49,9 @@ class InstanceArrays(NamedTuple):
     worth: Floats  # (m, 3): ω_i, δ_i and its upward rounding: a reward y of item i counts ω_i y + δ_i
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
+    cost: Floats  # (R, m) numbers whose sums are limited
+    ends: Floats  # (4, R): least and most of sets that keep a limit for certain; of those that may keep it
+    constant: Floats  # (1,) F(S) ≤ what the members of S count and this constant, for every S that keeps the sums
     heads_in_order: Ints  # (H,) the heads whose highest member is branched on, in this order
 
 
