@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import setwise as sw
-from setwise.errors import InvalidInput
+from setwise.errors import Infeasible, InvalidInput
 from setwise.verification.slate_file import read_slate, write_slate
 from setwise.verification.verify import verify
 from worlds import REWARDS, random_catalog
@@ -30,7 +30,9 @@ def small_world(seed: int) -> tuple[sw.Catalog, sw.User, np.random.Generator]:
     margin = np.round(rng.exponential(size=n) * rng.choice([1, 100]), int(rng.integers(0, 4)))
     margin[rng.random(n) < 0.2] = 0.0
     margin[rng.random(n) < 0.1] = np.nan
-    attributes = {"margin": margin, "kind": rng.choice(["a", "b", "c"], n).tolist()}
+    price = np.round(rng.exponential(size=n) * 10, 2)
+    price[rng.random(n) < 0.1] = np.nan
+    attributes = {"margin": margin, "kind": rng.choice(["a", "b", "c"], n).tolist(), "price": price}
     rewards = [REWARDS[number] for number in rng.choice(len(REWARDS), size=rng.integers(1, 3), replace=False)]
     catalog, user = random_catalog(
         seed,
@@ -162,3 +164,73 @@ def test_the_unit_is_shown_with_the_value() -> None:
     assert " EUR" in repr(slate)
     assert slate.to_dict()["value_unit"] == "EUR"
     assert json.dumps(slate.query.to_json())
+
+
+def stated_sums(catalog: sw.Catalog, rng: np.random.Generator) -> tuple[dict[str, Any], list[tuple[np.ndarray, float, float]]]:
+    """Limits on one to three sums, of an attribute or of numbers of the request; with them numbers, low and high."""
+    n, price = len(catalog), np.array(catalog.attributes["price"])
+    stated: dict[str, Any] = {}
+    limits: list[tuple[np.ndarray, float, float]] = []
+    if rng.random() < 0.7:
+        most = float(np.round(np.nansum(price) * rng.uniform(0.1, 0.7), 2))
+        stated["sum_at_most"] = {"price": most}
+        limits.append((price, -np.inf, most))
+    if rng.random() < 0.6 or not stated:
+        tokens = rng.integers(0, 50, n).astype(float)
+        known = {int(row): float(tokens[row]) for row in rng.permutation(n)[: max(3, n - 2)]}
+        numbers = np.array([known.get(row, np.nan) for row in range(n)])
+        limit = float(rng.integers(20, 120))
+        stated.setdefault("sum_at_most", {})["tokens"] = {"limit": limit, "of": known}
+        limits.append((numbers, -np.inf, limit))
+    if rng.random() < 0.3:
+        size = np.round(rng.random(n), 3)
+        least = float(np.round(rng.uniform(0.1, 1.0), 2))
+        stated["sum_at_least"] = {"size": {"limit": least, "of": size}}
+        limits.append((size, least, np.inf))
+    return stated, limits
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_no_bound_is_below_the_best_set_within_sums_and_verify_agrees(part: int, count, tmp_path: Path) -> None:
+    slates = proven = verified = 0
+    for seed in range(part, count(10_000, 160), 4):
+        catalog, user, rng = small_world(seed)
+        weighed, weights = stated_weights(catalog, rng) if rng.random() < 0.5 else (None, np.ones(len(catalog)))
+        stated, limits = stated_sums(catalog, rng)
+        k = int(rng.integers(1, 5))
+        at_most = {"kind": int(rng.integers(1, 3))} if rng.random() < 0.3 else {}
+        kinds = catalog.attributes.labels("kind", np.arange(len(catalog)))
+        include = [int(rng.integers(len(catalog)))] if rng.random() < 0.2 else []
+
+        def keeps(rows, include=include, at_most=at_most, kinds=kinds, limits=limits) -> bool:
+            if not set(include) <= set(rows) or np.bincount(kinds[list(rows)]).max() > at_most.get("kind", len(rows)):
+                return False
+            for numbers, low, high in limits:
+                if np.isnan(numbers[list(rows)]).any():
+                    return False
+                total = float(np.round(numbers[list(rows)].sum(), 6))
+                if not low <= total <= high:
+                    return False
+            return True
+
+        best = best_of_all(catalog, user, k, weights, keeps)
+        size = 1e-8 * (1 + abs(best))
+        for candidates in (1000, 4):
+            recommender = sw.Recommender(sw.Index.build(catalog, cells=2), candidates=candidates).prepare()
+            try:
+                slate = recommender.recommend(user, k, weights=weighed, include=include, at_most=at_most, **stated)
+            except Infeasible:
+                assert best == -np.inf, (seed, candidates)
+                continue
+            rows = slate.indices.tolist()
+            assert keeps(rows), (seed, candidates)
+            assert slate.value <= best + size <= slate.upper_bound + 2 * size, (seed, candidates)
+            assert not slate.proven or slate.value >= best - size, (seed, candidates)
+            slates, proven = slates + 1, proven + slate.proven
+            if seed % 3 == 0:
+                slate.save(tmp_path / "slate.json")
+                checked = verify(tmp_path / "slate.json", catalog)
+                assert checked.ok, (seed, candidates, [check.sentence for check in checked.checks if not check.ok])
+                verified += 1
+    assert proven > 0.5 * slates
+    assert verified > 2

@@ -35,6 +35,14 @@ def rewards_alone(catalog: Catalog, user: User, rows: Rows) -> Floats:
     return np.concatenate(parts)
 
 
+def screened_alone(catalog: Catalog, user: User) -> Floats:
+    """r_i of all items in float32, which is enough to compare items that differ visibly."""
+    reward = _approximate(catalog, user)
+    if len(catalog.rewards) == 1 and user.weights is None:  # that is the argument
+        reward = evaluate(catalog.rewards, catalog.reward_class, reward.astype(np.float64))
+    return np.asarray(np.nan_to_num(reward, nan=0.0, posinf=1e30, neginf=-1e30), np.float64)
+
+
 def best_alone(catalog: Catalog, user: User, rows: Rows, most: int) -> Rows:
     """The ``most`` rows of largest reward alone, in increasing order; ties go to the lower row."""
     if len(rows) > most + _MARGIN:

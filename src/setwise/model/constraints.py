@@ -27,7 +27,7 @@ from numpy.typing import ArrayLike, NDArray
 from setwise._types import Rows
 from setwise._validation import index_array, require_shape, whole_number
 from setwise.errors import Infeasible
-from setwise.model.instance import Instance
+from setwise.model.instance import Instance, Rowed
 from setwise.model.limits import LIMITS, Limit, checked
 from setwise.model.sums import NO_SUMS, SUMS, SumLimit, Sums, open_size, sum_limits
 
@@ -47,7 +47,7 @@ class Constraints:
     @classmethod
     def of(
         cls,
-        instance: Instance,
+        instance: Instance | Rowed,
         k: int | None,
         exclude: ArrayLike = (),
         include: ArrayLike = (),
@@ -207,7 +207,7 @@ class _Group(NamedTuple):
     least: NDArray[np.int64]
 
 
-def _groups(instance: Instance, given: Mapping[str, Any]) -> list[_Group]:
+def _groups(instance: Instance | Rowed, given: Mapping[str, Any]) -> list[_Group]:
     """The groups of the limits."""
     limits = checked(given, instance.groups, ", ".join(sorted(instance.groups)))
     return [
@@ -220,13 +220,13 @@ def _groups(instance: Instance, given: Mapping[str, Any]) -> list[_Group]:
     ]
 
 
-def _of_every_value(instance: Instance, limit: Limit, attribute: str, n: int) -> list[_Group]:
+def _of_every_value(instance: Instance | Rowed, limit: Limit, attribute: str, n: int) -> list[_Group]:
     labels = _dense(instance.groups[attribute])
     least = np.full(int(labels.max(initial=-1)) + 1, min(n, instance.m + 1) if limit.lower else 0, np.int64)
     return [_Group(labels, min(n, instance.m) if limit.upper else instance.m, least)]
 
 
-def _by_value(instance: Instance, limit: Limit, attribute: str, numbers: Mapping[Any, int]) -> list[_Group]:
+def _by_value(instance: Instance | Rowed, limit: Limit, attribute: str, numbers: Mapping[Any, int]) -> list[_Group]:
     labels, groups = _dense(instance.groups[attribute]), list[_Group]()
     least = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
     for value, n in numbers.items():

@@ -110,13 +110,7 @@ class Instance:
             reward_weight=checked.weights_of(rows),
         )
         instance.embed = lambda: unit_rows(catalog.embeddings(rows))
-        attributes = catalog.attributes
-        instance.groups = _Groups(
-            attributes,
-            lambda name: attributes.labels(name, rows),
-            lambda name, value: attributes.matching({name: value})[rows],
-            lambda parameter, name: attribute_numbers(attributes, parameter, name)[rows],
-        )
+        instance.groups = _groups_of(catalog.attributes, rows)
         return instance
 
     @classmethod
@@ -284,6 +278,24 @@ class _Groups(Mapping[str, Ints]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _groups_of(attributes: Attributes, rows: Rows) -> _Groups:
+    return _Groups(
+        attributes,
+        lambda name: attributes.labels(name, rows),
+        lambda name, value: attributes.matching({name: value})[rows],
+        lambda parameter, name: attribute_numbers(attributes, parameter, name)[rows],
+    )
+
+
+class Rowed:
+    """Rows of a catalogue as candidates without their attention: what limits are about, of any number of rows."""
+
+    exclusive: tuple[Rows, ...] = ()
+
+    def __init__(self, catalog: Catalog, rows: Rows) -> None:
+        self.m, self.groups = len(rows), _groups_of(catalog.attributes, rows)
 
 
 def unit_rows(vectors: Floats) -> Floats:

@@ -14,7 +14,7 @@ for 1/3, a set must be within a limit by a part in 10¹².
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +61,7 @@ def sum_limits(stated: Mapping[str, Any], numbers: Numbers) -> tuple[SumLimit, .
             parameter = f"{argument}[{name!r}]"
             limit, of = _parts(parameter, entry)
             cost = _checked(parameter, name, numbers(parameter, name, of))
-            low, high = (0.0, limit) if argument == "sum_at_most" else (limit, np.inf)
+            low, high = (-np.inf, limit) if argument == "sum_at_most" else (limit, np.inf)
             known = limits.get(name)
             if known is not None and not np.array_equal(known.cost, cost, equal_nan=True):
                 todo = "use one name for each, or the same numbers"
@@ -121,16 +121,18 @@ class Sums:
     low: Floats  # (R,)
     high: Floats  # (R,)
     margin: Floats  # (R,)
+    unit: Floats  # (R,) how many units 1 is
 
     @classmethod
     def of(cls, limits: Sequence[SumLimit], m: int) -> Sums:
         """The limits as arrays."""
         whole = [in_whole_units(limit) for limit in limits]
         return cls(
-            np.array([np.nan_to_num(limit.cost) for limit, _ in whole], np.float64).reshape(len(whole), m),
-            np.array([limit.low for limit, _ in whole], np.float64),
-            np.array([limit.high for limit, _ in whole], np.float64),
-            np.array([margin for _, margin in whole], np.float64),
+            np.array([np.nan_to_num(limit.cost) for limit, *_ in whole], np.float64).reshape(len(whole), m),
+            np.array([limit.low for limit, *_ in whole], np.float64),
+            np.array([limit.high for limit, *_ in whole], np.float64),
+            np.array([margin for _, margin, _ in whole], np.float64),
+            np.array([unit for *_, unit in whole], np.float64),
         )
 
     def __len__(self) -> int:
@@ -148,7 +150,7 @@ class Sums:
 
     def taken(self, order: Rows) -> Sums:
         """The same limits on the candidates in this order."""
-        return Sums(self.cost[:, order], self.low, self.high, self.margin)
+        return replace(self, cost=self.cost[:, order])
 
     def spent(self, members: Rows) -> Floats:
         """The sums of a set: (R,)."""
@@ -183,11 +185,11 @@ def open_size(sums: Sums, available: Rows) -> int:
     return size
 
 
-NO_SUMS = Sums(np.zeros((0, 0)), np.zeros(0), np.zeros(0), np.zeros(0))
+NO_SUMS = Sums(np.zeros((0, 0)), *[np.zeros(0)] * 4)
 
 
-def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float]:
-    """The limit in units in which its numbers are whole, and 0; or itself and the margin that rounding needs.
+def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float, float]:
+    """The limit in units in which its numbers are whole, 0 and the unit; or itself, the margin of rounding, and 1.
 
     A number that is not known counts 0. The margin is an absolute one: a set is known to keep the limit if its sum is within it by
     that, and known to break it if it is beyond it by that.
@@ -200,5 +202,5 @@ def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float]:
         total = float(whole.sum() + np.abs(whole_ends).max(initial=0.0))
         if total < _EXACT and (whole / unit == cost).all() and (whole_ends / unit == finite).all():
             scaled = np.where(np.isfinite(ends), np.rint(np.where(np.isfinite(ends), ends, 0.0) * unit), ends)
-            return limit._replace(cost=whole, low=float(scaled[0]), high=float(scaled[1])), 0.0
-    return limit, MARGIN * float(np.abs(finite).max(initial=0.0))
+            return limit._replace(cost=whole, low=float(scaled[0]), high=float(scaled[1])), 0.0, unit
+    return limit, MARGIN * float(np.abs(finite).max(initial=0.0)), 1.0

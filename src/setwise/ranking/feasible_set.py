@@ -33,7 +33,13 @@ OPTIONS: dict[str, bool | int | float | str] = {
 
 def feasible_set(instance: Instance, constraints: Constraints) -> Rows | None:
     """A set that keeps all limits; None if there is none, or if none was found in time."""
-    members, low, high = [np.arange(instance.m)], [0.0], [float(constraints.k)]
+    return feasible_rows(relevance_of(instance), constraints)
+
+
+def feasible_rows(worth: Floats, constraints: Constraints) -> Rows | None:
+    """``feasible_set`` by what each candidate is worth alone (m,)."""
+    m = len(worth)
+    members, low, high = [np.arange(m)], [0.0], [float(constraints.k)]
     for group, (labels, most) in enumerate(zip(constraints.labels, constraints.limits, strict=True)):
         mine = np.flatnonzero(labels >= 0)
         mine = mine[np.argsort(labels[mine], kind="stable")]
@@ -41,14 +47,14 @@ def feasible_set(instance: Instance, constraints: Constraints) -> Rows | None:
         members += np.split(mine, first[1:]) if len(mine) else []
         low += (constraints.minimums[group, present] if constraints.minimums.size else np.zeros(len(present))).tolist()
         high += [float(most)] * len(present)
-    lower = np.zeros(instance.m)
+    lower = np.zeros(m)
     lower[constraints.pinned] = 1.0
     upper = constraints.open.astype(np.float64)
     sums = constraints.sums
     rows = [*(np.ones(len(some)) for some in members), *sums.cost]
-    members += [np.arange(instance.m)] * len(sums)
+    members += [np.arange(m)] * len(sums)
     ends = np.append(low, np.maximum(sums.least, 0.0)), np.append(high, sums.most)
-    point = integer_point(relevance_of(instance), lower, upper, members, rows, *ends)
+    point = integer_point(worth, lower, upper, members, rows, *ends)
     chosen = np.flatnonzero(point)
     return chosen if constraints.admits(chosen) else None
 

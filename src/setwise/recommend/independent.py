@@ -40,11 +40,11 @@ def is_independent(query: Query) -> bool:
 
 
 def _is_matroid(query: Query) -> bool:
-    """Whether all limits are ``at_most`` of one attribute, and the pinned items, if any, are within them.
+    """Whether all limits are ``at_most`` of one attribute, and the pinned items, if any, are within them; no sums.
 
     The sets that keep such limits are a matroid, on which the greedy set is the best. Ranking rejects other pins.
     """
-    if any(name != "at_most" or len(stated) > 1 for name, stated in query.limits.items()):
+    if query.sums or any(name != "at_most" or len(stated) > 1 for name, stated in query.limits.items()):
         return False
     return len(query.include) <= query.k and query.keeps_limits(query.include)
 

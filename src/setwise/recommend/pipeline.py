@@ -44,6 +44,7 @@ from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, retrieve_many
 from setwise.recommend.slate import CERTIFICATE, Slate
+from setwise.recommend.sum_candidates import catalog_prices
 from setwise.recommend.valuation import valued, valued_many
 from setwise.retrieval.index_state import Retrieved
 
@@ -275,13 +276,15 @@ def _rank(
     if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
-    return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, include=pinned, **limits, **options)
+    constrained: dict[str, Any] = {"include": pinned, "sums": query.sums_of(instance.candidates), **limits}
+    return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, **constrained, **options)
 
 
 def _bounded_among_candidates(query: Query, instance: Instance, clock: Clock) -> Bounded:
     """All eligible items are candidates: evaluate all feasible sets where they are few, or else rank and bound."""
     pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
-    constraints = Constraints.of(instance, query.k, include=pinned, **limits)
+    sums = query.sums_of(instance.candidates)
+    constraints = Constraints.of(instance, query.k, include=pinned, sums=sums, **limits)
     if enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS):
         return _best_of_all(query, instance, clock)
     with clock.phase("rank"):
@@ -383,6 +386,8 @@ def catalog_search(
         pinned=query.include,
         limit=tightest_limit(query),
         near=best.rows,
+        prices=catalog_prices(query, best.rows) if query.sums else None,
+        admits=query.admits if query.sums else None,
     )
 
 

@@ -10,6 +10,7 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
     weights      null, an attribute's name, [one number per item] or {id: number}: what a unit of reward is worth
     value_unit   the unit of the value, or null
+    sum_at_most, sum_at_least  {name: limit} or {name: {"limit": limit, "of": numbers}}, the numbers as those of weights
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
     unknown      "ignore" (left out) or "error": what happens to ids of history, exclude and scores that the catalogue
@@ -41,13 +42,15 @@ from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
+from setwise.model.sums import SumLimit, Sums
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
-from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description, slate_size
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description
 from setwise.recommend.caller_scores import caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.item_numbers import item_numbers, numbers_to_json
 from setwise.recommend.lower_limits import Required, requirements
+from setwise.recommend.request_sums import request_sums, size_within, sums_to_json
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -83,6 +86,8 @@ class Query:
     ignored: tuple[Any, ...] = ()  # ids of history, exclude and scores that the catalogue does not have
     weights: Any = None  # as the request states them, in JSON's form; ``user.weights`` has the numbers
     value_unit: str | None = None
+    sums: tuple[SumLimit, ...] = field(default=(), repr=False)
+    stated_sums: Mapping[str, Any] = field(default_factory=dict)  # in JSON's form, by argument
 
     @classmethod
     def parse(
@@ -91,7 +96,7 @@ class Query:
         user: ArrayLike | User,
         seen: Rows = NO_ROWS,
         *,
-        k: int = SLATE_SIZE,
+        k: int | None = SLATE_SIZE,
         scores: Given | None = None,
         scores_floor: float | None = None,
         unknown: str = IGNORE,
@@ -99,6 +104,8 @@ class Query:
         exclude: IdChoice = (),
         include: IdChoice = (),
         where: Mapping[str, Any] | None = None,
+        sum_at_most: Mapping[str, Any] | None = None,
+        sum_at_least: Mapping[str, Any] | None = None,
         weights: Any = None,
         value_unit: str | None = None,
         budget_ms: float | None = None,
@@ -133,7 +140,12 @@ class Query:
             numbers, strange = item_numbers(catalog, "weights", weights, unknown)
             shared, ignored = _with_numbers(shared, "weights", numbers), (*ignored, *strange)
             checked_user = checked_user.with_weights(frozen(np.nan_to_num(numbers)))
-        size, eligible = slate_size(k), _eligible(catalog, shared, unwanted, pinned)
+        stated_sums = {"sum_at_most": sum_at_most, "sum_at_least": sum_at_least}
+        sums, strange = request_sums(catalog, stated_sums, unknown)
+        ignored = (*ignored, *strange)
+        for limit in sums:
+            shared = _with_numbers(shared, limit.name, limit.cost)
+        size, eligible = size_within(k, sums), _eligible(catalog, shared, unwanted, pinned)
         limited = catalog_limits(stated, catalog.attributes)
         return cls(
             catalog=catalog,
@@ -151,6 +163,8 @@ class Query:
             only_scored=added is not None and added.named is not None,
             ignored=ignored,
             weights=numbers_to_json(weights),
+            sums=sums,
+            stated_sums=sums_to_json(stated_sums),
             value_unit=None if value_unit is None else text("value_unit", value_unit),
         )
 
@@ -163,10 +177,14 @@ class Query:
                 result |= {attribute: min(n, result.get(attribute, n)) for attribute, n in stated.items()}
         return result
 
+    def sums_of(self, rows: Rows) -> list[SumLimit]:
+        """The limits on sums, over these rows only."""
+        return [limit.taken(rows) for limit in self.sums]
+
     @property
     def is_limited(self) -> bool:
         """Whether some sets of at most k eligible items are not feasible."""
-        return bool(len(self.include) or self.limits)
+        return bool(len(self.include) or self.limits or self.sums)
 
     def admits(self, rows: Rows) -> bool:
         """Whether a set of at most k eligible items is feasible: it has the pinned items and keeps every limit."""
@@ -174,6 +192,8 @@ class Query:
 
     def keeps_limits(self, rows: Rows) -> bool:
         """Whether a set of eligible items keeps every limit."""
+        if self.sums and not self._keeps_sums(rows):
+            return False
         if not all(np.isin(group.rows, rows).sum() >= group.least for group in self.required):
             return False
         return all(
@@ -182,6 +202,10 @@ class Query:
             for attribute, numbers in stated.items()
             if LIMITS[name].upper
         )
+
+    def _keeps_sums(self, rows: Rows) -> bool:
+        sums, members = Sums.of(self.sums_of(rows), len(rows)), np.arange(len(rows))
+        return sums.within(members) and sums.reached(members)
 
     def _keeps_upper(self, limit: Limit, attribute: str, numbers: Any, rows: Rows) -> bool:
         attributes = self.catalog.attributes
@@ -204,7 +228,9 @@ class Query:
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,
-            **{name: part for name, part in (("weights", self.weights), ("value_unit", self.value_unit)) if part is not None},
+            **self.stated_sums,
+            **({} if self.weights is None else {"weights": self.weights}),
+            **({} if self.value_unit is None else {"value_unit": self.value_unit}),
         }
 
 

@@ -195,8 +195,19 @@ class Slate:
             "rewards": self.rewards.tolist(),
             "upper_bound": self.upper_bound,
             "proven": self.proven,
+            **self._prices(),
         }
         write_slate(path, content)
+
+    def _prices(self) -> dict[str, dict[str, float]]:
+        """The prices of limited sums, with which the bound is proven again."""
+        from setwise.recommend.sum_candidates import catalog_prices
+
+        if not self.query.sums:
+            return {}
+        prices = catalog_prices(self.query, self.indices)
+        names = [limit.name for limit in self.query.sums]
+        return {"prices": dict(zip(names, prices.price.tolist(), strict=True))}
 
 
 def items_to_dicts(catalog: Catalog, rows: Rows) -> list[dict[str, Any]]:

@@ -12,7 +12,6 @@ further than it can go for a set above the bound: a slate of hugely negative rew
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Iterator
@@ -31,9 +30,11 @@ from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
+from setwise.verification.conditions import as_number, eligible_items, labels_of, meets
 from setwise.verification.reference_proof import ReferenceProof
 from setwise.verification.rounding import largest_change, largest_logits, largest_rewards, rounding_error, size_above
 from setwise.verification.slate_file import read_slate
+from setwise.verification.sum_checks import LARGEST, SumCheck, broken_sums, offsets, sum_checks
 
 Outcome = tuple[bool, str]
 
@@ -146,6 +147,22 @@ class _Claim:
         weights = self._numbers("weights", self.query.get("weights"))
         return np.zeros(len(self.catalog), bool) if weights is None else np.isnan(weights)
 
+    @cached_property
+    def _sums(self) -> list[SumCheck]:
+        """The limits on sums."""
+
+        def numbers(parameter: str, stated: Any) -> Floats:
+            cost = self._numbers(parameter, stated)
+            if cost is None or (cost < 0).any():
+                raise InvalidInput(parameter, "about numbers of at least 0", "others", "correct the query")
+            return cost
+
+        return sum_checks(self.query, numbers)
+
+    def _unsummed(self) -> NDArray[np.bool_]:
+        """Which items are not eligible for want of a number of a sum."""
+        return np.isnan([np.zeros(len(self.catalog)), *(check.cost for check in self._sums)]).any(axis=0)
+
     def _unscored(self) -> NDArray[np.bool_]:
         """Which items are not eligible for want of a score."""
         scores = self.query["scores"]
@@ -222,7 +239,7 @@ class _Claim:
             yield "an excluded item is in the slate"
         if not set(self._rows_of("include")) <= set(rows):
             yield "a pinned item is not in the slate"
-        if not _eligible(self.catalog, [], query["where"])[rows].all():
+        if not eligible_items(self.catalog, [], query["where"])[rows].all():
             yield "an item does not meet the filter"
         if self._unscored()[rows].any():
             yield "an item has no score, and the query states no floor"
@@ -232,6 +249,7 @@ class _Claim:
 
     def _broken_limits(self, rows: list[int]) -> Iterator[str]:
         """The limits that a set does not keep."""
+        yield from broken_sums(self._sums, rows)
         for limit, name, numbers in self._limits():
             for value, n, labels in self._counted(limit, name, numbers):
                 count = np.bincount(labels[rows][labels[rows] >= 0], minlength=int(labels.max(initial=0)) + 1)
@@ -252,11 +270,11 @@ class _Claim:
         """The value, or None for every value; the number; and labels of equal cells, 0 for those of the one value."""
         column = self.catalog.attributes[name]
         if not limit.by_value:
-            yield None, numbers, _labels(column)
+            yield None, numbers, labels_of(column)
             return
         for value, n in numbers.items():
-            wanted = value if hasattr(column, "codes") else _as_number(limit.name, name, value)
-            yield value, n, np.where(_meets(name, column, wanted), 0, -1)
+            wanted = value if hasattr(column, "codes") else as_number(limit.name, name, value)
+            yield value, n, np.where(meets(name, column, wanted), 0, -1)
 
     def _outside(self, shown: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], int]]:
         """For each value of which a set has n items or more: the items without it, of which it has at most k − n."""
@@ -267,7 +285,7 @@ class _Claim:
 
     def _shown(self) -> NDArray[np.bool_]:
         """Which items may be shown."""
-        return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored() & ~self._unweighed()
+        return eligible_items(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~(self._unscored() | self._unweighed() | self._unsummed())
 
     def _rows_of(self, key: str) -> list[int]:
         """The rows of the items that the query names."""
@@ -366,8 +384,14 @@ class _Claim:
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
         subject = (self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
+        offset, constant = offsets(self._sums, self.slate.get("prices", {}), len(self.catalog))
+        sizes = [abs(constant), query["k"] * float(np.abs(offset).max())]
+        if not max(sizes) <= LARGEST * max(abs(bound), self.scale):
+            return False, "the prices of the sums are too large, or of limits that the query does not state"
         with Progress(f"proving the upper bound again, with at most {self.nodes:,} nodes", self.nodes) as bar:
-            proof = ReferenceProof(*subject, lambda rows: not any(self._broken_limits(rows)), bar.advance)
+            proof = ReferenceProof(
+                *subject, lambda rows: not any(self._broken_limits(rows)), bar.advance, self._sums, offset, constant
+            )
             end = proof.run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
@@ -375,49 +399,3 @@ class _Claim:
             came = f"{end.closed:,} of {end.parts:,} parts of the search were complete"
             return False, f"the bound {bound:.9g} could not be proven within {self.nodes:,} nodes; {came}"
         return True, f"no feasible set exceeds {bound:.9g}, proven again with {end.nodes:,} nodes"
-
-
-# --- constraints ---
-
-
-def _eligible(catalog: Catalog, exclude: list[int], where: dict[str, Any]) -> NDArray[np.bool_]:
-    """Which items are neither excluded nor filtered out."""
-    eligible = np.ones(len(catalog), bool)
-    eligible[exclude] = False
-    for name, condition in where.items():
-        eligible &= _meets(name, catalog.attributes[name], condition)
-    return eligible
-
-
-def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
-    """Which cells are in a range {"from", "to"}, or equal to a value or one of a list; a missing cell is not."""
-    is_range = isinstance(condition, dict)
-    wanted = (
-        [condition["from"], condition["to"]] if is_range else condition if isinstance(condition, list) else [condition]
-    )
-    text = hasattr(column, "codes")
-    if any(isinstance(one, str) != text for one in wanted if one is not None):
-        raise InvalidInput(f"where['{name}']", "of the type of the attribute", repr(condition), "correct the filter")
-    if is_range:
-        low, high = condition["from"], condition["to"]
-        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
-        return np.asarray((column >= low) & (column <= high))
-    met = np.zeros(len(column), bool)
-    for one in [code for code, value in enumerate(column.values) if value in wanted] if text else wanted:
-        met |= (column.codes if text else column) == one
-    return met
-
-
-def _as_number(limit: str, name: str, text: str) -> float:
-    for read in (int, float):  # a whole number is not rounded to a float
-        with contextlib.suppress(ValueError):
-            return read(text)
-    raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit")
-
-
-def _labels(column: Any) -> NDArray[np.int64]:
-    """Equal numbers for equal cells, −1 for missing ones."""
-    if hasattr(column, "codes"):
-        return np.asarray(column.codes, np.int64)
-    label = np.unique(column, return_inverse=True)[1].astype(np.int64)
-    return np.where(column == column, label, -1)  # NaN is missing

@@ -72,7 +72,7 @@ from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.shards import Patience
 
-ONE_PROCESS = ("weights",)  # arguments that a cluster does not take
+ONE_PROCESS = ("weights", "sum_at_most", "sum_at_least")  # arguments that a cluster does not take
 THREADS = 4  # requests that ``recommend_many`` makes at a time
 
 
