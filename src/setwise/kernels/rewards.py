@@ -106,11 +106,15 @@ def logistic_32(z: Any) -> Any:
 
 @njit(**OUTER, fastmath=FAST)
 def add_rewards(code: int, parameter: Floats, knot: Floats, weight: float, argument: Floats, total: Floats) -> None:
-    """Add weight · f(argument) to total, entry by entry, for one function; the loop of the logistic one vectorises."""
+    """Add weight · f(argument) to total, entry by entry, for one function; the loops of the first two vectorise."""
     if code == LOGISTIC:
         scale, bias = parameter[0], parameter[1]
         for j in range(len(total)):
             total[j] += weight * logistic(scale * argument[j] + bias)
+    elif code == LINEAR:
+        scale, bias = parameter[0], parameter[1]
+        for j in range(len(total)):
+            total[j] += weight * (scale * argument[j] + bias)
     else:
         for j in range(len(total)):
             total[j] += weight * reward_value(code, parameter, knot, argument[j])

@@ -51,6 +51,7 @@ ALWAYS_GROWN = (
 )
 UNLIMITED = 2**62
 LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights and logistic arguments that single precision can represent
+GROWTHS = 4  # of sets at prices, each by what items add to the set before
 PENALTY = 100.0  # for what a set lacks of a least sum, in sums of its largest rewards
 WIDE_SPREAD = 600.0  # greedy also runs if finite logits of one row are further apart
 
@@ -94,17 +95,22 @@ def swap(
 
 
 def _priced(problem: SwapInstance, state: SwapState, instance: Instance, constraints: Constraints) -> SwapInstance:
-    """The problem with prices of its sums: first by what items add to the pinned ones, then to the first set."""
+    """The problem with prices of its sums: by what items add to the pinned ones, then to the sets that so grow."""
     from setwise.kernels.options import YES
     from setwise.ranking import swap_climbs, swap_kernels
 
-    members = constraints.pinned
-    for turn in range(2):
+    best, members, growths = -math.inf, constraints.pinned, GROWTHS
+    if problem.k > swap_kernels.LARGE:  # in a large set items add what they add to most others
+        members, growths = np.flatnonzero(constraints.open), 2
+    for _ in range(growths):
         price = good_prices(instance, constraints, members)
-        problem = problem._replace(offset=read_only(Prices.of_sums(price, constraints.sums).offset))
-        if turn == 0:
-            swap_climbs.advance(problem, state, 1, YES)
-            members = state.best[: state.tally[swap_kernels.BEST_SIZE]].astype(np.intp)
+        priced = problem._replace(offset=read_only(Prices.of_sums(price, constraints.sums).offset))
+        state.tally[[swap_kernels.STARTED, swap_kernels.PHASE]] = 0
+        swap_climbs.advance(priced, state, int(state.tally[swap_kernels.EVALUATIONS]) + 1, YES)
+        members, value = state.members[: state.tally[swap_kernels.SIZE]].astype(np.intp), float(state.value[0])
+        if value <= best:
+            break
+        problem, best = priced, value
     return problem
 
 
@@ -171,7 +177,8 @@ def _next_evaluations(problem: SwapInstance, state: SwapState) -> int:
     from setwise.ranking import swap_kernels
 
     m, size = len(problem.base), int(state.tally[swap_kernels.SIZE])
-    return m * (size + 1) if state.tally[swap_kernels.PHASE] == swap_kernels.CLIMBING else m
+    screened = len(problem.cost) and size > swap_kernels.LARGE
+    return m * (size + 1) if state.tally[swap_kernels.PHASE] == swap_kernels.CLIMBING and not screened else m
 
 
 def _has_wide_spread(instance: Instance) -> bool:

@@ -15,6 +15,8 @@ from setwise.ranking.swap_kernels import (
     EVALUATIONS,
     GROWING,
     IDLE,
+    LARGE,
+    LEAST_GAIN,
     PHASE,
     SCALE,
     SIZE,
@@ -29,10 +31,8 @@ from setwise.ranking.swap_kernels import (
     may_add,
     value_without,
 )
+from setwise.ranking.screened_moves import screened_move
 from setwise.ranking.sum_kernels import add_costs, lacking
-
-LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
-
 
 @njit(**INNER)
 def draw(random: Any, bound: int) -> int:
@@ -61,13 +61,17 @@ def perturb(problem: SwapInstance, state: SwapState) -> None:
     """Return to the best set, remove some members at random and add one fewer at random."""
     fixed, size = len(problem.pinned), state.tally[BEST_SIZE]
     copy_entries(state.proposal, state.best, size)
-    leaving = min(2 + draw(state.random, max(1, (size - fixed) // 2)), size - fixed)
+    most = max(1, (size - fixed) // 2)
+    if len(problem.cost) and size > LARGE:  # to grow half of a large set again takes long
+        most = min(most, LARGE // 2)
+    leaving = min(2 + draw(state.random, most), size - fixed)
     for _ in range(leaving):
         removed = fixed + draw(state.random, size - fixed)
         size -= 1
         state.proposal[removed] = state.proposal[size]
     adopt(problem, state, state.proposal, size)
-    for _ in range(leaving - 1):
+    joining = leaving - 1 if most > LARGE // 2 or not len(problem.cost) else min(draw(state.random, 3), leaving - 1)
+    for _ in range(joining):
         try_add(problem, state, draw(state.random, len(problem.base)))
 
 
@@ -104,12 +108,15 @@ def advance(problem: SwapInstance, state: SwapState, evaluations: int, whole: bo
         if tally[PHASE] == IDLE:
             start_climb(problem, state)
         growing = tally[PHASE] == GROWING
-        estimate, size = best_move(problem, state, growing)
+        least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
+        if len(problem.cost) and tally[SIZE] > LARGE and not growing:
+            estimate, size = screened_move(problem, state, least)
+        else:
+            estimate, size = best_move(problem, state, growing)
         if not growing and len(problem.slot) and best_reordering(problem, state, estimate):
             size = tally[SIZE]
         better = size > 0
         if better and not growing:
-            least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
             proposed = value_without(problem, state.proposal, size, NO_ITEM, state.sums)
             if problem.penalty > 0.0:
                 add_costs(problem.cost, state.proposal, size, state.spent)

@@ -33,6 +33,8 @@ from setwise.ranking.sum_kernels import add_costs, count_sums, fits, lacking
 
 IDLE, GROWING, CLIMBING = 0, 1, 2
 SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE, BEST_FEASIBLE = 0, 1, 2, 3, 4, 5  # entries of SwapState.tally
+LARGE = 16  # members beyond which, with limits on sums, exchanges are screened (screened_moves.py)
+LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
 VALUE, BEST_VALUE, SCALE = 0, 1, 2  # entries of SwapState.value: the last scales the prices of sums
 
 

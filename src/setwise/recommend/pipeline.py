@@ -273,7 +273,8 @@ def _rank(
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
-    if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
+    timed = query.sums and divisor == 1 and math.isfinite(budget_ms)  # sets within sums are harder to find
+    if ranker.default_evaluations is not None and not timed:  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
     constrained: dict[str, Any] = {"include": pinned, "sums": query.sums_of(instance.candidates), **limits}
