@@ -63,14 +63,14 @@ def perturb(problem: SwapInstance, state: SwapState) -> None:
     copy_entries(state.proposal, state.best, size)
     most = max(1, (size - fixed) // 2)
     if len(problem.cost) and size > LARGE:  # to grow half of a large set again takes long
-        most = min(most, LARGE // 2)
+        most = min(most, LARGE)
     leaving = min(2 + draw(state.random, most), size - fixed)
     for _ in range(leaving):
         removed = fixed + draw(state.random, size - fixed)
         size -= 1
         state.proposal[removed] = state.proposal[size]
     adopt(problem, state, state.proposal, size)
-    joining = leaving - 1 if most > LARGE // 2 or not len(problem.cost) else min(draw(state.random, 3), leaving - 1)
+    joining = leaving - 1 if not len(problem.cost) else min(draw(state.random, 4), leaving - 1)
     for _ in range(joining):
         try_add(problem, state, draw(state.random, len(problem.base)))
 
@@ -82,7 +82,7 @@ def start_climb(problem: SwapInstance, state: SwapState) -> None:
     state.tally[STARTED] += 1
     state.tally[PHASE] = GROWING
     if len(problem.cost) and started > 0:  # growth at other prices leads to other sets
-        state.value[SCALE] = 0.25 * (1 + draw(state.random, 8))
+        state.value[SCALE] = 0.6 + 0.1 * draw(state.random, 9)
     if started > len(problem.start_items):
         perturb(problem, state)
         return
