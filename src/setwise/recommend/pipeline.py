@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from setwise._types import Rows
+from setwise._types import Floats, Rows
 from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.constraints import Constraints
@@ -44,7 +44,7 @@ from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, retrieve_many
 from setwise.recommend.slate import CERTIFICATE, Slate
-from setwise.recommend.sum_candidates import catalog_prices
+from setwise.recommend.sum_candidates import priced_search
 from setwise.recommend.valuation import valued, valued_many
 from setwise.retrieval.index_state import Retrieved
 
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from setwise.bounds.catalog.reader import CatalogReader
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
+    from setwise.bounds.prices import Prices
     from setwise.recommend.device_pipeline import DeviceRequests
 
 
@@ -61,6 +62,7 @@ LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is 
 FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
+PRICING_SHARE, PRICING_S = 0.4, 0.05  # of a bound's time, and seconds, to find prices of sums
 INFEASIBLE_TODO = "lower one of them, or leave one out"  # what can be done in Python, on the command line and over HTTP
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
 
@@ -82,6 +84,7 @@ class Bounded(NamedTuple):
     upper_bound: float
     settled: bool
     left_out: tuple[str, ...] = ()
+    prices: Floats | None = None  # of limited sums, with which the bound was found
 
 
 # --- queries, by who holds their rows ---
@@ -221,7 +224,7 @@ def answer(choice: Choice, clock: Clock, scored: Scored | None = None) -> Slate:
         choice = varied
         bounded = _ranked_and_bounded(choice, clock, scored)
     query, rows = choice.settled(bounded.best.rows)
-    return valued(query, rows, bounded.upper_bound, clock.timings, bounded.left_out)
+    return valued(query, rows, bounded.upper_bound, clock.timings, bounded.left_out, bounded.prices)
 
 
 def _ranked_and_bounded(choice: Choice, clock: Clock, scored: Scored | None) -> Bounded:
@@ -347,8 +350,10 @@ def _begun_bound(
     """The bound after a share of the time that is left, and its search; the bound by norms where that is too little."""
     if not clock.has(MARGIN * _preparation_ms(query, cells)):
         return Bounded(best, _bound_by_norms(query, cells), True), None
-    search = catalog_search(query, cells, best, scored)
-    return bound_catalog(query, search, best, clock.share(*share)), search
+    began, milliseconds = time.perf_counter(), clock.share(*share)
+    search = catalog_search(query, cells, best, scored, PRICING_SHARE * milliseconds / 1000)
+    spent = 1000 * (time.perf_counter() - began) if query.sums else 0.0
+    return bound_catalog(query, search, best, max(milliseconds - spent, 0.0)), search
 
 
 def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
@@ -372,24 +377,34 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
 
 
 def catalog_search(
-    query: Query, cells: CellBounds | CatalogReader, best: Best, scored: Scored | None = None
+    query: Query,
+    cells: CellBounds | CatalogReader,
+    best: Best,
+    scored: Scored | None = None,
+    seconds: float = PRICING_S,
 ) -> WholeCatalogSearch:
-    """The search for a bound over the whole catalogue, which starts from the best set known."""
+    """The search for a bound over the whole catalogue, which starts from the best set known.
+
+    Where sums are limited, prices are sought for ``seconds``: those with the smallest bound at the root.
+    """
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
 
-    return WholeCatalogSearch(
-        cells,
-        query.user,
-        query.k,
-        best.value,
-        eligible=query.eligible,
-        scored=scored,
-        pinned=query.include,
-        limit=tightest_limit(query),
-        near=best.rows,
-        prices=catalog_prices(query, best.rows) if query.sums else None,
-        admits=query.admits if query.sums else None,
-    )
+    def search_at(prices: Prices | None) -> WholeCatalogSearch:
+        return WholeCatalogSearch(
+            cells,
+            query.user,
+            query.k,
+            best.value,
+            eligible=query.eligible,
+            scored=scored,
+            pinned=query.include,
+            limit=tightest_limit(query),
+            near=best.rows,
+            prices=prices,
+            admits=query.admits if prices is not None else None,
+        )
+
+    return priced_search(query, best.rows, search_at, seconds) if query.sums else search_at(None)
 
 
 def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
@@ -401,4 +416,5 @@ def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_m
     bound = search.found()
     if bound.better is not None and query.admits(bound.better):
         best = Best(bound.better, bound.value)
-    return Bounded(best, bound.upper_bound, search.finished and bound.value <= best.value)
+    settled, prices = search.finished and bound.value <= best.value, search.prices
+    return Bounded(best, bound.upper_bound, settled, prices=None if prices is None else prices.price)

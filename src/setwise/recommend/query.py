@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -180,6 +181,18 @@ class Query:
     def sums_of(self, rows: Rows) -> list[SumLimit]:
         """The limits on sums, over these rows only."""
         return [limit.taken(rows) for limit in self.sums]
+
+    @cached_property
+    def eligible_sums(self) -> Sums:
+        """The limits on sums over the eligible rows."""
+        return Sums.of(self.sums_of(self.eligible.rows), self.eligible.count)
+
+    @cached_property
+    def worths_within_sums(self) -> tuple[Floats, Floats]:
+        """What the eligible rows are worth for candidates within sums, and prices of these (sum_candidates.py)."""
+        from setwise.recommend.sum_candidates import worths_within
+
+        return worths_within(self)
 
     @property
     def is_limited(self) -> bool:

@@ -62,6 +62,7 @@ class Slate:
     timings      milliseconds by phase
     left_out     what could not be done: "certificate", the bound, while its code is compiled after an installation
     partial      whether items were not searched, because a shard of a cluster did not answer; there is no bound then
+    prices       of limited sums, with which the bound was found; None: those of ``catalog_prices``
     improver     what ``improve`` calls: ``Recommender.certify`` of the recommender that made the slate
     """
 
@@ -74,6 +75,7 @@ class Slate:
     timings: Mapping[str, float]
     left_out: tuple[str, ...] = ()
     partial: bool = False
+    prices: Floats | None = field(default=None, repr=False)
     improver: Callable[[Slate, float], Slate] | None = field(default=None, repr=False)
 
     @property
@@ -205,9 +207,9 @@ class Slate:
 
         if not self.query.sums:
             return {}
-        prices = catalog_prices(self.query, self.indices)
+        price = catalog_prices(self.query, self.indices).price if self.prices is None else self.prices
         names = [limit.name for limit in self.query.sums]
-        return {"prices": dict(zip(names, prices.price.tolist(), strict=True))}
+        return {"prices": dict(zip(names, price.tolist(), strict=True))}
 
 
 def items_to_dicts(catalog: Catalog, rows: Rows) -> list[dict[str, Any]]:

@@ -184,7 +184,7 @@ class WholeCatalogSearch:
         reader, self._user = self._reader, cells.catalog.user(user)
         items = reader.scored(self._user, eligible) if scored is None else scored
         pins = np.empty(0, np.int64) if pinned is None or len(pinned) > LISTED else np.sort(reader.places(pinned))
-        self._prices, self._admits = prices, admits
+        self.prices, self._admits = prices, admits
         worths = self._worths()
         self._data = catalog_arrays(reader, pinned_first(items, pins), limit, worths)
         if len(self._data.column) and len(pins):
@@ -206,9 +206,9 @@ class WholeCatalogSearch:
         """Raise the best known value to this, that of the set ``near``; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
         counted = self._value
-        if self._prices is not None:  # of a set that is not known, the least that it counts
+        if self.prices is not None:  # of a set that is not known, the least that it counts
             unknown = near is None or value < self._value
-            offset = -self._prices.constant if unknown else float(self._prices.offset[near].sum())
+            offset = -self.prices.constant if unknown else float(self.prices.offset[near].sum())
             counted += offset
         self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), counted)
         if self.lifts is not None:
@@ -241,11 +241,11 @@ class WholeCatalogSearch:
     def _worths(self) -> Worths | None:
         """What the rewards of the items count for, by place; None where they count as they are."""
         n, weights = len(self._reader.catalog), self._user.weights
-        if weights is None and self._prices is None:
+        if weights is None and self.prices is None:
             return None
         place, by_place = self._reader.places(np.arange(n)), np.zeros((2, n))
         by_place[0, place] = 1.0 if weights is None else weights
-        by_place[1, place] = 0.0 if self._prices is None else self._prices.offset
+        by_place[1, place] = 0.0 if self.prices is None else self.prices.offset
         return worths_of_items(*by_place)
 
     def _fetch(self) -> None:
@@ -323,6 +323,12 @@ class WholeCatalogSearch:
         heaviest = 1.0 if weights is None else float(weights.max())
         return heaviest * zero_scale(self._reader.catalog.rewards, terms, int(self._parts[3]))
 
+    @property
+    def counted_most(self) -> Rows | None:
+        """The rows of the set that counts most at the prices, whether it keeps the sums or not; None if none is known."""
+        size = int(self._frontier.tally[SIZE])
+        return self._reader.valued(self._user, self._frontier.best[:size])[0] if size else None
+
     def found(self) -> WholeBound:
         """The bound and the best set so far."""
         frontier, value = self._frontier, self._value
@@ -335,9 +341,9 @@ class WholeCatalogSearch:
             kept = found > value and (self._admits is None or self._admits(rows))
             better, value = (rows, found) if kept else (None, value)
         size, closed = abs(bound) + abs(float(frontier.others[self._root, 0])), left <= float(frontier.value[BEST])
-        if self._prices is not None:
-            bound += self._prices.constant
-            size += abs(self._prices.constant) + int(self._parts[3]) * float(np.abs(self._prices.offset).max())
+        if self.prices is not None:
+            bound += self.prices.constant
+            size += abs(self.prices.constant) + int(self._parts[3]) * float(np.abs(self.prices.offset).max())
         scale = size if value else max(size, self._zero_scale)
         upper = max(value, bound + WEIGHTS * size)
         return WholeBound(
