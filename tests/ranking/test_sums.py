@@ -69,9 +69,9 @@ def best_set(case: Case, instance: sw.Instance, stated: dict[str, Any], numbers:
             chosen = list(members)
             labels = [*((instance.groups[name], n) for name, n in most.items()), *((x, 1) for x in instance.exclusive)]
             full = (np.bincount(x[chosen][x[chosen] >= 0], minlength=1).max() > n for x, n in labels)
-            if set(include) <= set(members) and not exclude & set(members) and not any(full):
-                if keeps(stated, numbers, members):
-                    best = max(best, instance.value(chosen))
+            allowed = set(include) <= set(members) and not exclude & set(members) and not any(full)
+            if allowed and keeps(stated, numbers, members):
+                best = max(best, instance.value(chosen))
     return best
 
 

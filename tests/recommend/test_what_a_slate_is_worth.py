@@ -99,7 +99,8 @@ def test_no_bound_is_below_the_best_weighed_set_and_verify_agrees(part: int, cou
                 user, k, weights=stated, include=include, at_most=at_most, value_unit="EUR", budget_ms=None
             )
             rows = slate.indices.tolist()
-            assert keeps(rows) and not np.isnan(weights[rows]).any(), seed
+            assert keeps(rows), seed
+            assert not np.isnan(weights[rows]).any(), seed
             assert slate.value <= best + size <= slate.upper_bound + 2 * size, (seed, candidates)
             assert not slate.proven or slate.value >= best - size, (seed, candidates)
             slates, proven = slates + 1, proven + slate.proven
@@ -166,7 +167,9 @@ def test_the_unit_is_shown_with_the_value() -> None:
     assert json.dumps(slate.query.to_json())
 
 
-def stated_sums(catalog: sw.Catalog, rng: np.random.Generator) -> tuple[dict[str, Any], list[tuple[np.ndarray, float, float]]]:
+def stated_sums(
+    catalog: sw.Catalog, rng: np.random.Generator
+) -> tuple[dict[str, Any], list[tuple[np.ndarray, float, float]]]:
     """Limits on one to three sums, of an attribute or of numbers of the request; with them numbers, low and high."""
     n, price = len(catalog), np.array(catalog.attributes["price"])
     stated: dict[str, Any] = {}
@@ -234,3 +237,83 @@ def test_no_bound_is_below_the_best_set_within_sums_and_verify_agrees(part: int,
                 verified += 1
     assert proven > 0.5 * slates
     assert verified > 2
+
+
+def best_page(catalog: sw.Catalog, user: sw.User, k: int, weights: np.ndarray, shown: list[int], keeps: Any) -> float:
+    """The largest Σ ω_i f_i of the new items beside those shown, over the pages of at most k items; 0 for none."""
+    rows = [row for row in np.flatnonzero(~np.isnan(weights)).tolist() if row not in shown]
+    best = 0.0 if keeps(()) else -np.inf
+    for size in range(1, k + 1):
+        for members in itertools.combinations(rows, size):
+            if keeps(members):
+                rewards = sw.item_rewards(catalog, sw.User(user.heads, user.base), [*members, *shown])
+                best = max(best, float((weights[list(members)] * rewards[:size]).sum()))
+    return best
+
+
+@pytest.mark.parametrize("part", range(2))
+def test_no_bound_is_below_the_best_next_page_and_verify_agrees(part: int, count, tmp_path: Path) -> None:
+    slates = proven = verified = 0
+    for seed in range(part, count(10_000, 120), 2):
+        catalog, user, rng = small_world(seed)
+        weighed, weights = stated_weights(catalog, rng) if rng.random() < 0.4 else (None, np.ones(len(catalog)))
+        stated, limits = stated_sums(catalog, rng) if rng.random() < 0.5 else ({}, [])
+        k, counts = int(rng.integers(1, 4)), bool(rng.random() < 0.5)
+        shown = rng.permutation(len(catalog))[: rng.integers(1, 4)].tolist()
+        at_most = {"kind": int(rng.integers(1, 3))} if rng.random() < 0.4 else {}
+        kinds = catalog.attributes.labels("kind", np.arange(len(catalog)))
+
+        def keeps(rows, shown=shown, counts=counts, at_most=at_most, kinds=kinds, limits=limits) -> bool:
+            counted = [*rows, *(shown if counts else ())]
+            if at_most and counted and np.bincount(kinds[counted]).max() > at_most["kind"]:
+                return False
+            for numbers, low, high in limits:
+                if np.isnan(numbers[list(rows)]).any():
+                    return False
+                total = float(np.round(np.nansum(numbers[counted]), 6))
+                if not low <= total <= high:
+                    return False
+            return True
+
+        best = best_page(catalog, user, k, weights, shown, keeps)
+        size = 1e-8 * (1 + abs(best))
+        for candidates in (1000, 4):
+            recommender = sw.Recommender(sw.Index.build(catalog, cells=2), candidates=candidates).prepare()
+            try:
+                slate = recommender.recommend(
+                    user, k, weights=weighed, after=shown, after_counts=counts, at_most=at_most, **stated
+                )
+            except Infeasible:
+                assert best in (-np.inf, 0.0), (seed, candidates)
+                continue
+            rows = slate.indices.tolist()
+            assert keeps(rows), (seed, candidates)
+            assert not set(rows) & set(shown), (seed, candidates)
+            assert slate.value == pytest.approx(float(slate.rewards.sum())), (seed, candidates)
+            assert slate.value <= best + size <= slate.upper_bound + 2 * size, (seed, candidates)
+            assert not slate.proven or slate.value >= best - size, (seed, candidates)
+            slates, proven = slates + 1, proven + slate.proven
+            if seed % 3 == 0 and abs(best) > 1e-9:
+                slate.save(tmp_path / "slate.json")
+                checked = verify(tmp_path / "slate.json", catalog)
+                assert checked.ok, (seed, candidates, [check.sentence for check in checked.checks if not check.ok])
+                verified += 1
+    assert proven > 0.5 * slates
+    assert verified > 2
+
+
+def test_a_page_has_no_repeats_and_its_values_are_those_beside_what_was_shown() -> None:
+    catalog, user, _ = small_world(7)
+    recommender = sw.Recommender(sw.Index.build(catalog, cells=2)).prepare()
+    first = recommender.recommend(user, 2)
+    second = recommender.recommend(user, 2, after=first.items)
+    assert not set(first) & set(second)
+    rewards = sw.item_rewards(catalog, user, second.members)[: len(second)]
+    np.testing.assert_allclose(second.rewards, rewards)
+    assert second.attention.shape[1] == len(second.members)
+    explanation = recommender.explain(second)
+    assert len(explanation.rewards) == len(second)
+    assert explanation.to_dict()["rivals"]
+    assert recommender.certify(second, 0.05).value == pytest.approx(second.value)
+    with pytest.raises(Infeasible, match="not shown again"):
+        recommender.recommend(user, 2, after=first.items, include=first.items[:1])

@@ -67,16 +67,23 @@ def added_values(instance: Instance, members: Rows) -> Floats:
     weight, score = instance.weight, instance.score
     sink_score = np.zeros(instance.heads) if instance.sink_score is None else instance.sink_score
     below = instance.sink_weight + weight[:, :, members].sum(axis=2)
-    above = instance.sink_weight * sink_score[:, None] + np.einsum("him,hm->hi", weight[:, :, members], score[:, members])
+    above = instance.sink_weight * sink_score[:, None] + np.einsum(
+        "him,hm->hi", weight[:, :, members], score[:, members]
+    )
     own = np.diagonal(weight, axis1=1, axis2=2)
     sign = np.where(np.isin(np.arange(instance.m), members), -1.0, 1.0)  # a member is taken out
     inside = sign < 0
-    argument = instance.base + _ratio(above + np.where(inside, 0.0, own * score), below + np.where(inside, 0.0, own)).sum(axis=0)
+    argument = instance.base + _ratio(
+        above + np.where(inside, 0.0, own * score), below + np.where(inside, 0.0, own)
+    ).sum(axis=0)
     value = evaluate(instance.rewards, instance.reward_class, argument, instance.reward_weight)
     if len(members):
         given = weight[:, members] * sign  # (H, members, m): what changes in the row of each member
         beside = _ratio(above[:, members, None] + given * score[:, None], below[:, members, None] + given).sum(axis=0)
-        classes, weights = np.repeat(instance.reward_class[members], instance.m), np.repeat(instance.weights[members], instance.m)
+        classes, weights = (
+            np.repeat(instance.reward_class[members], instance.m),
+            np.repeat(instance.weights[members], instance.m),
+        )
         changed = (instance.base[members, None] + beside).ravel()
         rewards = evaluate(instance.rewards, classes, changed, weights).reshape(beside.shape)
         rewards[np.arange(len(members)), members] = value[members]  # its own reward, which it adds

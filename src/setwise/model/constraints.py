@@ -52,11 +52,13 @@ class Constraints:
         exclude: ArrayLike = (),
         include: ArrayLike = (),
         sums: Sequence[SumLimit] = (),
+        uncounted: ArrayLike = (),
         **limits: Any,
     ) -> Constraints:
         """Check the constraints against the instance; raise Infeasible for some that no set can keep.
 
-        ``sums`` are limits on the sums of numbers of the candidates, beside those that ``limits`` state by name.
+        ``sums`` are limits on the sums of numbers of the candidates, beside those that ``limits`` state by name. Limits
+        of groups do not count the candidates ``uncounted``.
         """
         size = None if k is None else whole_number("k", k)
         sums = (*sums, *sum_limits({name: limits.pop(name, None) for name in SUMS}, instance.groups.numbers_for))
@@ -79,6 +81,7 @@ class Constraints:
             raise Infeasible("candidates", "at least one that is not excluded", "none", "exclude fewer")
         exclusive = [_Group(_dense(labels), 1, np.zeros(0, np.int64)) for labels in instance.exclusive]
         labels, most, least = _joined([*exclusive, *_groups(instance, limits)], instance.m)
+        labels[len(exclusive) :, np.asarray(uncounted, np.intp)] = -1
         result = cls(k, available, pinned, labels, most, least, rows)
         result._refuse_pinned_excess()
         result._refuse_unreachable_minimums()

@@ -78,6 +78,14 @@ class Eligibility:
             raise Infeasible(parameter, "about an item that is neither excluded nor filtered out", "none", todo)
         return replace(inside, count=left)
 
+    def joined(self, rows: Rows) -> Eligibility:
+        """These rows and ``rows``, whatever the filter says of them; a mask of its own."""
+        allowed = np.ones(self.n, bool) if self.allowed is None else self.allowed.copy()
+        allowed[rows] = True
+        excluded = np.setdiff1d(self.excluded, rows)
+        count = int(np.count_nonzero(allowed)) - int(np.count_nonzero(allowed[excluded]))
+        return Eligibility(self.n, frozen(allowed), excluded, count)
+
     def _allowed_among(self, rows: Rows) -> int:
         return len(rows) if self.allowed is None else int(np.count_nonzero(self.allowed[rows]))
 

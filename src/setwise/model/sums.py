@@ -191,8 +191,8 @@ NO_SUMS = Sums(np.zeros((0, 0)), *[np.zeros(0)] * 4)
 def in_whole_units(limit: SumLimit) -> tuple[SumLimit, float, float]:
     """The limit in units in which its numbers are whole, 0 and the unit; or itself, the margin of rounding, and 1.
 
-    A number that is not known counts 0. The margin is an absolute one: a set is known to keep the limit if its sum is within it by
-    that, and known to break it if it is beyond it by that.
+    A number that is not known counts 0. The margin is an absolute one: a set is known to keep the limit if its sum is
+    within it by that, and known to break it if it is beyond it by that.
     """
     cost, ends = np.nan_to_num(limit.cost), np.array([limit.low, limit.high])
     finite = ends[np.isfinite(ends)]

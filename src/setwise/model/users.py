@@ -31,8 +31,8 @@ class User:
     """A user: one vector per head, and one for the base term if the catalogue has one.
 
     heads (H, d_v) gives the scores s_i^h = v_i^h · u^h; base (d_0,) the self term base_i · u⁰. ``scores`` are added
-    scores: numbers of the items for this user alone, (n,) or an ``AddedScores``, which join the self term. ``weights`` (n,)
-    are what a unit of each item's reward is worth in this request, ω_i ≥ 0: F(S) = Σ ω_i f_i(a_i(S)).
+    scores: numbers of the items for this user alone, (n,) or an ``AddedScores``, which join the self term. ``weights``
+    (n,) are what a unit of each item's reward is worth in this request, ω_i ≥ 0: F(S) = Σ ω_i f_i(a_i(S)).
     """
 
     heads: NDArray[np.float64]

@@ -81,7 +81,12 @@ def _bound_heads_together(
 
     rows, k = np.flatnonzero(constraints.open), min(constraints.k, instance.m)
     left = deadline - time.perf_counter()
-    if len(constraints.pinned) or len(constraints.sums) or JOINT_SHARE * left < seconds_to_start(instance) or not is_suitable(instance, k):
+    if (
+        len(constraints.pinned)
+        or len(constraints.sums)
+        or JOINT_SHARE * left < seconds_to_start(instance)
+        or not is_suitable(instance, k)
+    ):
         return start, math.inf
     lifts = InstanceLifts(instance, rows, k, start.value)
     lifts.run(deadline - (1 - JOINT_SHARE) * left)

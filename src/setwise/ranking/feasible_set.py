@@ -70,7 +70,8 @@ def integer_point(
 ) -> Floats:
     """Whole x of large c·x with low ≤ Σ_{i∈members} n_i x_i ≤ high for each list of members and their numbers.
 
-    The result is empty if there is none. After a second the best point so far is returned, which need not be feasible: check it.
+    The result is empty if there is none. After a second the best point so far is returned, which need not be feasible:
+    check it.
     """
     import highspy
 

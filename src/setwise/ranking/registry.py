@@ -68,7 +68,8 @@ def rank(
     ``exclude`` and ``include`` are positions among the instance's candidates. The options are the limits of
     ``setwise.model.limits`` and the ranker's own: ``at_most={"artist": 2}`` allows at most two items of one artist,
     ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, ``exactly={"site": 1}`` one of every site, and
-    ``sum_at_most={"price": 100}`` a sum within 100; ``k=None`` leaves the size to the sums. The set has fewer than k items when there are fewer candidates, or when a smaller set has a larger value.
+    ``sum_at_most={"price": 100}`` a sum within 100; ``k=None`` leaves the size to the sums. The set has fewer than k
+    items when there are fewer candidates, or when a smaller set has a larger value.
     """
     todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
     return rank_or_advise(instance, k, ranker, todo, exclude=exclude, include=include, **options)
@@ -83,6 +84,7 @@ def rank_or_advise(
     exclude: ArrayLike = (),
     include: ArrayLike = (),
     sums: Sequence[SumLimit] = (),
+    uncounted: ArrayLike = (),
     **options: Any,
 ) -> Ranking:
     """``rank`` for a caller with its own advice about limits with which no set was found."""
@@ -95,7 +97,7 @@ def rank_or_advise(
             known, todo = ", ".join(chosen.options) or "none", did_you_mean(option, chosen.options) or "drop it"
             raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), todo)
     lower = required_limits(chosen, {name: stated for name, stated in limits.items() if name in LIMITS})
-    constraints = Constraints.of(instance, k, exclude, include, sums, **limits)
+    constraints = Constraints.of(instance, k, exclude, include, sums, uncounted, **limits)
     lower += ["sum_at_least"] if np.isfinite(constraints.sums.least).any() else []
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):

@@ -120,9 +120,9 @@ def screened_move(problem: SwapInstance, state: SwapState, enough: float) -> tup
             for c in range(m):
                 total[c] = total[c] if cost[r, c] <= room else np.nan
         for c in range(m):
-            if total[c] > best[TRIED - 1] and free[c]:
-                if not grouped or may_add(problem, state, c, p if p < size else NO_ITEM):
-                    keep_move(best, move, total[c], p, c)
+            able = total[c] > best[TRIED - 1] and free[c]
+            if able and (not grouped or may_add(problem, state, c, p if p < size else NO_ITEM)):
+                keep_move(best, move, total[c], p, c)
     state.tally[EVALUATIONS] += m * 2 + TRIED * size
     return _best_exact(problem, state, best, move, enough)
 
@@ -141,9 +141,7 @@ def _exact_value(problem: SwapInstance, state: SwapState, members: Ints, size: i
 
 
 @njit(**INNER)
-def _best_exact(
-    problem: SwapInstance, state: SwapState, best: Floats, move: Ints, enough: float
-) -> tuple[float, int]:
+def _best_exact(problem: SwapInstance, state: SwapState, best: Floats, move: Ints, enough: float) -> tuple[float, int]:
     """The first of these moves that is better than ``enough``, with further exchanges that better it.
 
     The set is written into state.proposal. Limits of groups are checked for single moves only.

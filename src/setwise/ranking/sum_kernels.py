@@ -13,10 +13,10 @@ from setwise.kernels.options import INNER, njit
 @njit(**INNER)
 def fits(cost: Floats, most: Floats, spent: Floats, c: int, left: int) -> bool:
     """Whether a set of these sums keeps the upper limits when c joins and ``left`` (−1: none) leaves."""
+    kept = True
     for r in range(len(cost)):
-        if spent[r] - (cost[r, left] if left >= 0 else 0.0) + cost[r, c] > most[r]:
-            return False
-    return True
+        kept = kept and spent[r] - (cost[r, left] if left >= 0 else 0.0) + cost[r, c] <= most[r]
+    return kept
 
 
 @njit(**INNER)

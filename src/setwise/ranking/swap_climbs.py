@@ -9,6 +9,8 @@ import numpy as np
 from setwise._types import Array
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
+from setwise.ranking.screened_moves import screened_move
+from setwise.ranking.sum_kernels import add_costs, lacking
 from setwise.ranking.swap_kernels import (
     BEST_SIZE,
     CLIMBING,
@@ -31,8 +33,7 @@ from setwise.ranking.swap_kernels import (
     may_add,
     value_without,
 )
-from setwise.ranking.screened_moves import screened_move
-from setwise.ranking.sum_kernels import add_costs, lacking
+
 
 @njit(**INNER)
 def draw(random: Any, bound: int) -> int:

@@ -96,6 +96,17 @@ class Options(TypedDict, total=False):
     exactly: Annotated[
         Mapping[str, int] | None, Argument("The number of items of every value of an attribute: {site: 1}.")
     ]
+    after: Annotated[
+        IdChoice,
+        Argument(
+            "Ids that were shown before: none is shown again, their effects on the new items count, but not their own "
+            "rewards.",
+            (),
+        ),
+    ]
+    after_counts: Annotated[
+        bool, Argument("Whether limits also count the items of after; else those of the new page alone.", False)
+    ]
     sum_at_most: Annotated[
         Mapping[str, SumBound] | None,
         Argument(
@@ -107,8 +118,8 @@ class Options(TypedDict, total=False):
     weights: Annotated[
         str | ArrayLike | Mapping[Any, float] | None,
         Argument(
-            "What a unit of each item's reward is worth, at least 0: an attribute's name such as margin, one number for "
-            "each item, or {id: number}; an item without one is not shown."
+            "What a unit of each item's reward is worth, at least 0: an attribute's name such as margin, one number an "
+            "item, or {id: number}; an item without one is not shown."
         ),
     ]
     value_unit: Annotated[str | None, Argument("The unit of the value, such as EUR, which is shown with it.")]

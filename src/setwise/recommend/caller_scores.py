@@ -84,9 +84,7 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
     return CallerScores(sparse, sparse.rows if floor is None else None, ignored)
 
 
-def ids_of(
-    catalog: Catalog, scores: Mapping[Any, float], floor: float | None, parameter: str = "scores"
-) -> list[Any]:
+def ids_of(catalog: Catalog, scores: Mapping[Any, float], floor: float | None, parameter: str = "scores") -> list[Any]:
     """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
     if not scores and floor is None:
         todo = "state a scores_floor" if parameter == "scores" else "name the items, or leave it out"

@@ -79,6 +79,7 @@ def _best_limited(query: Query, rows: Rows, reward: Floats) -> Rows:
     label, room = np.full(len(rows), -1), query.k
     for attribute, room in query.limits.get("at_most", {}).items():  # noqa: B007  # one at most
         label = query.catalog.attributes.labels(attribute, rows)
+        label[np.isin(rows, query.uncounted)] = -1
     pinned = np.isin(rows, query.include)
     counts = np.bincount(label[pinned & (label >= 0)], minlength=int(label.max(initial=0)) + 1)
     chosen = [int(row) for row in rows[pinned]]

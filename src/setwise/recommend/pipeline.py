@@ -277,18 +277,22 @@ def _rank(
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
     timed = query.sums and divisor == 1 and math.isfinite(budget_ms)  # sets within sums are harder to find
-    if ranker.default_evaluations is not None and not timed:  # capped even with a budget: unused budget goes to the bound
+    if (
+        ranker.default_evaluations is not None and not timed
+    ):  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
-    constrained: dict[str, Any] = {"include": pinned, "sums": query.sums_of(instance.candidates), **limits}
+    uncounted = np.searchsorted(instance.candidates, query.uncounted)
+    sums = query.sums_of(instance.candidates)
+    constrained: dict[str, Any] = {"include": pinned, "sums": sums, "uncounted": uncounted, **limits}
     return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, **constrained, **options)
 
 
 def _bounded_among_candidates(query: Query, instance: Instance, clock: Clock) -> Bounded:
     """All eligible items are candidates: evaluate all feasible sets where they are few, or else rank and bound."""
     pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
-    sums = query.sums_of(instance.candidates)
-    constraints = Constraints.of(instance, query.k, include=pinned, sums=sums, **limits)
+    sums, uncounted = query.sums_of(instance.candidates), np.searchsorted(instance.candidates, query.uncounted)
+    constraints = Constraints.of(instance, query.k, include=pinned, sums=sums, uncounted=uncounted, **limits)
     if enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS):
         return _best_of_all(query, instance, clock)
     with clock.phase("rank"):

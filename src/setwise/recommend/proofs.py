@@ -19,6 +19,8 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from setwise._types import Rows
 from setwise._validation import real_number
 from setwise.errors import InvalidInput
@@ -69,7 +71,7 @@ class Proofs:
         proof = self._proof(slate, snapshot)
         with proof.running:
             clock = Clock(None, timings=dict(slate.timings))
-            self._take(proof, slate.indices, slate.value, slate.upper_bound)
+            self._take(proof, np.sort(slate.members), slate.value, slate.upper_bound)
             if not proof.settled:
                 with clock.phase("certify"):
                     self._search(query, proof, seconds)
@@ -81,7 +83,7 @@ class Proofs:
         with self._change:
             proof = self._kept.pop(key, None)
             if proof is None or proof.snapshot is not snapshot:
-                proof = Proof(snapshot, Best(slate.indices, slate.value), slate.upper_bound)
+                proof = Proof(snapshot, Best(np.sort(slate.members), slate.value), slate.upper_bound)
             self._kept[key] = proof
             while len(self._kept) > RESULTS:
                 self._kept.popitem(last=False)

@@ -16,6 +16,7 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     unknown      "ignore" (left out) or "error": what happens to ids of history, exclude and scores that the catalogue
                  does not have
     filter_seen  whether items of the history are not shown again, unless ``include`` names them; left out: true
+    after        ids that were shown before, and after_counts, whether limits count them; left out: none
     exclude      further ids not to show
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
@@ -51,7 +52,7 @@ from setwise.recommend.caller_scores import caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
 from setwise.recommend.item_numbers import item_numbers, numbers_to_json
 from setwise.recommend.lower_limits import Required, requirements
-from setwise.recommend.request_sums import request_sums, size_within, sums_to_json
+from setwise.recommend.request_sums import before, request_sums, size_within, sums_to_json
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -64,7 +65,9 @@ class Query:
 
     user      with the added scores of the request (``user.scores``), the caller's and the user's own in one
     exclude   rows that must not be shown, those of removed items among them; ascending
-    include   rows that must be in the slate; ascending
+    include   rows that must be in the set: those that the slate must contain, and ``after``; ascending
+    after     rows that were shown before: members of the set whose rewards do not count; ascending
+    k         the most items of the set, those of ``after`` included
     eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
               a score where ``only_scored``
     limits    by name and attribute, as arguments of ``rank``; those not stated are left out
@@ -89,6 +92,8 @@ class Query:
     value_unit: str | None = None
     sums: tuple[SumLimit, ...] = field(default=(), repr=False)
     stated_sums: Mapping[str, Any] = field(default_factory=dict)  # in JSON's form, by argument
+    after: Rows = field(default_factory=lambda: NO_ROWS, repr=False)
+    after_counts: bool = False
 
     @classmethod
     def parse(
@@ -104,6 +109,8 @@ class Query:
         filter_seen: bool = True,
         exclude: IdChoice = (),
         include: IdChoice = (),
+        after: IdChoice = (),
+        after_counts: bool = False,
         where: Mapping[str, Any] | None = None,
         sum_at_most: Mapping[str, Any] | None = None,
         sum_at_least: Mapping[str, Any] | None = None,
@@ -125,6 +132,13 @@ class Query:
         refuses_unknown(unknown)  # where no list of ids is named, too
         catalog = index.catalog
         pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _any_named(include) else NO_ROWS
+        shown, strange = NO_ROWS, ()
+        if _any_named(after):
+            named, strange = known_items(catalog, "after", after, unknown, index.removed)
+            shown, ignored = np.unique(named).astype(np.intp), (*ignored, *strange)
+            if len(again := np.intersect1d(shown, pinned)):
+                got = f"{catalog.ids[again].tolist()[0]!r} in both"
+                raise Infeasible("include", "free of ids of after, which are not shown again", got, "drop it from one")
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
         if _any_named(exclude):
             named, unknown_ids = known_items(catalog, "exclude", exclude, unknown)
@@ -146,8 +160,17 @@ class Query:
         ignored = (*ignored, *strange)
         for limit in sums:
             shared = _with_numbers(shared, limit.name, limit.cost)
-        size, eligible = size_within(k, sums), _eligible(catalog, shared, unwanted, pinned)
+        size = size_within(k, sums)
         limited = catalog_limits(stated, catalog.attributes)
+        if len(shown):
+            checked_user, sums = before(checked_user, sums, shown, len(catalog), bool(after_counts))
+            shared, unwanted, excluded = (
+                shared.joined(shown),
+                *(np.setdiff1d(rows, shown) for rows in (unwanted, excluded)),
+            )
+            size, pinned = size + len(shown), np.union1d(pinned, shown).astype(np.intp)
+        eligible = _eligible(catalog, shared, unwanted, pinned)
+        counted = eligible.rows if not len(shown) or after_counts else np.setdiff1d(eligible.rows, shown)
         return cls(
             catalog=catalog,
             user=checked_user,
@@ -160,10 +183,12 @@ class Query:
             ranker=ranker_named(ranker),
             certify=bool(certify),
             eligible=eligible,
-            required=requirements(catalog, eligible, size, limited),
+            required=requirements(catalog, counted, size if after_counts else size - len(shown), limited),
             only_scored=added is not None and added.named is not None,
             ignored=ignored,
             weights=numbers_to_json(weights),
+            after=shown,
+            after_counts=bool(after_counts),
             sums=sums,
             stated_sums=sums_to_json(stated_sums),
             value_unit=None if value_unit is None else text("value_unit", value_unit),
@@ -203,8 +228,14 @@ class Query:
         """Whether a set of at most k eligible items is feasible: it has the pinned items and keeps every limit."""
         return not self.is_limited or (bool(np.isin(self.include, rows).all()) and self.keeps_limits(rows))
 
+    @property
+    def uncounted(self) -> Rows:
+        """The rows that limits do not count."""
+        return NO_ROWS if self.after_counts else self.after
+
     def keeps_limits(self, rows: Rows) -> bool:
         """Whether a set of eligible items keeps every limit."""
+        rows = np.setdiff1d(rows, self.uncounted) if len(self.uncounted) else rows
         if self.sums and not self._keeps_sums(rows):
             return False
         if not all(np.isin(group.rows, rows).sum() >= group.least for group in self.required):
@@ -233,14 +264,15 @@ class Query:
         return {
             "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
             **scores_to_json(self.catalog, user.scores, not self.only_scored),
-            "k": self.k,
+            "k": self.k - len(self.after),
             "exclude": ids[self.exclude].tolist(),
-            "include": ids[self.include].tolist(),
+            "include": ids[np.setdiff1d(self.include, self.after)].tolist(),
             "where": where_to_json(self.where),
             **limits_to_json(self.limits),
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,
+            **({"after": ids[self.after].tolist(), "after_counts": self.after_counts} if len(self.after) else {}),
             **self.stated_sums,
             **({} if self.weights is None else {"weights": self.weights}),
             **({} if self.value_unit is None else {"value_unit": self.value_unit}),

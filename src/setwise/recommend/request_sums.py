@@ -10,9 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from setwise._types import Floats
+from setwise._types import Floats, Rows
+from setwise._validation import frozen
 from setwise.model.catalog import Catalog
 from setwise.model.sums import SUMS, SumLimit, Sums, attribute_numbers, open_size, sum_limits
+from setwise.model.users import User
 from setwise.recommend.arguments import slate_size
 from setwise.recommend.item_numbers import item_numbers, numbers_to_json
 
@@ -52,4 +54,23 @@ def sums_to_json(stated: Mapping[str, Any]) -> dict[str, Any]:
 def _plain(entry: Any) -> Any:
     if not isinstance(entry, Mapping):
         return float(entry)
-    return {"limit": float(entry["limit"])} | ({"of": numbers_to_json(entry["of"])} if entry.get("of") is not None else {})
+    return {"limit": float(entry["limit"])} | (
+        {"of": numbers_to_json(entry["of"])} if entry.get("of") is not None else {}
+    )
+
+
+def before(
+    user: User, sums: tuple[SumLimit, ...], shown: Rows, n: int, counted: bool
+) -> tuple[User, tuple[SumLimit, ...]]:
+    """The user to whom rewards of items that were ``shown`` before count 0, and sums that count them only if wished.
+
+    A number that is not known counts 0, too: the items are there whatever their numbers.
+    """
+    weights = np.ones(n) if user.weights is None else user.weights.copy()
+    weights[shown] = 0.0
+    changed = []
+    for limit in sums:
+        cost = limit.cost.copy()
+        cost[shown] = np.nan_to_num(cost[shown]) if counted else 0.0
+        changed.append(limit._replace(cost=cost))
+    return user.with_weights(frozen(weights)), tuple(changed)

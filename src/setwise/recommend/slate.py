@@ -94,6 +94,11 @@ class Slate:
         return self.query.ranker.name
 
     @property
+    def members(self) -> Rows:
+        """The rows of the set that the rewards are of: those of the slate, and those shown before (``after``)."""
+        return np.concatenate([self.indices, self.query.after]) if len(self.query.after) else self.indices
+
+    @property
     def items(self) -> NDArray[Any]:
         """The ids of the items."""
         return np.asarray(self.catalog.ids[self.indices])
@@ -105,8 +110,11 @@ class Slate:
 
     @cached_property
     def attention(self) -> Floats:
-        """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head."""
-        return objective.attention(self.catalog, self.indices)
+        """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head.
+
+        Items of ``after`` follow those of the slate.
+        """
+        return objective.attention(self.catalog, self.members)
 
     @property
     def gap(self) -> float:
@@ -207,7 +215,7 @@ class Slate:
 
         if not self.query.sums:
             return {}
-        price = catalog_prices(self.query, self.indices).price if self.prices is None else self.prices
+        price = catalog_prices(self.query, np.sort(self.members)).price if self.prices is None else self.prices
         names = [limit.name for limit in self.query.sums]
         return {"prices": dict(zip(names, price.tolist(), strict=True))}
 

@@ -96,7 +96,9 @@ def catalog_prices(query: Query, members: Rows, scale: float = 1.0) -> Prices:
     instance = Instance.from_catalog(query.catalog, query.user, rows)
     pinned = np.searchsorted(rows, query.include)
     constraints = Constraints.of(instance, query.k, include=pinned, sums=query.sums_of(rows))
-    return _over_catalog(query, good_prices(instance, constraints, np.searchsorted(rows, members)) * constraints.sums.unit)
+    return _over_catalog(
+        query, good_prices(instance, constraints, np.searchsorted(rows, members)) * constraints.sums.unit
+    )
 
 
 def _over_catalog(query: Query, price: Floats) -> Prices:

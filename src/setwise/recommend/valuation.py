@@ -28,13 +28,17 @@ def valued(
     rows, rewards = rows[order], rewards[order]
     value = float(rewards.sum())
     bound = max(upper_bound, value)
+    proven = proves(query, rows, rewards, bound)
+    if len(query.after):  # members of the set, but not of the page
+        new = ~np.isin(rows, query.after)
+        rows, rewards = rows[new], rewards[new]
     return Slate(
         query=query,
         indices=rows,
         value=value,
         rewards=rewards,
         upper_bound=bound,
-        proven=proves(query, rows, rewards, bound),
+        proven=proven,
         timings=dict(timings),
         left_out=left_out,
         prices=prices,

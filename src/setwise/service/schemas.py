@@ -65,6 +65,7 @@ WRITTEN: dict[str, tuple[Any, Any]] = {  # the type in JSON, and the default
     "unknown": (Literal["ignore", "error"] | None, None),
     "exclude": (list[Id] | None, None),
     "include": (list[Id], []),
+    "after": (list[Id] | None, None),
     "where": (dict[str, Scalar | list[Scalar] | Range], {}),
 }
 

@@ -1,4 +1,4 @@
-"""Which items meet the conditions of a slate file: read from the catalogue's columns, apart from the recommender's code."""
+"""Which items meet the conditions of a slate file, read from the columns apart from the code of the recommender."""
 
 from __future__ import annotations
 
@@ -42,6 +42,7 @@ def meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
 
 
 def as_number(limit: str, name: str, text: str) -> float:
+    """The number that a text names."""
     for read in (int, float):  # a whole number is not rounded to a float
         with contextlib.suppress(ValueError):
             return read(text)

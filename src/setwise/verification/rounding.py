@@ -69,7 +69,7 @@ def _heaviest(user: User) -> float:
 def _reward_change(
     catalog: Catalog, k: float, size: float, error: float, proportional: tuple[type[Reward], ...]
 ) -> float:
-    """How far errors in the arguments change a value of k rewards; those of the families ``proportional`` by a factor."""
+    """How far errors in the arguments change a value of k rewards; some families change by a factor."""
     exponent = max((abs(one.parameters[0]) for one in catalog.rewards if isinstance(one, proportional)), default=0.0)
     steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, proportional)), default=0.0)
     if exponent * error >= 1.0:  # even of a size of 0 nothing is known: rewards may have underflowed
@@ -80,7 +80,12 @@ def _reward_change(
 def largest_change(catalog: Catalog, user: User, k: int) -> float:
     """The most by which the terms of its arguments can change the value of a set, all rewards being Lipschitz."""
     steepest = max((reward.lipschitz for reward in catalog.rewards if not isinstance(reward, Exp)), default=0.0)
-    return _heaviest(user) * k * steepest * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
+    return (
+        _heaviest(user)
+        * k
+        * steepest
+        * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
+    )
 
 
 def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: Sequence[int] | None) -> float:

@@ -207,6 +207,8 @@ _STATED_KEYS: _Keys = {  # that are there only if the request states them
     "weights": ("a name, a list of numbers, or a number an id", lambda part: part is not None and _are_numbers(part)),
     "sum_at_most": ("a limit a name, with or without numbers", _are_sums),
     "sum_at_least": ("a limit a name, with or without numbers", _are_sums),
+    "after": ("a list of ids", lambda part: _are_ids(part) and len(part) > 0),
+    "after_counts": ("true or false", lambda part: isinstance(part, bool)),
     "value_unit": ("a text", lambda part: type(part) is str),
 }
 
@@ -227,7 +229,9 @@ _KEYS: _Keys = {
 
 def _first_defect(form: Mapping[str, Any]) -> str | None:
     """The first defect of a content, or None."""
-    return _defect_of(form, _KEYS, {"prices": ("a number a name", _are_prices)}) or _defect_of(form["query"], {**_QUERY_KEYS, **_limit_keys()}, _STATED_KEYS)
+    return _defect_of(form, _KEYS, {"prices": ("a number a name", _are_prices)}) or _defect_of(
+        form["query"], {**_QUERY_KEYS, **_limit_keys()}, _STATED_KEYS
+    )
 
 
 def _limit_keys() -> _Keys:

@@ -40,7 +40,9 @@ def sum_checks(query: Mapping[str, Any], numbers: Callable[[str, Any], Floats | 
             limit, of = (entry["limit"], entry.get("of", name)) if isinstance(entry, dict) else (entry, name)
             cost = numbers(f"{argument}['{name}']", of)
             assert cost is not None
-            checks.append(SumCheck(name, cost, *((-math.inf, limit) if argument == "sum_at_most" else (limit, math.inf))))
+            checks.append(
+                SumCheck(name, cost, *((-math.inf, limit) if argument == "sum_at_most" else (limit, math.inf)))
+            )
     return checks
 
 

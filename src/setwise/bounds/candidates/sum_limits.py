@@ -41,9 +41,7 @@ def _extreme_sum(key: Floats, n: int, count: int) -> float:
 
 
 @njit(**INNER)
-def drop_beyond_sums(
-    cost: Floats, least: Floats, most: Floats, item: Any, key: Floats, p: int, n: int, q: int
-) -> int:
+def drop_beyond_sums(cost: Floats, least: Floats, most: Floats, item: Any, key: Floats, p: int, n: int, q: int) -> int:
     """Drop candidates item[p:p + n] that no set of the node that keeps the limits contains; return how many are left.
 
     −1 if no set of the node keeps them. ``key`` (m,) is scratch space.

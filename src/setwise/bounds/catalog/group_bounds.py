@@ -255,8 +255,8 @@ def bound_groups(
 ) -> None:  # fmt: skip
     """Compute REWARD, LEFT, BOTH and MEAN for ``size`` groups from ``at`` on, in the first columns of ``found``.
 
-    ``score`` (H, ·) and ``base`` (·,) are upper bounds, and ``worths`` those, of the groups from ``start`` on. At most ``more`` members follow
-    the group. They score at most ``rest``, and at most AFTER if the group is the next member.
+    ``score`` (H, ·) and ``base`` (·,) are upper bounds, and ``worths`` those, of the groups from ``start`` on. At most
+    ``more`` members follow the group. They score at most ``rest``, and at most AFTER if the group is the next member.
     """
     now, soon = found.row[NOW, :size], found.row[SOON, :size]
     left, both = found.row[LEFT, :size], found.row[BOTH, :size]

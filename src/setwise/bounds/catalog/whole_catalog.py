@@ -325,7 +325,7 @@ class WholeCatalogSearch:
 
     @property
     def counted_most(self) -> Rows | None:
-        """The rows of the set that counts most at the prices, whether it keeps the sums or not; None if none is known."""
+        """The rows of the set that counts most at the prices, whether it keeps the sums or not; or None."""
         size = int(self._frontier.tally[SIZE])
         return self._reader.valued(self._user, self._frontier.best[:size])[0] if size else None
 

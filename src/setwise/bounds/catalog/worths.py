@@ -1,4 +1,4 @@
-"""What rewards count for: a reward y of item i counts ω_i y + δ_i, with the weights ω_i ≥ 0 and offsets δ_i of a request.
+"""What rewards count for: a reward y of item i counts ω_i y + δ_i, with weights ω_i ≥ 0 and offsets δ_i of a request.
 
 Weights are those of the user; offsets are the prices of sums (``bounds/prices.py``). A bound on a reward gives one on
 what it counts, as ω_i ≥ 0. For a cell it is the largest over its items,
@@ -44,7 +44,7 @@ def worths_of_items(weight: Floats, offset: Floats) -> Worths:
 
 
 def worths_of_cells(items: Worths, start: Array, shown: Array, low: float, high: float) -> Worths:
-    """Those of cells, whose items begin at ``start`` and count where ``shown``, for rewards from ``low`` to ``high``."""
+    """Those of cells, whose items begin at ``start`` and count where ``shown``; rewards from ``low`` to ``high``."""
     low = float(np.clip(np.nan_to_num(low), -_LARGEST, _LARGEST))
     high = max(float(np.clip(np.nan_to_num(high), -_LARGEST, _LARGEST)), low + 1e-12 * max(1.0, abs(low)))
     knot = low + (high - low) * np.linspace(0.0, 1.0, LEVELS) ** 2

@@ -40,6 +40,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._validation import whole_number
@@ -72,7 +73,13 @@ from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.shards import Patience
 
-ONE_PROCESS = ("weights", "sum_at_most", "sum_at_least")  # arguments that a cluster does not take
+ONE_PROCESS = (
+    "weights",
+    "sum_at_most",
+    "sum_at_least",
+    "after",
+    "after_counts",
+)  # arguments that a cluster does not take
 THREADS = 4  # requests that ``recommend_many`` makes at a time
 
 
@@ -157,7 +164,7 @@ class ClusterRecommender:
         filter_seen = stated.pop("filter_seen", True)
         description({"history": history, "user": user, "features": features}, scores is not None)
         for name in ONE_PROCESS:
-            if stated.pop(name, None) is not None:
+            if not _is_left_out(stated.pop(name, None)):
                 must = "left out over a cluster, whose shards do not read it"
                 raise InvalidInput(name, must, "some", "ask an index in one process")
         if features is not None:
@@ -318,6 +325,11 @@ def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, flo
         raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
     ids = ids_of(pattern, scores, checked_floor(floor))
     return dict(zip(_ids(ids), values_of(scores).tolist(), strict=True))
+
+
+def _is_left_out(stated: Any) -> bool:
+    """Whether an argument is as if it had not been stated."""
+    return stated is None or (not isinstance(stated, str) and not np.size(stated)) or stated is False or stated == {}
 
 
 def _ids(ids: IdChoice) -> list[Any]:
