@@ -21,6 +21,7 @@ from setwise._validation import did_you_mean, frozen, index_array
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
+from setwise.model.condition_values import SHOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,8 +124,13 @@ def _refuse_unmet(attributes: Attributes, where: Mapping[str, Any]) -> None:
         if not attributes.matching({name: condition}).any():
             todo, texts = "loosen it", attributes.some_values(name)
             if texts and isinstance(condition, str):
-                todo = did_you_mean(condition, texts) or f"name one of its texts, such as {texts[0]!r}"
+                todo = did_you_mean(condition, texts) or f"name one of its texts: {_some(texts)}"
             raise Infeasible(f"where['{name}']", "met by an item", repr(condition), todo)
+
+
+def _some(texts: list[str]) -> str:
+    """The first few of them."""
+    return ", ".join(map(repr, texts[:SHOWN])) + (", …" if len(texts) > SHOWN else "")
 
 
 def _nonempty(eligible: Eligibility) -> Eligibility:

@@ -124,7 +124,7 @@ def screened_move(problem: SwapInstance, state: SwapState, enough: float) -> tup
             if able and (not grouped or may_add(problem, state, c, p if p < size else NO_ITEM)):
                 keep_move(best, move, total[c], p, c)
     state.tally[EVALUATIONS] += m * 2 + TRIED * size
-    return _best_exact(problem, state, best, move, enough)
+    return _best_exact(problem, state, best, move, enough)  # type: ignore[no-any-return]
 
 
 @njit(**INNER)

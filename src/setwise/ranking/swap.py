@@ -286,7 +286,7 @@ def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32
     reach = float(np.abs(instance.base).max() + highest.sum())
     logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
     weights = instance.weights[instance.weights > 0]
-    small |= len(weights) and not LEAST_SINGLE < weights.min() <= weights.max() < 1 / LEAST_SINGLE
+    small |= len(weights) > 0 and not LEAST_SINGLE < weights.min() <= weights.max() < 1 / LEAST_SINGLE
     if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
         return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
     with np.errstate(over="ignore"):  # of scores that no logistic reward uses

@@ -23,11 +23,10 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from setwise._types import Floats, Rows
 from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.constraints import Constraints
@@ -36,7 +35,7 @@ from setwise.ranking import Ranker, Ranking
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.ranking.registry import rank_or_advise, required_limits
-from setwise.recommend.bounded_limits import tightest_limit
+from setwise.recommend.catalog_bounds import PRICING_SHARE, Best, Bounded, bound_catalog, catalog_search
 from setwise.recommend.clock import BOUND_MS, Clock
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
@@ -44,7 +43,6 @@ from setwise.recommend.independent import best_independent, is_independent
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Candidates, Choice, Snapshot, chosen, retrieve_many
 from setwise.recommend.slate import CERTIFICATE, Slate
-from setwise.recommend.sum_candidates import priced_search
 from setwise.recommend.valuation import valued, valued_many
 from setwise.retrieval.index_state import Retrieved
 
@@ -53,7 +51,6 @@ if TYPE_CHECKING:
     from setwise.bounds.catalog.reader import CatalogReader
     from setwise.bounds.catalog.score_order import Scored
     from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
-    from setwise.bounds.prices import Prices
     from setwise.recommend.device_pipeline import DeviceRequests
 
 
@@ -62,29 +59,8 @@ LAST_SHARE = 0.9  # of the remaining budget goes to the last phase; the rest is 
 FIRST_LOOK = 16  # the first ranking makes 1/16 of its evaluations
 FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
-PRICING_SHARE, PRICING_S = 0.4, 0.05  # of a bound's time, and seconds, to find prices of sums
 INFEASIBLE_TODO = "lower one of them, or leave one out"  # what can be done in Python, on the command line and over HTTP
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
-
-
-class Best(NamedTuple):
-    """The best feasible set known."""
-
-    rows: Rows
-    value: float
-
-
-class Bounded(NamedTuple):
-    """The best set known, and an upper bound on all others.
-
-    ``settled`` says that no more search follows; ``left_out`` names what of the request could not be done.
-    """
-
-    best: Best
-    upper_bound: float
-    settled: bool
-    left_out: tuple[str, ...] = ()
-    prices: Floats | None = None  # of limited sums, with which the bound was found
 
 
 # --- queries, by who holds their rows ---
@@ -378,47 +354,3 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
     if exact.value > best.value and query.keeps_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)
-
-
-def catalog_search(
-    query: Query,
-    cells: CellBounds | CatalogReader,
-    best: Best,
-    scored: Scored | None = None,
-    seconds: float = PRICING_S,
-) -> WholeCatalogSearch:
-    """The search for a bound over the whole catalogue, which starts from the best set known.
-
-    Where sums are limited, prices are sought for ``seconds``: those with the smallest bound at the root.
-    """
-    from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
-
-    def search_at(prices: Prices | None) -> WholeCatalogSearch:
-        return WholeCatalogSearch(
-            cells,
-            query.user,
-            query.k,
-            best.value,
-            eligible=query.eligible,
-            scored=scored,
-            pinned=query.include,
-            limit=tightest_limit(query),
-            near=best.rows,
-            prices=prices,
-            admits=query.admits if prices is not None else None,
-        )
-
-    return priced_search(query, best.rows, search_at, seconds) if query.sums else search_at(None)
-
-
-def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
-    """Continue the search over the whole catalogue.
-
-    The search may ignore pins and limits, so a set that it finds is used only if it keeps them.
-    """
-    search.run(budget_ms)
-    bound = search.found()
-    if bound.better is not None and query.admits(bound.better):
-        best = Best(bound.better, bound.value)
-    settled, prices = search.finished and bound.value <= best.value, search.prices
-    return Bounded(best, bound.upper_bound, settled, prices=None if prices is None else prices.price)

@@ -26,9 +26,9 @@ from setwise._validation import real_number
 from setwise.errors import InvalidInput
 from setwise.model.instance import Instance
 from setwise.recommend import pipeline
+from setwise.recommend.catalog_bounds import Best, bound_catalog, catalog_search
 from setwise.recommend.clock import Clock
 from setwise.recommend.independent import is_independent
-from setwise.recommend.pipeline import Best
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Snapshot
 from setwise.recommend.slate import Slate
@@ -110,9 +110,9 @@ class Proofs:
             return
         else:
             if proof.search is None:
-                proof.search = pipeline.catalog_search(query, cells, proof.best)
+                proof.search = catalog_search(query, cells, proof.best)
             proof.search.offer(proof.best.value, proof.best.rows)
-            bounded = pipeline.bound_catalog(query, proof.search, proof.best, clock.share(1.0))
+            bounded = bound_catalog(query, proof.search, proof.best, clock.share(1.0))
         proof.best, proof.settled = bounded.best, bounded.settled
         proof.upper_bound = min(proof.upper_bound, bounded.upper_bound)
 

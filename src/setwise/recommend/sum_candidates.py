@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -77,7 +77,7 @@ def feasible_of_all(query: Query) -> Rows:
     rows = query.eligible.rows
     pinned = np.searchsorted(rows, query.include)
     constraints = Constraints.of(
-        Rowed(query.catalog, rows), query.k, include=pinned, sums=query.sums_of(rows), **query.limits
+        Rowed(query.catalog, rows), query.k, include=pinned, sums=query.sums_of(rows), **dict[str, Any](query.limits)
     )
     worth = screened_alone(query.catalog, query.user)[rows]
     chosen = feasible_rows(worth / max(float(np.abs(worth).max()), 1e-300), constraints)

@@ -97,7 +97,8 @@ class Asked:
 
     def _unsummed(self) -> NDArray[np.bool_]:
         """Which items are not eligible for want of a number of a sum."""
-        return np.isnan([np.zeros(len(self.catalog)), *(check.cost for check in self._sums)]).any(axis=0)
+        unknown = np.isnan([np.zeros(len(self.catalog)), *(check.cost for check in self._sums)])
+        return np.asarray(unknown.any(axis=0))
 
     def _unscored(self) -> NDArray[np.bool_]:
         """Which items are not eligible for want of a score."""
