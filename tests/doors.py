@@ -88,7 +88,9 @@ def by_command(query: Query, saved: Path, folder: Path) -> Answer | None:
     options: list[Any] = [f"--user-json={folder / 'user.json'}"] if "user" in query else []
     options += [f"--scores={folder / 'scores.json'}"] if "scores" in query else []
     options += [
-        f"--{name}={','.join(map(str, query[name]))}" for name in ("history", "exclude", "include", "after") if name in query
+        f"--{name}={','.join(map(str, query[name]))}"
+        for name in ("history", "exclude", "include", "after")
+        if name in query
     ]
     options += [f"--features={name}={value}" for name, value in query.get("features", {}).items()]
     plain = ("k", "scores_floor", "unknown", "weights", "value_unit", "budget_ms", "ranker")
