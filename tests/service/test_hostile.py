@@ -89,7 +89,7 @@ def test_malformed_bodies(folder, count) -> None:
         (b'{"history": [], "k": 0}', 422, "k must be a whole number of at least 1, got 0; pass 1 or more."),
         (b'{"history": [], "k": 101}', 422, "k must be at most 100, got 101; choose a smaller one."),
         (b'{"history": [], "k": 9223372036854775808}', 422, None),
-        (b'{"history": [], "k": true}', 400, "The body must be JSON as /docs describes it: expected `int`, got `bool` - at `$.k`."),
+        (b'{"history": [], "k": true}', 400, "The body must be JSON as /docs describes it: expected `int | null`, got `bool` - at `$.k`."),
         (b'{"history": [], "colour": 1}', 400, "The body must be JSON as /docs describes it: object contains unknown field `colour` (drop it)."),
         (b"{}", 422, "the user must be described by exactly one of history, user, features, or by scores alone, got none of them; pass one of them."),
         (b'{"history": [], "vector": [1]}', 422, "the user must be described by exactly one of history, user, features, vector, or by scores alone, got history and vector; pass one of them."),

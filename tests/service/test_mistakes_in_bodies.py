@@ -14,7 +14,7 @@ MISTAKES = [
     ("recommend", {"history": ["song-1"], "items": ["song-2"]}, 400, "`items` (drop it)"),
     ("recommend", {"history": [], "where": {"price": {"max": 3}}}, 400, "`max`", '{"from": 3, "to": 5}'),
     ("recommend", {"history": "song-1"}, 400, "expected `array", "got `str`", "`$.history`"),
-    ("recommend", {"history": ["song-1"], "k": "ten"}, 400, "expected `int`, got `str`", "`$.k`"),
+    ("recommend", {"history": ["song-1"], "k": "ten"}, 400, "expected `int | null`, got `str`", "`$.k`"),
     ("recommend", {"history": ["song-1"], "k": 0}, 422, "k must be", "at least 1", "got 0", "pass"),
     ("recommend", {"history": ["song-1"], "k": 1000}, 422, "k must be", "at most 100", "got 1000", "choose"),
     ("recommend", {}, 422, "history, user, features", "got none of them", "pass one"),

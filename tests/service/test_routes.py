@@ -22,7 +22,7 @@ from setwise.ranking.registry import RANKERS
 from setwise.service.field_notes import NOTES
 from setwise.service.handlers import Handlers, TaskMessage
 from setwise.service.http_errors import HttpError, from_error
-from setwise.service.schemas import INTERACTIVE, BatchRequest, Range, RecommendRequest
+from setwise.service.schemas import INTERACTIVE, BatchRequest, Range, RecommendRequest, SumOf
 from setwise.service.served import ServedArtifact
 from setwise.service.settings import Settings
 from setwise.training.portfolio import PortfolioModel
@@ -149,7 +149,8 @@ def test_every_field_of_a_request_is_an_argument_of_recommend() -> None:
     request = RecommendRequest(
         history=["a"], k=3, filter_seen=False, exclude=[], include=["b"], where={"year": Range(1, None), "genre": "folk"},
         at_most={"artist": 1}, at_least={"genre": {"folk": 1}}, exactly={"artist": 1}, budget_ms=5.0, ranker="knn",
-        certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error",
+        certify=False, scores={"a": 1.0}, scores_floor=0.5, unknown="error", weights="margin", value_unit="EUR",
+        after=["c"], after_counts=True, sum_at_most={"price": 9.0}, sum_at_least={"price": SumOf(1.0, {"a": 2.0})},
     )  # fmt: skip
     arguments = request.arguments()
     assert set(arguments) == set(RecommendRequest.__struct_fields__) - {"user", "vector", "features", "key", "log"}
