@@ -89,7 +89,7 @@ MISTAKES: dict[str, tuple[Callable[[Objects], object], tuple[str, ...]]] = {
     "exclude": (lambda made: made.plain.recommend(USER, exclude=[99], unknown="error"), ("an id of exclude", "99", "check")),
     "include": (lambda made: made.plain.recommend(USER, k=2, include=[1, 2, 3]), ("include", "k = 2", "got 3", "raise k")),
     "attribute": (where(artst="x"), ("attribute", "'artst'", "did you mean 'artist'?")),
-    "no such value": (where(artist="nobody"), ("where['artist']", "'nobody'", "name one of its texts, such as")),
+    "no such value": (where(artist="nobody"), ("where['artist']", "'nobody'", "name one of its texts: ")),
     "no mapping": (lambda made: made.songs.recommend(history=[], where="a=x"), ("where", "'a=x'", "write where=")),
     "limit 0": (
         lambda made: made.songs.recommend(history=[], at_most={"artist": 0}),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import setwise as sw
 from counts import examples
 from setwise.errors import InvalidInput
-from setwise.recommend import pipeline
+from setwise.recommend import pipeline, proofs
 from setwise.recommend.proofs import SEARCHES, query_key
 from setwise.recommend.recommender import Recommender
 from setwise.verification.verify import verify
@@ -30,13 +30,13 @@ def world(seed: int, n: int = 300, **parts) -> tuple[sw.Recommender, sw.User]:
 def started(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """The value known at the start of every search over the whole catalogue from now on."""
     values: list[float] = []
-    original = pipeline.catalog_search
+    original = proofs.catalog_search
 
     def counting(query, cells, value, scored=None):
         values.append(value)
         return original(query, cells, value, scored)
 
-    monkeypatch.setattr(pipeline, "catalog_search", counting)
+    monkeypatch.setattr(proofs, "catalog_search", counting)
     return values
 
 
