@@ -28,12 +28,12 @@ def test_padding_is_above_the_errors_of_the_arithmetic() -> None:
     sink = {"sink_logit": np.zeros((1, 3)), "sink_score": [-7.0]}
     instance = sw.Instance(np.zeros((3, 3)), [-5.0, 1.0, 2.0], base=[0.0, -4.0, 3.0], **sink)
     scores = np.array([[-5.0, 1.0, 2.0, -7.0]])
-    data = _instance_arrays(instance, Constraints.of(instance, 2), scores, 1e-12)
+    data = _instance_arrays(instance, Constraints.of(instance, 2), scores, 1e-12, None)
     assert data.head[0, SINK] == -7.0
     assert data.head[0, PAD] == pytest.approx(7e-12)
     assert data.head[0, SHARE] == pytest.approx(1e-12)
     np.testing.assert_allclose(data.base[:, 1], [0.0, 4e-12, 3e-12])
-    above = _instance_arrays(instance, Constraints.of(instance, 2), np.array([[5.0, 1.0]]), 1e-12)
+    above = _instance_arrays(instance, Constraints.of(instance, 2), np.array([[5.0, 1.0]]), 1e-12, None)
     assert above.head[0, PAD] == 0.0
 
 

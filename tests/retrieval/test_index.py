@@ -70,14 +70,14 @@ def test_exclusions_and_filters() -> None:
 @pytest.mark.parametrize(
     ("option", "error", "sentence"),
     [
-        ({"where": {"genre": "polka"}}, Infeasible, "where['genre'] must be met by an item, got 'polka'; name one of its texts, such as 'folk'."),
+        ({"where": {"genre": "polka"}}, Infeasible, "where['genre'] must be met by an item, got 'polka'; name one of its texts: 'folk', 'house', 'ambient', 'blues', 'reggae', 'jazz', 'techno', 'disco', …."),
         ({"where": {"mood": "sad"}}, InvalidInput, "attribute must be one the catalogue has (artist, genre, title, year), got 'mood'; use one of those names."),
         ({"where": {"year": (1, 2, 3)}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got (1, 2, 3); use None for an open end."),
         ({"where": {"year": ("a", "b")}}, InvalidInput, "where['year'] must be a pair of numbers (low, high), got ('a', 'b'); use None for an open end."),
         ({"where": {"year": "1999"}}, InvalidInput, "where['year'] must be a number, a list of numbers or a range (low, high), got '1999'; the column holds numbers."),
         ({"where": {"year": float("nan")}}, InvalidInput, "where['year'] must be a number, a list of numbers or a range (low, high), got nan; the column holds numbers."),
-        ({"where": {"genre": ("a", "m")}}, InvalidInput, "where['genre'] must be a text or a list of texts, got ('a', 'm'); the column holds text."),
-        ({"where": {"genre": 3}}, InvalidInput, "where['genre'] must be a text or a list of texts, got 3; the column holds text."),
+        ({"where": {"genre": ("a", "m")}}, InvalidInput, "where['genre'] must be a text or a list of texts, got ('a', 'm'); the column holds texts: 'folk', 'house', 'ambient', 'blues', 'reggae', 'jazz', 'techno', 'disco', …."),
+        ({"where": {"genre": 3}}, InvalidInput, "where['genre'] must be a text or a list of texts, got 3; the column holds texts: 'folk', 'house', 'ambient', 'blues', 'reggae', 'jazz', 'techno', 'disco', …."),
         ({"where": ["genre"]}, InvalidInput, "where must be a mapping {attribute: condition}, got ['genre']; write where={'genre': 'jazz'}."),
         ({"per_cell": 0}, InvalidInput, "per_cell must be a whole number of at least 1, got 0; pass 1 or more."),
         ({"per_head": -1}, InvalidInput, "per_head must be a whole number of at least 0, got -1; pass 0 or more."),

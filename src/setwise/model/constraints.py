@@ -61,7 +61,9 @@ class Constraints:
         of groups do not count the candidates ``uncounted``.
         """
         size = None if k is None else whole_number("k", k)
-        sums = (*sums, *sum_limits({name: limits.pop(name, None) for name in SUMS}, instance.groups.numbers_for))
+        stated = {name: limits.pop(name, None) for name in SUMS}
+        if any(entries is not None for entries in stated.values()):
+            sums = (*sums, *sum_limits(stated, instance.groups.numbers_for))
         pinned = index_array("include", include, instance.m, "the instance")
         excluded = index_array("exclude", exclude, instance.m, "the instance")
         for limit in sums:
