@@ -20,6 +20,7 @@ from setwise.cli.index import index
 from setwise.cli.mistakes import UsageError, sentence
 from setwise.cli.recommend import recommend
 from setwise.cli.reproduce import reproduce
+from setwise.cli.rerank import rerank
 from setwise.cli.serve import serve
 from setwise.cli.train.kinds import train
 from setwise.cli.verify import verify
@@ -61,6 +62,7 @@ for verb in (
     demo,
     index,
     recommend,
+    rerank,
     batch,
     evaluate,
     diagnose,

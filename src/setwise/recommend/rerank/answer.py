@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from setwise._types import Array, Floats, Rows
+from setwise.bounds.gap import relative_gap
 from setwise.errors import InvalidInput
 from setwise.recommend.rerank.candidates import Candidates, Notes
 
@@ -22,12 +23,14 @@ class Answer:
 
     candidates  those that could be chosen
     chosen      places among them, best first
+    given_up    the share of the scores' advantage over average candidates that the set gives up
     rewards_of  v_i f(a_i(S)) of chosen candidates, by the reference objective
     bound       computes an upper bound on the value of every set that keeps the rules, from that of a known set
     """
 
     candidates: Candidates
     chosen: Rows
+    given_up: float
     rewards_of: Callable[[Rows], Floats] = field(repr=False)
     bound: Callable[[float], float] = field(repr=False)
 
@@ -88,6 +91,12 @@ class Order(np.ndarray[Any, np.dtype[Any]]):
         return self._known().rewards
 
     @property
+    def scores(self) -> Floats:
+        """The scores of the chosen candidates."""
+        answer = self._known()
+        return np.asarray(answer.candidates.scores[answer.chosen])
+
+    @property
     def value(self) -> float:
         """F(S), the sum of the rewards, by the reference objective."""
         return self._known().value
@@ -99,15 +108,18 @@ class Order(np.ndarray[Any, np.dtype[Any]]):
 
     @property
     def gap(self) -> float:
-        """How much more than ``value`` the best set can be worth, as a share of it."""
-        answer = self._known()
-        missing = answer.upper_bound - answer.value
-        return missing / abs(answer.value) if answer.value else (0.0 if missing <= 0 else np.inf)
+        """(upper_bound − value) / upper_bound: the share of the bound that the value does not reach."""
+        return relative_gap(self.value, self.upper_bound, self.proven)
 
     @property
     def proven(self) -> bool:
         """Whether no set is better."""
         return self._known().upper_bound == self.value
+
+    @property
+    def given_up(self) -> float:
+        """The share of the highest scores' advantage over average candidates that this set gives up."""
+        return self._known().given_up
 
     @property
     def notes(self) -> Notes:
@@ -119,17 +131,12 @@ class Order(np.ndarray[Any, np.dtype[Any]]):
         result: dict[str, Any] = {
             "items": [
                 {"id": id_, "reward": reward, "score": score}
-                for id_, reward, score in zip(
-                    self.tolist(), self.rewards.tolist(), self._scores().tolist(), strict=True
-                )
+                for id_, reward, score in zip(self.tolist(), self.rewards.tolist(), self.scores.tolist(), strict=True)
             ],
             "value": self.value,
+            "given_up": self.given_up,
             "notes": {reason: list(ids) for reason, ids in self.notes.items()},
         }
         if certify:
             result |= {"upper_bound": self.upper_bound, "gap": self.gap, "proven": self.proven}
         return result
-
-    def _scores(self) -> Floats:
-        answer = self._known()
-        return np.asarray(answer.candidates.scores[answer.chosen])

@@ -13,7 +13,7 @@ Records are a list of such rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -58,6 +58,8 @@ class Candidates:
         cls, given: Any, ids: ArrayLike | None = None, vectors: ArrayLike | None = None, attributes: Any = None
     ) -> Candidates:
         """What was passed, checked; ``ids``, ``vectors`` and ``attributes`` are those beside plain scores."""
+        if isinstance(given, Candidates):
+            return given
         if isinstance(given, np.ndarray) or not _is_table(given):
             return cls._of_columns(given, ids, vectors, attributes)
         for name, beside in (("ids", ids), ("embeddings", vectors), ("attributes", attributes)):
@@ -66,8 +68,8 @@ class Candidates:
         if isinstance(given, Mapping) and all(np.ndim(cell) == 0 for cell in given.values()):
             return cls._of_columns(list(given.values()), list(given), None, None)
         columns = columns_of(given)
-        names = {part: _has(list(columns), known) for part, known in (("id", IDS), ("v", VECTORS))}
-        score = _has(list(columns), SCORES)
+        names = {part: found_among(list(columns), known) for part, known in (("id", IDS), ("v", VECTORS))}
+        score = found_among(list(columns), SCORES)
         if score is None:
             todo = did_you_mean("score", list(columns)) or "name the column of the scores so"
             raise InvalidInput("candidates", "with a column 'score'", f"{', '.join(columns) or 'none'}", todo)
@@ -92,7 +94,7 @@ class Candidates:
             if not len(rows):
                 raise Infeasible("scores", "finite for at least one candidate", "none", "check where they come from")
             values, table = values[rows], table.taken(rows)
-        units = None if vectors is None else _vectors(vectors, m)
+        units = None if vectors is None else vectors_of(vectors, m)
         if rows is not None:
             names, units = None if names is None else names[rows], None if units is None else units[rows]
         square, without = None, np.zeros(0, np.intp)
@@ -153,9 +155,10 @@ def _is_table(given: Any) -> bool:
     return isinstance(given, Sequence) and bool(given) and isinstance(given[0], Mapping)
 
 
-def _has(names: Sequence[Any], known: Sequence[str]) -> str | None:
+def found_among(names: Iterable[Any], known: Sequence[str]) -> str | None:
     """The first of the known names that is there."""
-    return next((name for name in known if name in names), None)
+    there = set(names)
+    return next((name for name in known if name in there), None)
 
 
 def _scores(given: Any) -> Floats:
@@ -230,10 +233,12 @@ def _directions(vectors: Array) -> tuple[Array, Floats, Rows]:
     return vectors, np.einsum("ij,ij->i", vectors, vectors), np.flatnonzero(~vectors.any(axis=1))
 
 
-def _vectors(given: Any, m: int) -> Array:
-    """Vectors (m, d); zero where there is none."""
+def vectors_of(given: Any, m: int) -> Array | None:
+    """Vectors (m, d), zero where there is none; None if there is none at all."""
     if not isinstance(given, np.ndarray) or given.dtype.kind == "O":
         cells = list(given)
+        if all(cell is None for cell in cells):
+            return None
         sizes = {len(cell) for cell in cells if cell is not None and hasattr(cell, "__len__")}
         if len(sizes) == 1 and any(cell is None for cell in cells):
             nothing = [0.0] * sizes.pop()

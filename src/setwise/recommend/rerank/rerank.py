@@ -56,7 +56,7 @@ from setwise.recommend.rerank.candidates import Candidates
 from setwise.recommend.rerank.mixed import refuse_mixed
 from setwise.recommend.rerank.rules import Rules
 from setwise.recommend.rerank.strategies import SETWISE, Problem, diversified, order_of, searched
-from setwise.recommend.score_scaling import given_up, scaled
+from setwise.recommend.score_scaling import scaled
 
 STRONGEST = 4.0  # the penalty for many copies at diversity 1, in units of scaled scores
 WARN_ABOVE = 0.2  # share of the scores' advantage
@@ -139,22 +139,22 @@ def rerank(
         chosen = searched(problem, constraints, milliseconds(budget_ms))
     else:
         chosen = diversified(problem, constraints, strategy, share)
-    _warn_of_loss(listed.scores, chosen, constraints, real_number("warn_above", warn_above))
-    return order_of(listed, problem, constraints, chosen, sort=strategy == SETWISE)
+    order = order_of(listed, problem, constraints, chosen, sort=strategy == SETWISE)
+    if order.given_up > real_number("warn_above", warn_above):
+        _warn_of_loss(listed.scores, chosen, constraints, order.given_up)
+    return order
 
 
-def _warn_of_loss(scores: Floats, chosen: Rows, constraints: Constraints, warn_above: float) -> None:
-    """Warn if much of the scores is given up; the best are those that the rules allow."""
+def _warn_of_loss(scores: Floats, chosen: Rows, constraints: Constraints, share: float) -> None:
+    """Warn that much of the scores is given up; the best are those that the rules allow."""
     best = best_by(constraints, scores)
-    share = given_up(scores, chosen, best)
-    if share > warn_above:
-        warnings.warn(
-            f"rerank gave up {share:.0%} of the scores: the {len(best)} best are {scores[best].mean():.4g} on average, "
-            f"the chosen {len(chosen)} are {scores[chosen].mean():.4g}, all candidates {scores.mean():.4g}; "
-            "lower diversity (or strength), or raise warn_above if that is intended.",
-            ScoresGivenUp,
-            stacklevel=3,
-        )
+    warnings.warn(
+        f"rerank gave up {share:.0%} of the scores: the {len(best)} best are {scores[best].mean():.4g} on average, "
+        f"the chosen {len(chosen)} are {scores[chosen].mean():.4g}, all candidates {scores.mean():.4g}; "
+        "lower diversity (or strength), or raise warn_above if that is intended.",
+        ScoresGivenUp,
+        stacklevel=3,
+    )
 
 
 def _not_negative(name: str, number: float) -> float:

@@ -20,8 +20,10 @@ from setwise.ranking.dpp import DPP, most_determinant
 from setwise.ranking.feasible_set import feasible_set
 from setwise.ranking.mmr import MMR, most_marginal, relevance_of
 from setwise.ranking.swap import swap
+from setwise.ranking.top_k import best_by
 from setwise.recommend.rerank.answer import Answer, Order
 from setwise.recommend.rerank.candidates import Candidates
+from setwise.recommend.score_scaling import given_up
 
 SETWISE = "setwise"
 STRATEGIES = (SETWISE, MMR.name, DPP.name)
@@ -69,7 +71,8 @@ def order_of(
     candidates: Candidates, problem: Problem, constraints: Constraints, chosen: Rows, sort: bool = True
 ) -> Order:
     """The order of these candidates; if ``sort``, by their rewards in the set, else as they are."""
-    answer = Answer(candidates, chosen, problem.rewards_of, partial(upper_bound, problem, constraints))
+    share = given_up(candidates.scores, chosen, best_by(constraints, candidates.scores))
+    answer = Answer(candidates, chosen, share, problem.rewards_of, partial(upper_bound, problem, constraints))
     if sort:
         rewards = problem.rewards_of(chosen)
         best_first = np.lexsort((chosen, -rewards))
