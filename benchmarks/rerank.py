@@ -2,6 +2,7 @@
 
     python benchmarks/rerank.py                       times beside pyversity, which pip installs
     python benchmarks/rerank.py --lists LISTS         the gap too, on the lists that score_lists.py wrote
+    python benchmarks/rerank.py --http                what HTTP adds, and 50 requests a second to one worker
 
 Like with like: the same scores and vectors (double precision, not normalised), the same k and diversity, one thread.
 The methods take turns, round by round, so that a machine that slows down slows all of them; a figure is the median over
@@ -17,7 +18,12 @@ for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ[variable] = "1"
 
 import argparse
+import base64
+import http.client as http_client
+import json
 import statistics
+import subprocess
+import sys
 import time
 import warnings
 from collections.abc import Callable
@@ -30,6 +36,7 @@ import setwise as sw
 
 K, DIM, DIVERSITY = 10, 64, 0.25
 SIZES = (200, 500)
+RATE, RATE_S = 50, 6.0  # requests a second, and seconds
 LONG_MS = 200.0  # of the search for the best known value
 Call = Callable[[], object]
 
@@ -102,12 +109,68 @@ def gaps(lists: Path) -> None:
             )
 
 
+def http(rounds: int) -> None:
+    """Milliseconds of POST /v1/rerank for a service without a catalogue and one worker."""
+    m, rng = SIZES[0], np.random.default_rng(0)
+    scores, vectors = rng.normal(size=m), rng.normal(size=(m, DIM)).astype(np.float32)
+    named = {"id": [f"item {at}" for at in range(m)], "score": scores.tolist()}
+    rounded = np.round(vectors.astype(np.float64), 4).tolist()
+    forms = {
+        "no vectors": named,
+        "vectors in base64": named | {"vector": base64.b64encode(vectors.tobytes()).decode()},
+        "vectors as numbers": named | {"vector": rounded},
+    }
+    command = [sys.executable, "-m", "setwise", "serve", "--rerank-only", "--port", "0", "--workers", "1"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            port = next(json.loads(line)["port"] for line in process.stderr or () if '"serving"' in line)
+            for name, candidates in forms.items():
+                body = json.dumps({"candidates": candidates, "k": K})
+                line = http_client.HTTPConnection("127.0.0.1", port)
+
+                def ask(line: http_client.HTTPConnection = line, body: str = body) -> None:
+                    line.request("POST", "/v1/rerank", body)
+                    assert line.getresponse().read()
+
+                own = rerank_data_of(candidates)
+                result = medians({"HTTP": ask, "in process": own}, rounds)
+                added = result["HTTP"] - result["in process"]
+                waits = sorted(paced(ask, RATE, RATE_S))
+                print(
+                    f"{name}, {len(body) / 1024:.0f} KiB: HTTP {result['HTTP']:.2f} ms, {added:.2f} more than the call; "
+                    f"at {RATE} a second p50 {waits[len(waits) // 2]:.1f}, p95 {waits[int(0.95 * len(waits))]:.1f} ms"
+                )
+        finally:
+            process.terminate()
+
+
+def rerank_data_of(candidates: dict[str, object]) -> Call:
+    from setwise.recommend.rerank import answer_data, rerank_data
+
+    return lambda: answer_data(rerank_data({"candidates": candidates, "k": K}))
+
+
+def paced(call: Call, rate: int, seconds: float) -> list[float]:
+    """Milliseconds from the time that each call was due until it was answered, one after another."""
+    began, waits = time.perf_counter(), []
+    for number in range(int(rate * seconds)):
+        due = began + number / rate
+        time.sleep(max(0.0, due - time.perf_counter()))
+        call()
+        waits.append(1000 * (time.perf_counter() - due))
+    return waits
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=300)
     parser.add_argument("--lists", type=Path)
+    parser.add_argument("--http", action="store_true")
     given = parser.parse_args()
     warnings.simplefilter("ignore", sw.errors.ScoresGivenUp)
+    if given.http:
+        http(given.rounds)
+        return
     times(given.rounds)
     if given.lists is not None:
         gaps(given.lists)

@@ -45,7 +45,7 @@ class RerankRequest(_ListOptions, forbid_unknown_fields=True, omit_defaults=True
 
     def content(self) -> dict[str, Any]:
         """The list as ``rerank_data`` reads it."""
-        return msgspec.to_builtins(self)  # type: ignore[no-any-return]
+        return {"candidates": self.candidates, **_options(self)}
 
 
 class RerankBatchRequest(_ListOptions, forbid_unknown_fields=True, omit_defaults=True, kw_only=True):
@@ -55,9 +55,14 @@ class RerankBatchRequest(_ListOptions, forbid_unknown_fields=True, omit_defaults
 
     def contents(self) -> dict[str, dict[str, Any]]:
         """Each list as ``rerank_data`` reads it."""
-        shared: dict[str, Any] = msgspec.to_builtins(self)
-        lists = shared.pop("lists")
-        return {name: {**shared, "candidates": candidates} for name, candidates in lists.items()}
+        shared = _options(self)
+        return {name: {**shared, "candidates": candidates} for name, candidates in self.lists.items()}
+
+
+def _options(request: _ListOptions) -> dict[str, Any]:
+    """The options as plain data; the candidates, which are many, are not walked through."""
+    stated = {name: getattr(request, name) for name in _ListOptions.__struct_fields__}
+    return stated | {"where": msgspec.to_builtins(stated["where"])}
 
 
 class RerankedItem(msgspec.Struct):

@@ -243,7 +243,10 @@ def vectors_of(given: Any, m: int) -> Array | None:
         if len(sizes) == 1 and any(cell is None for cell in cells):
             nothing = [0.0] * sizes.pop()
             cells = [nothing if cell is None else cell for cell in cells]
-        given = [[np.nan if _missing(x) else x for x in cell] if isinstance(cell, list) else cell for cell in cells]
+        try:
+            given = np.array(cells, np.float64)  # None is NaN
+        except (TypeError, ValueError):
+            given = cells
     array = numbers("embeddings", given)
     require_shape("embeddings", array, (m, "d"))
     return array if array.dtype in (np.float32, np.float64) else array.astype(np.float64)
