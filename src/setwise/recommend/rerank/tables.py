@@ -5,7 +5,7 @@ The table is read by columns, so that a million rows are: attributes and vectors
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +24,7 @@ from setwise.recommend.rerank.candidates import IDS, SCORES, VECTORS, Candidates
 from setwise.recommend.rerank.requests import rerank_quietly
 
 GROUPS = ("list", "user_id", "user", "session")
-Vectors = Mapping[Any, ArrayLike] | tuple[Sequence[Any], ArrayLike]
+Vectors = Mapping[Any, ArrayLike] | tuple[Any, ArrayLike]
 
 
 @dataclass(frozen=True, eq=False)
