@@ -37,6 +37,10 @@ def rerank(
         list[str] | None, typer.Option(help="Attributes by which candidates are alike, instead of vectors.")
     ] = None,
     strategy: Annotated[str, typer.Option(help="setwise, mmr or dpp.")] = "setwise",
+    effects: Annotated[
+        Path | None,
+        typer.Option(help="The folder of a model of effects, by setwise train slates, in place of diversity."),
+    ] = None,
     lists: Annotated[
         str | None, typer.Option(help="A column that names the list of each row: every list is re-ranked by itself.")
     ] = None,
@@ -54,10 +58,18 @@ def rerank(
     columns = read_candidates(file, [] if lists is None else [lists])
     arguments = query_options.arguments(lambda: _typed(columns, lists), texts)  # type: ignore[arg-type,return-value]
     arguments |= {"strategy": strategy, "diversity": diversity, "by": split(by) if by else None}
+    model = None if effects is None else _model(effects)
     if lists is None:
-        _one(rerank_data({"candidates": columns, **_in_json(arguments)}), certify, save, as_json)
+        _one(rerank_data({"candidates": columns, **_in_json(arguments)}, model), certify, save, as_json)
     else:
+        arguments |= {"effects": model}
         _many(columns, lists, {name: part for name, part in arguments.items() if part is not None}, save, as_json)
+
+
+def _model(folder: Path) -> Any:
+    from setwise.training import SimpleTransformer
+
+    return SimpleTransformer.load(folder)
 
 
 class _Ids(NamedTuple):

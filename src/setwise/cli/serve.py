@@ -105,7 +105,7 @@ def serve(
     SIGHUP, or POST /admin/reload with a key, serves what the folder holds by then. SIGTERM answers what was accepted,
     and ends. With --log every slate has an id, under which POST /v1/outcomes takes what became of its items. With
     --cluster the folder is that of setwise cluster split, and hosts in a cluster of Ray hold the items. With
-    --rerank-only there is no folder: POST /v1/rerank takes lists of candidates.
+    --rerank-only the folder may be that of a model of effects: POST /v1/rerank takes lists of candidates.
 
     Example: [bold]setwise serve songs/ --port 8080[/bold]
     """
@@ -118,14 +118,15 @@ def serve(
     if cluster is None and (replicas > 1 or partial):
         given = "--partial" if partial else "--replicas"
         raise InvalidInput(given, "given together with --cluster", "no --cluster", "add it, or drop the option")
-    if rerank_only == (folder is not None) or (rerank_only and cluster is not None):
-        got = "both" if rerank_only else "neither"
-        raise InvalidInput("FOLDER and --rerank-only", "given one without the other", got, "pass one of the two")
+    if folder is None and not rerank_only:
+        raise InvalidInput("FOLDER", "that of a recommender", "none", "name it, or pass --rerank-only")
+    if rerank_only and cluster is not None:
+        raise InvalidInput("--rerank-only", "given without --cluster", "both", "drop one of them")
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
     place: Cluster | ListsOnly | None = None
     if rerank_only:
-        place = ListsOnly()
+        place = ListsOnly(folder)
     elif cluster is not None and folder is not None:
         place = _cluster(folder, cluster, replicas, partial)
     run(folder or Path("lists"), host, port, api_key, limits_, hosts, log, pictures, read_key, place)

@@ -24,6 +24,7 @@ _LIST: Mapping[str, str] = {
     "strength": "Instead of diversity: the largest penalty, in units of the scores.",
     "sharpness": "How similar vectors must be to count as copies.",
     "certify": "Whether to compute an upper bound, in about 20 ms.",
+    "effects": "false: without the effects that the service was started with.",
 }
 
 NOTES: Mapping[str, Mapping[str, str]] = {

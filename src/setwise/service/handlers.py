@@ -198,7 +198,8 @@ class Handlers:
             raise deadline_exceeded(self._settings.deadline_ms)
         if content.get("budget_ms") is not None:
             content["budget_ms"] = min(content["budget_ms"], left_ms)
-        return answer_data(rerank_data(content), bool(content.get("certify")))
+        effects = getattr(self._artifact, "effects", None) if content.pop("effects", True) else None
+        return answer_data(rerank_data(content, effects), bool(content.get("certify")))
 
     def items(self, request: ItemsRequest, _: TaskMessage) -> Outcome:
         """Items by words or by ids."""

@@ -19,6 +19,7 @@ _OWN: dict[str, Any] = {
     "strength": (float | None, None),
     "sharpness": (float | None, None),
     "certify": (bool, False),
+    "effects": (bool, True),
 }
 
 if TYPE_CHECKING:

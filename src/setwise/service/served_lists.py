@@ -15,14 +15,21 @@ from setwise.service.settings import Settings
 
 @dataclass(frozen=True)
 class ListsOnly:
-    """What a service without an artifact opens."""
+    """What a service without an artifact opens: the model of ``effects``, if there is one."""
 
+    effects: Path | None = None
     version = "lists"
 
     def open(self, artifact: Path, version: str, settings: Settings) -> ServedLists:
-        """The compiled code of lists, loaded."""
-        preparation.require([parts.LISTS])
-        return ServedLists()
+        """The model, and the compiled code of lists, loaded."""
+        parts_needed = [parts.LISTS]
+        if self.effects is None:
+            preparation.require(parts_needed)
+            return ServedLists()
+        from setwise.training.slate_model import SlateModel
+
+        preparation.require([*parts_needed, parts.SWAP])
+        return ServedLists(effects=SlateModel.load(self.effects))
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +37,7 @@ class ServedLists:
     """Nothing but re-ranking: routes that need a catalogue are refused."""
 
     version: str = ListsOnly.version
+    effects: Any = None
     attends = False
 
     @property
@@ -53,6 +61,7 @@ class ServedLists:
             rankers=list(INTERACTIVE),
             limits={name: getattr(settings, name) for name in LIMITS},
             attends=False,
+            effects=[] if self.effects is None else list(self.effects.summary.get("words", ())),
         )
 
     def items(self, request: ItemsRequest) -> ItemsResponse:

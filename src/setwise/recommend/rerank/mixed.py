@@ -19,6 +19,7 @@ def refuse_mixed(
     scale: Any,
     outcomes: Any,
     by: Any,
+    effects: Any,
 ) -> None:
     """Refuse arguments that contradict each other."""
     if strategy not in STRATEGIES:
@@ -29,6 +30,11 @@ def refuse_mixed(
         raise InvalidInput("diversity and strength", "one of the two", "both", "leave strength out")
     if scale is not None and outcomes is not None:
         raise InvalidInput("scale and outcomes", "one of the two", "both", "leave scale out")
+    stated = {"by": by, "diversity": diversity, "strength": strength}
+    name = next((name for name, part in stated.items() if part is not None), "")
+    if effects is not None and (name or strategy != SETWISE or query is not None):
+        must = "absent with effects, which say what candidates do to each other"
+        raise InvalidInput(name or ("query" if query is not None else "strategy"), must, "given", "leave it out")
     if query is None and key is None:
         return
     given = {"embeddings": embeddings, "query": query, "key": key}
@@ -36,7 +42,7 @@ def refuse_mixed(
         must = "either embeddings alone or query and key together"
         got = " and ".join(name for name, part in given.items() if part is not None)
         raise InvalidInput("rerank's arguments", must, got, "pass one of the two")
-    stated = {"by": by, "diversity": diversity, "scale": scale, "outcomes": outcomes, "strength": strength}
+    stated |= {"scale": scale, "outcomes": outcomes}
     name = next((name for name, part in stated.items() if part is not None), "")
     if name or strategy != SETWISE:
         must = "absent with query and key, which state the objective"

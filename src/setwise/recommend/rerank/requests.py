@@ -27,14 +27,14 @@ from setwise.recommend.rerank.candidates import SCORES, VECTORS, columns_of
 from setwise.recommend.rerank.rerank import rerank
 
 CANDIDATES, CERTIFY = "candidates", "certify"
-ARRAYS = ("scores", "ids", "embeddings", "attributes", "query", "key", "outcomes", "reward", "warn_above")
+ARRAYS = ("scores", "ids", "embeddings", "attributes", "query", "key", "outcomes", "reward", "warn_above", "effects")
 ARGUMENTS = tuple(name for name in inspect.signature(rerank).parameters if name not in ARRAYS)
 NEVER = 1e300  # the share of the scores above which a warning is due
 KNOWN = (CANDIDATES, *ARGUMENTS, CERTIFY)
 
 
-def rerank_data(content: Mapping[str, Any]) -> Order:
-    """The order of a list that is plain data."""
+def rerank_data(content: Mapping[str, Any], effects: Any = None) -> Order:
+    """The order of a list that is plain data, with the effects of a model if there is one."""
     for name in content:
         if name not in KNOWN:
             todo = did_you_mean(name, KNOWN) or "drop it"
@@ -43,7 +43,7 @@ def rerank_data(content: Mapping[str, Any]) -> Order:
     if "where" in arguments:
         require_conditions(arguments["where"])
         arguments["where"] = {name: condition_from_json(part) for name, part in arguments["where"].items()}
-    return rerank_quietly(_candidates(content.get(CANDIDATES)), **arguments)
+    return rerank_quietly(_candidates(content.get(CANDIDATES)), effects=effects, **arguments)
 
 
 def rerank_quietly(candidates: Any, **arguments: Any) -> Order:

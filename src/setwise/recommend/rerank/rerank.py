@@ -53,6 +53,7 @@ from setwise.recommend.rerank.alike import likeness_of
 from setwise.recommend.rerank.answer import Order
 from setwise.recommend.rerank.attending import attending
 from setwise.recommend.rerank.candidates import Candidates
+from setwise.recommend.rerank.effects import affected
 from setwise.recommend.rerank.mixed import refuse_mixed
 from setwise.recommend.rerank.rules import Rules
 from setwise.recommend.rerank.strategies import SETWISE, Problem, diversified, order_of, searched
@@ -82,6 +83,7 @@ def rerank(
     scale: str | None = None,
     outcomes: tuple[ArrayLike, ArrayLike] | None = None,
     warn_above: float = WARN_ABOVE,
+    effects: Any = None,
     query: ArrayLike | None = None,
     key: ArrayLike | None = None,
     strength: float | None = None,
@@ -106,10 +108,12 @@ def rerank(
     unknown     ids of ``exclude`` that are no candidates: "ignore" reports them, "error" refuses them
     strategy    "setwise" (the best set of the objective above), "mmr" or "dpp"
     scale       "auto" (any scores) or "log-odds" (scores are log-odds of a hit); "auto" by default, but with
-                ``strength`` or ``reward``, which are in units of the scores, these stay as they are
+                ``strength``, ``reward`` or ``effects``, which are in units of the scores, these stay as they are
     outcomes    (past scores, past outcomes): the scale is fitted to them
     warn_above  warn with ``ScoresGivenUp`` if the set gives up more than this share of the scores' advantage over
                 average candidates
+    effects     a model that was trained on slates with outcomes (``SimpleTransformer.load``), instead of diversity: its
+                effects of attributes on each other, for candidates that it never saw too; scores are log-odds then
     query, key  (m, d) or (m, H, d): instead of embeddings, those of a trained attention layer
     strength    instead of ``diversity``: the largest penalty, in units of the scores; ``sharpness`` says how similar
                 candidates must be (10 halves the weight of a copy at a cosine of 0.93)
@@ -120,7 +124,7 @@ def rerank(
     """
     limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
     rules = Rules(k, include, exclude, where, limits, unknown)
-    refuse_mixed(embeddings, query, key, strategy, diversity, strength, scale, outcomes, by)
+    refuse_mixed(embeddings, query, key, strategy, diversity, strength, scale, outcomes, by, effects)
     function = LOGISTIC if reward is None else reward
     problem: Problem
     if query is not None and key is not None:
@@ -130,8 +134,11 @@ def rerank(
     listed = Candidates.of(scores, ids, embeddings, attributes)
     constraints = rules.constraints(listed)
     share = share_of_diversity(DIVERSITY if diversity is None else diversity)
-    as_given = scale is None and (strength is not None or reward is not None)
+    as_given = scale is None and (strength is not None or reward is not None or effects is not None)
     argument = scaled(listed.scores, constraints.k, "log-odds" if as_given else scale or "auto", outcomes)
+    if effects is not None:
+        problem = affected(effects, listed, argument)
+        return order_of(listed, problem, constraints, searched(problem, constraints, milliseconds(budget_ms)))
     penalty = STRONGEST * share if strength is None else _not_negative("strength", strength)
     alike = likeness_of(listed, by, _not_negative("sharpness", sharpness), asked=bool(diversity or strength))
     problem = Competition(argument, alike, penalty, function)
