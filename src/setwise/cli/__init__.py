@@ -15,6 +15,7 @@ from setwise.cli.cluster import cluster
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
 from setwise.cli.diagnose import diagnose
+from setwise.cli.diversity import diversity
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
 from setwise.cli.mistakes import UsageError, sentence
@@ -63,6 +64,7 @@ for verb in (
     index,
     recommend,
     rerank,
+    diversity,
     batch,
     evaluate,
     diagnose,

@@ -53,14 +53,14 @@ def fitted(outcomes: tuple[ArrayLike, ArrayLike]) -> tuple[float, float]:
         raise InvalidInput("outcomes", must, "others", "pass more of the past, or leave outcomes out")
     centre, spread = past.mean(), past.std()
     design = np.stack([(past - centre) / spread, np.ones(len(past))], axis=1)
-    slope, offset = _logistic_regression(design, hit)
+    slope, offset = logistic_regression(design, hit)
     if slope <= 0:
         got = "outcomes that fall with it"
         raise InvalidInput("past scores", "higher where outcomes are better", got, "check the sign of the scores")
     return float(slope / spread), float(offset - slope * centre / spread)
 
 
-def _logistic_regression(design: Floats, hit: Floats) -> NDArray[np.float64]:
+def logistic_regression(design: Floats, hit: Floats) -> NDArray[np.float64]:
     """Maximum likelihood by Newton's method with halved steps; weights (2,)."""
     weights = np.zeros(design.shape[1])
     for _ in range(_STEPS):

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from numpy.typing import ArrayLike
@@ -54,12 +55,12 @@ from setwise.recommend.rerank.answer import Order
 from setwise.recommend.rerank.attending import attending
 from setwise.recommend.rerank.candidates import Candidates
 from setwise.recommend.rerank.effects import affected
+from setwise.recommend.rerank.learned import STRONGEST, LearnedDiversity
 from setwise.recommend.rerank.mixed import refuse_mixed
 from setwise.recommend.rerank.rules import Rules
 from setwise.recommend.rerank.strategies import SETWISE, Problem, diversified, order_of, searched
 from setwise.recommend.score_scaling import scaled
 
-STRONGEST = 4.0  # the penalty for many copies at diversity 1, in units of scaled scores
 WARN_ABOVE = 0.2  # share of the scores' advantage
 
 
@@ -70,7 +71,7 @@ def rerank(
     ids: ArrayLike | None = None,
     embeddings: ArrayLike | None = None,
     attributes: Any = None,
-    diversity: float | None = None,
+    diversity: float | LearnedDiversity | None = None,
     by: str | Sequence[str] | None = None,
     include: IdChoice = (),
     exclude: IdChoice = (),
@@ -98,7 +99,8 @@ def rerank(
     ids         m ids to return instead of positions
     embeddings  (m, d): similar candidates compete
     attributes  columns of m values, by name, for rules and for ``by``
-    diversity   from 0 (the k highest scores) to 1; 0.25 by default where there is something to compare
+    diversity   from 0 (the k highest scores) to 1; 0.25 by default where there is something to compare; or what
+                ``fit_diversity`` learned, which has the scale of the scores too
     by          attributes by which candidates are alike, instead of vectors
     include     ids that the set must contain        exclude   ids that it must not contain
     where       conditions on attributes: a value, a list of values, or a range of numbers
@@ -133,6 +135,14 @@ def rerank(
         return order_of(listed, problem, constraints, searched(problem, constraints, milliseconds(budget_ms)))
     listed = Candidates.of(scores, ids, embeddings, attributes)
     constraints = rules.constraints(listed)
+    if isinstance(diversity, LearnedDiversity):
+        strength, sharpness, by = (
+            max(diversity.strength if diversity.found else 0.0, 0.0),
+            diversity.sharpness,
+            diversity.by,
+        )
+        listed = replace(listed, scores=diversity.slope * listed.scores + diversity.offset)
+        diversity = None
     share = share_of_diversity(DIVERSITY if diversity is None else diversity)
     as_given = scale is None and (strength is not None or reward is not None or effects is not None)
     argument = scaled(listed.scores, constraints.k, "log-odds" if as_given else scale or "auto", outcomes)

@@ -61,8 +61,8 @@ def rerank_table(
     if name is None or name not in columns:
         must = f"one of the columns ({', '.join(columns)})"
         raise InvalidInput("group", must, repr(group), "name the column of the lists")
-    names, parts = _grouped(columns.pop(name))
-    lists = _Lists(columns, vectors)
+    names, parts = grouped(columns.pop(name))
+    lists = Lists(columns, vectors)
     workers = available_cores() if threads is None else whole_number("threads", threads)
     compute = partial(_answer, lists, partial(rerank_quietly, k=k, **options))
     with ThreadPoolExecutor(workers) as pool:
@@ -74,7 +74,7 @@ def rerank_table(
 Answer = Order | Infeasible
 
 
-def _answer(lists: _Lists, compute: Callable[[Candidates], Order], rows: Rows) -> Answer:
+def _answer(lists: Lists, compute: Callable[[Candidates], Order], rows: Rows) -> Answer:
     try:
         order = compute(lists.candidates(rows))
         _ = order.rewards  # computed here, in this thread
@@ -83,7 +83,7 @@ def _answer(lists: _Lists, compute: Callable[[Candidates], Order], rows: Rows) -
         return error
 
 
-class _Lists:
+class Lists:
     """The columns of a table, from which the candidates of single lists are taken."""
 
     def __init__(self, columns: dict[str, Any], vectors: Vectors | None) -> None:
@@ -139,7 +139,7 @@ def _column(given: Any) -> NDArray[Any]:
     return cells
 
 
-def _grouped(given: Any) -> tuple[list[Any], list[Rows]]:
+def grouped(given: Any) -> tuple[list[Any], list[Rows]]:
     """The names of the lists in the order of their first rows, and the rows of each."""
     cells = given.tolist() if isinstance(given, np.ndarray) else list(given)
     number: dict[Any, int] = {}
