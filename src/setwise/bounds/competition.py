@@ -7,7 +7,7 @@
 3. Branch and bound on the candidates that are left, with the same bound at every node, best node first.
 
 All parts only leave out what is not better than a known set, so that the largest bound of an open node, or the known
-value, bounds every set. Lower limits are not used: a bound without them holds with them.
+value, bounds every set. Of the limits, each node keeps those of the group with which its bound is lowest.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class _Arrays:
         self.strength = float(reward.scale * competition.strength)
         self.weight: Floats = np.exp(competition.likeness.taken(rows).logits())
         self.pinned = np.arange(n) < len(constraints.pinned)
-        self.labels, self.limits = _groups(constraints, rows, k)
+        self.labels, self.limits, self.minimums = _groups(constraints, rows, k)
         self.slope, self.start = np.empty((n, PARTS)), np.empty((n, PARTS))
         most = np.partition(self.weight, n - k + 1, axis=1)[:, n - k + 1 :].sum(axis=1) if k < n else self.weight.sum(1)
         lines(self.t, self.v, self.strength, most, self.slope, self.start)
@@ -106,12 +106,16 @@ class _Arrays:
     def of_nodes(self, k: int) -> tuple[Any, ...]:
         """The arguments that the compiled functions share."""
         nodes = (self.multiplier, self.weight, self.slope, self.start, self.nothing)
-        return (*nodes, self.pinned, k, self.labels, self.limits)
+        return (*nodes, self.pinned, k, self.labels, self.limits, self.minimums)
 
 
-def _groups(constraints: Constraints, rows: Rows, k: int) -> tuple[Ints, Ints]:
-    """The groups with an upper limit; one of all candidates without one, if there is none."""
-    bounding = np.flatnonzero(constraints.limits < k)
+def _groups(constraints: Constraints, rows: Rows, k: int) -> tuple[Ints, Ints, Ints]:
+    """Labels, upper and lower limits of the groups that have one; a group of no candidate, if none has."""
+    limits, fewest = constraints.limits, constraints.minimums
+    lower = fewest.any(axis=1) if fewest.size else np.zeros(len(limits), bool)
+    bounding = np.flatnonzero((limits < k) | lower)
     if not len(bounding):
-        return np.full((1, len(rows)), -1), np.array([k])
-    return np.ascontiguousarray(constraints.labels[np.ix_(bounding, rows)]), constraints.limits[bounding]
+        return np.full((1, len(rows)), -1), np.array([k]), np.zeros((1, 0), np.int64)
+    labels = np.ascontiguousarray(constraints.labels[np.ix_(bounding, rows)])
+    minimums = fewest[bounding] if fewest.size else np.zeros((len(bounding), 0), np.int64)
+    return labels, limits[bounding], np.ascontiguousarray(minimums)

@@ -149,43 +149,63 @@ def _of_nothing(nothing: Floats, inside: Any, free: Any, k: int, best: Floats) -
 
 @njit(**INNER)
 def _largest(
-    u: Floats, least: float, inside: Any, k: int, labels: Ints, most: int, counts: Ints, order: Ints
-) -> tuple[float, float]:
+    u: Floats, least: float, inside: Any, k: int, labels: Ints, most: int, fewest: Ints, counts: Ints, order: Ints,
+    taken: Any,
+) -> tuple[float, float]:  # fmt: skip
     """The sum of u over the included candidates and the best of ``order`` (free ones by u), and the smallest taken.
 
-    At most ``most`` of one label are taken. Places that are better left empty have ``least``, the u of nothing.
+    At most ``most`` of one label are taken, and at least ``fewest`` of each, which come first; −∞ where that cannot be.
+    Places that are better left empty have ``least``, the u of nothing. ``taken`` says which candidates are.
     """
     total, places = 0.0, k
     counts[:] = 0
     for i in range(len(u)):
+        taken[i] = inside[i]
         if inside[i]:
             total += u[i]
             places -= 1
             if labels[i] >= 0:
                 counts[labels[i]] += 1
-    smallest = np.inf
-    for at in range(len(order)):
-        i = order[at]
-        if places == 0 or u[i] <= least:
-            break
-        if labels[i] >= 0:
-            if counts[labels[i]] >= most:
+    smallest, missing = np.inf, 0
+    for label in range(len(fewest)):
+        missing += max(fewest[label] - counts[label], 0)
+    if missing > places:
+        return -np.inf, -np.inf
+    for required in range(2 if missing > 0 else 1):
+        for i in order:
+            needed = missing > 0 and required == 0
+            if places == 0 or (needed and labels[i] < 0) or (not needed and u[i] <= least):
+                if needed:
+                    continue
+                break
+            if taken[i]:
                 continue
-            counts[labels[i]] += 1
-        total += u[i]
-        smallest = u[i]
-        places -= 1
+            if labels[i] >= 0:
+                lacking = labels[i] < len(fewest) and counts[labels[i]] < fewest[labels[i]]
+                if (needed and not lacking) or counts[labels[i]] >= most:
+                    continue
+                counts[labels[i]] += 1
+                missing -= lacking
+            taken[i] = True
+            total += u[i]
+            smallest = min(smallest, u[i])
+            places -= 1
+            if required == 0 and needed and missing == 0:
+                break
+        if required == 0 and missing > 0:
+            return -np.inf, -np.inf
     if places > 0:
         total += places * least
-        smallest = least
+        smallest = min(smallest, least)
     return total, smallest
 
 
 @njit(**INNER)
 def _bound(
-    u: Floats, least: float, inside: Any, free: Any, k: int, labels: Ints, limits: Ints, counts: Ints, order: Ints
-) -> tuple[float, float]:
-    """The bound of a node by the tightest of the groups, and the smallest u of the set that it takes."""
+    u: Floats, least: float, inside: Any, free: Any, k: int, labels: Ints, limits: Ints, minimums: Ints, counts: Ints,
+    order: Ints, picked: Any, trial: Any,
+) -> tuple[float, float]:  # fmt: skip
+    """The bound of a node by the tightest of the groups, and the smallest u of the set that it takes (``picked``)."""
     count = 0
     for i in range(len(u)):  # by insertion: the order of the last call is nearly that of this one
         if free[i]:
@@ -197,43 +217,43 @@ def _bound(
             count += 1
     bound, smallest = np.inf, -np.inf
     for group in range(len(limits)):
-        total, last = _largest(u, least, inside, k, labels[group], limits[group], counts, order[:count])
+        fewest = minimums[min(group, len(minimums) - 1)]
+        total, last = _largest(u, least, inside, k, labels[group], limits[group], fewest, counts, order[:count], trial)
         if total < bound:
             bound, smallest = total, last
+            copy_entries(picked, trial, len(u))
     return bound, smallest
 
 
 @njit(**INNER)
-def _step(multiplier: Floats, order: Ints, taken: int, chosen: Ints, count: int, excess: float, both: Any) -> bool:
+def _step(multiplier: Floats, picked: Any, chosen: Ints, count: int, excess: float, both: Any) -> bool:
     """Move the multipliers of pairs of which only one takes the other, against the excess of the bound; False: none."""
     pairs = 0
-    for a in range(taken):
-        for place in range(count):
-            if chosen[order[a], place] >= 0:
-                both[order[a], chosen[order[a], place]] = True
-    for a in range(taken):
-        for place in range(count):
-            j = chosen[order[a], place]
-            pairs += j >= 0 and not both[j, order[a]]
-    for a in range(taken):
-        i = order[a]
-        for place in range(count):
+    for i in range(len(picked)):
+        for place in range(count if picked[i] else 0):
+            if chosen[i, place] >= 0:
+                both[i, chosen[i, place]] = True
+    for i in range(len(picked)):
+        for place in range(count if picked[i] else 0):
+            pairs += chosen[i, place] >= 0 and not both[chosen[i, place], i]
+    for i in range(len(picked)):
+        for place in range(count if picked[i] else 0):
             j = chosen[i, place]
             if j >= 0 and not both[j, i]:
                 step = excess / (2.0 * pairs)
                 multiplier[i, j] -= step
                 multiplier[j, i] += step
-    for a in range(taken):
-        for place in range(count):
-            if chosen[order[a], place] >= 0:
-                both[order[a], chosen[order[a], place]] = False
+    for i in range(len(picked)):
+        for place in range(count if picked[i] else 0):
+            if chosen[i, place] >= 0:
+                both[i, chosen[i, place]] = False
     return pairs > 0
 
 
 @njit(**OUTER)
 def multiply(
     multiplier: Floats, weight: Floats, slope: Floats, start: Floats, nothing: Floats, inside: Any, k: int,
-    labels: Ints, limits: Ints, value: float, work: float, few: int,
+    labels: Ints, limits: Ints, minimums: Ints, value: float, work: float, few: int,
 ) -> tuple[float, float, Any]:  # fmt: skip
     """Improve the multipliers at the root: the best bound, the work left, and the candidates that better sets can have.
 
@@ -242,7 +262,8 @@ def multiply(
     n = len(weight)
     u, chosen, order = np.zeros(n), np.full((n, max(k - 1, 1)), EMPTY), np.zeros(n, np.int64)
     best, who, both = np.empty(k), np.empty(k, np.int64), np.zeros((n, n), np.bool_)
-    counts = np.zeros(labels.max() + 2, np.int64)
+    counts = np.zeros(max(labels.max() + 2, minimums.shape[1]), np.int64)
+    picked, trial = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     free = ~inside
     bound, factor, calm, count = np.inf, 1.0, 0, k - 1 - inside.sum()
     size = inside.sum()
@@ -250,7 +271,7 @@ def multiply(
         work -= (n + 20.0) * PARTS * n
         _evaluate(multiplier, weight, slope, start, nothing, inside, free, k, u, chosen, best, who)
         least = _of_nothing(nothing, inside, free, k, best)
-        total, smallest = _bound(u, least, inside, free, k, labels, limits, counts, order)
+        total, smallest = _bound(u, least, inside, free, k, labels, limits, minimums, counts, order, picked, trial)
         left = size
         for i in range(n):
             if free[i] and total - smallest + u[i] <= value:
@@ -262,7 +283,7 @@ def multiply(
             factor, calm = factor * CALMER, 0
         if bound <= value or left <= SHRINK * n or left <= few or factor < 0.01:
             break
-        if not _step(multiplier, order, min(k - size, len(order)), chosen, count, factor * (total - value), both):
+        if not _step(multiplier, picked, chosen, count, factor * (total - value), both):
             break
     return bound, work, free
 
@@ -279,6 +300,20 @@ def _value(weight: Floats, t: Floats, v: Floats, strength: float, inside: Any) -
                     w += weight[i, j]
             total += v[i] * _logistic(t[i] - strength * w / (1.0 + w))
     return total
+
+
+@njit(**INNER)
+def _keeps_minimums(inside: Any, labels: Ints, minimums: Ints, counts: Ints) -> bool:
+    """Whether the included candidates keep all lower limits."""
+    for group in range(len(labels)):
+        counts[:] = 0
+        for i in range(len(inside)):
+            if inside[i] and labels[group, i] >= 0:
+                counts[labels[group, i]] += 1
+        for label in range(minimums.shape[1]):
+            if counts[label] < minimums[min(group, len(minimums) - 1), label]:
+                return False
+    return True
 
 
 @njit(**INNER)
@@ -299,15 +334,17 @@ def _include(i: int, inside: Any, free: Any, labels: Ints, limits: Ints) -> None
 @njit(**OUTER)
 def branch(
     multiplier: Floats, weight: Floats, slope: Floats, start: Floats, nothing: Floats, first: Any, k: int,
-    labels: Ints, limits: Ints, t: Floats, v: Floats, strength: float, value: float, bound: float, work: float,
+    labels: Ints, limits: Ints, minimums: Ints, t: Floats, v: Floats, strength: float, value: float, bound: float,
+    work: float,
 ) -> float:  # fmt: skip
     """The bound after branch and bound with these multipliers, best node first; ``value`` once that is proven best."""
     n, most = len(weight), 4096
     u, chosen, order = np.zeros(n), np.full((n, max(k - 1, 1)), EMPTY), np.zeros(n, np.int64)
-    best, who, counts = np.empty(k), np.empty(k, np.int64), np.zeros(labels.max() + 2, np.int64)
+    best, who, counts = np.empty(k), np.empty(k, np.int64), np.zeros(max(labels.max() + 2, minimums.shape[1]), np.int64)
     keys, entries = np.empty(most), np.empty(most, np.int64)
     included, opened = np.zeros((most, n), np.bool_), np.zeros((most, n), np.bool_)
     inside, free = first.copy(), ~first
+    picked, trial = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
     included[0], opened[0] = inside, free
     keys[0], entries[0], size, used, shut = bound, 0, 1, 1, -np.inf
     spare, spared = np.empty(most, np.int64), 0
@@ -327,7 +364,7 @@ def branch(
             work -= (left + members + 20.0) * PARTS * (n + 20.0)
             _evaluate(multiplier, weight, slope, start, nothing, inside, free, k, u, chosen, best, who)
             least = _of_nothing(nothing, inside, free, k, best)
-            found, smallest = _bound(u, least, inside, free, k, labels, limits, counts, order)
+            found, smallest = _bound(u, least, inside, free, k, labels, limits, minimums, counts, order, picked, trial)
             total = min(total, found)
             if total <= value:
                 break
@@ -338,7 +375,7 @@ def branch(
             continue
         members = inside.sum()
         if members >= k or free.sum() == 0:
-            if members > 0:
+            if members > 0 and _keeps_minimums(inside, labels, minimums, counts):
                 value = max(value, _value(weight, t, v, strength, inside))
             continue
         if size + 2 > most:
