@@ -53,7 +53,8 @@ def upper_bound(competition: Competition, constraints: Constraints, value: float
             if len(arrays.t) == before:
                 break
     work = left + work * (1 - AT_ROOT - AT_FEW)
-    return float(branch(*arrays.of_nodes(k), arrays.t, arrays.v, arrays.strength, known, bound, work))
+    bound = float(branch(*arrays.of_nodes(k), arrays.t, arrays.v, arrays.strength, known, bound, work))
+    return known if bound <= known else bound + ROUNDING * abs(bound)
 
 
 def _worthwhile(competition: Competition, constraints: Constraints, value: float) -> Rows:
