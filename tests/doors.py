@@ -88,12 +88,17 @@ def by_command(query: Query, saved: Path, folder: Path) -> Answer | None:
     options: list[Any] = [f"--user-json={folder / 'user.json'}"] if "user" in query else []
     options += [f"--scores={folder / 'scores.json'}"] if "scores" in query else []
     options += [
-        f"--{name}={','.join(map(str, query[name]))}" for name in ("history", "exclude", "include") if name in query
+        f"--{name}={','.join(map(str, query[name]))}"
+        for name in ("history", "exclude", "include", "after")
+        if name in query
     ]
     options += [f"--features={name}={value}" for name, value in query.get("features", {}).items()]
-    plain = ("k", "scores_floor", "unknown", "budget_ms", "ranker")
+    plain = ("k", "scores_floor", "unknown", "weights", "value_unit", "budget_ms", "ranker")
     options += [f"--{name.replace('_', '-')}={query[name]}" for name in plain if name in query]
     options += [f"--no-{name.replace('_', '-')}" for name in ("filter_seen", "certify") if not query.get(name, True)]
+    options += ["--after-counts"] if query.get("after_counts") else []
+    for name in ("sum_at_most", "sum_at_least"):
+        options += [f"--{name.replace('_', '-')}={attribute}={n}" for attribute, n in query.get(name, {}).items()]
     options += [f"--where={text}" for name, what in query.get("where", {}).items() for text in texts(name, what)]
     options += [f"--at-most={name}={n}" for name, n in query.get("at_most", {}).items()]
     options += [f"--exactly={name}={n}" for name, n in query.get("exactly", {}).items()]

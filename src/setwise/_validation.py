@@ -93,6 +93,13 @@ def listed(parameter: str, many: object, of: str) -> list[Any]:
         raise InvalidInput(parameter, f"a list of {of}", type(many).__name__, "put a single one into a list") from None
 
 
+def text(parameter: str, given: object, longest: int = 40) -> str:
+    """``given`` as a short printable text."""
+    if not isinstance(given, str) or not given.strip() or len(given) > longest or not given.isprintable():
+        raise InvalidInput(parameter, f"a text of 1 to {longest} printable characters", repr(given), "shorten it")
+    return given.strip()
+
+
 def milliseconds(budget_ms: object) -> float | None:
     """``budget_ms`` as a number above 0, or None for no budget."""
     if budget_ms is None:

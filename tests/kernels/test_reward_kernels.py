@@ -88,7 +88,7 @@ def test_rows_of_values(family: str) -> None:
     for reward in samples(family):
         table, total = RewardTable.of([reward]), np.zeros(len(POINTS))
         for times in (1, 2):
-            compiled.add_rewards(table.code[0], table.parameter[0], table.knot, POINTS, total)
+            compiled.add_rewards(table.code[0], table.parameter[0], table.knot, 1.0, POINTS, total)
             np.testing.assert_allclose(total, times * reward(POINTS), rtol=1e-10, atol=1e-300)
 
 
@@ -109,7 +109,7 @@ def test_an_unknown_code_has_no_value() -> None:
     table, total = with_unknown_code(RewardTable.of([sw.Linear()])), np.zeros(2)
     assert math.isnan(compiled.reward_value(UNKNOWN, table.parameter[0], table.knot, 1.0))
     assert math.isnan(compiled.table_value(table.code, table.parameter, table.first_knot, table.knot, np.int64(0), 1.0))
-    compiled.add_rewards(UNKNOWN, table.parameter[0], table.knot, np.ones(2), total)
+    compiled.add_rewards(UNKNOWN, table.parameter[0], table.knot, 1.0, np.ones(2), total)
     assert np.isnan(total).all()
     assert (upper_values(bound_row(table), table.knot, POINTS) == HUGE).all()
 

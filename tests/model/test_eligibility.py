@@ -86,7 +86,7 @@ def test_a_single_eligible_row_may_be_left() -> None:
     [
         (
             {"genre": "polka"},
-            r"where\['genre'\] must be met by an item, got 'polka'; name one of its texts, such as 'jazz'",
+            r"where\['genre'\] must be met by an item, got 'polka'; name one of its texts: 'jazz'",
         ),
         ({"genre": "jaz"}, r"where\['genre'\] must be met by an item, got 'jaz'; did you mean 'jazz'\?"),
         ({"genre": "jazz", "year": 7}, r"where\['year'\] must be met by an item, got 7; loosen it"),

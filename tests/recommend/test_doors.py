@@ -22,7 +22,7 @@ from setwise.model.encoder import Encoder
 from setwise.model.feature_encoder import FeatureEncoder
 from setwise.recommend.arguments import ARGUMENTS
 from setwise.recommend.batch.users import Columns, answers
-from setwise.recommend.cluster.front import ClusterRecommender
+from setwise.recommend.cluster.front import ONE_PROCESS, ClusterRecommender
 from setwise.recommend.effort import Effort
 from setwise.recommend.query import arguments_from_json
 from setwise.service.decoding import decode_recommend
@@ -106,8 +106,9 @@ class Doors:
             "python": lambda: by_one(self.recommender, stated),
             "many": lambda: by_many(self.recommender, stated),
             "HTTP": lambda: self.over_http(query),
-            "cluster": lambda: by_one(self.cluster, stated),
         }
+        if not query.keys() & set(ONE_PROCESS):
+            ways["cluster"] = lambda: by_one(self.cluster, stated)
         if number < LOADING:
             ways["command line"] = lambda: by_command(query, self.folder, folder)
         if not query.keys() & NOT_IN_TABLES:
@@ -140,6 +141,12 @@ def query_of(seed: int, n: int) -> dict[str, Any]:
         "at_most": {"colour": 2},
         "at_least": {"colour": {"green": 1}},
         "exactly": {"colour": 1},
+        "weights": "price",
+        "value_unit": "EUR",
+        "sum_at_most": {"price": 9.0},
+        "sum_at_least": {"price": 1.0},
+        "after": [f"item {row}" for row in range(3)],
+        "after_counts": True,
         "budget_ms": LONG_MS,
         "certify": False,
         "ranker": "greedy",
@@ -153,6 +160,9 @@ def query_of(seed: int, n: int) -> dict[str, Any]:
     if "exactly" in query:  # one item of each of three colours
         query = {name: query[name] for name in query if name not in ("where", "at_least", "at_most", "include")}
         query["k"] = 3
+    if "after" in query or "sum_at_least" in query:  # which may contradict other limits
+        query = {name: query[name] for name in query if name not in ("include", "at_least", "exactly", "after_counts")}
+        query |= {"after_counts": True} if seed % 2 and "after" in query else {}
     if "where" in query:
         query = {name: query[name] for name in query if name != "include"}
     if "scores" in query:
@@ -178,7 +188,7 @@ def efforts(monkeypatch: pytest.MonkeyPatch) -> list[Effort]:
 def test_the_same_query_has_the_same_answer_behind_all_doors(
     count, tmp_path: Path, efforts: list[Effort], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    queries, n = count(200, 20), 100_000 if count(200, 20) == 200 else 3_000
+    queries, n = count(200, 32), 100_000 if count(200, 32) == 200 else 3_000
     doors, stated, compared, refused, readings = Doors(n, tmp_path), set[str](), 0, 0, itertools.count()
     monkeypatch.setattr(time, "perf_counter", lambda: TICK_S * next(readings))
     for seed in range(queries):

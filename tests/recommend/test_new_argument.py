@@ -17,8 +17,8 @@ ENTRY = (
     '    """What all users of a call share."""\n',
     '\n    fewer: Annotated[int | None, Argument("So many items fewer than k.")]\n',
 )
-PARAMETER = ("        *,\n        k: int = SLATE_SIZE,\n", "        fewer: int | None = None,\n")
-USE = ("size, eligible = slate_size(k)", " - (fewer or 0)")
+PARAMETER = ("        *,\n        k: int | None = SLATE_SIZE,\n", "        fewer: int | None = None,\n")
+USE = ("        size = size_within(k, sums)", " - (fewer or 0)")
 TESTS = Path(__file__).parents[1]
 K, FEWER = 5, 2
 

@@ -198,7 +198,7 @@ def test_an_order_is_an_array_that_knows_its_value() -> None:
         ({"exclude": ["a", "c", "e", "f"]}, Infeasible, "where and exclude must be such that a candidate is left, got none; loosen one of them."),
         ({"unknown": "drop"}, InvalidInput, "unknown must be 'ignore' or 'error', got 'drop'; choose one of the two."),
         ({"where": {"brnd": "x"}}, InvalidInput, "attribute must be one the catalogue has (brand), got 'brnd'; did you mean 'brand'?"),
-        ({"where": {"brand": 3}}, InvalidInput, "where['brand'] must be a text or a list of texts, got 3; the column holds text."),
+        ({"where": {"brand": 3}}, InvalidInput, "where['brand'] must be a text or a list of texts, got 3; the column holds text"),
         ({"where": "x"}, InvalidInput, "where must be a mapping of attributes, or left out, got 'x'"),
         ({"where": {"brand": "w"}}, Infeasible, "where and exclude must be such that a candidate is left, got none"),
         ({"at_most": {"brnd": 1}}, InvalidInput, "at_most must be about attributes the items have (brand), got 'brnd'; did you mean 'brand'?"),
@@ -235,4 +235,82 @@ def test_mistakes_are_explained(asked, kind, sentence: str) -> None:
     options = {"scores": TABLE, "k": 2, "warn_above": 2.0} | asked
     with pytest.raises(kind) as caught:
         sw.rerank(options.pop("scores"), **options)
+    assert sentence in str(caught.value)
+
+
+@examples(40)
+@given(
+    seed=st.integers(0, 10**6),
+    k=st.integers(1, 5),
+    strength=st.sampled_from([0.0, 1.0, 2.4]),
+    high=st.integers(8, 40),
+    low=st.sampled_from([None, 5, 15]),
+    limited=st.booleans(),
+)
+def test_weights_and_sums(seed, k, strength, high, low, limited) -> None:
+    rng = np.random.default_rng(seed)
+    m = 9
+    scores, x = 2 * rng.normal(size=m), rng.normal(size=(m, 2))
+    columns = {"margin": 3 * rng.random(m), "price": rng.integers(1, 15, size=m), "brand": rng.choice([*"abc"], size=m)}
+    alike = by_vectors(x)
+
+    def worth(chosen) -> float:
+        total = 0.0
+        for i in chosen:
+            copies = sum(alike[i][j] for j in chosen if j != i)
+            total += columns["margin"][i] / (1 + np.exp(-(scores[i] - strength * copies / (1 + copies))))
+        return total
+
+    def keeps(chosen) -> bool:
+        spent, brands = columns["price"][list(chosen)].sum(), columns["brand"][list(chosen)].tolist()
+        return (low or 0) <= spent <= high and (not limited or all(brands.count(one) == 1 for one in brands))
+
+    rules = {"sum_at_most": {"price": high}, "sum_at_least": None if low is None else {"price": low}}
+    rules |= {"at_most": {"brand": 1}} if limited else {}
+    allowed = [chosen for chosen in sets(m, k) if keeps(chosen)]
+    options = {"embeddings": x, "attributes": columns, "strength": strength, "weights": "margin"}
+    if not allowed:
+        with pytest.raises(Infeasible):
+            sw.rerank(scores, k, **options, **rules)
+        return
+    best = max(worth(chosen) for chosen in allowed)
+    order = sw.rerank(scores, k, **options, **rules)
+    assert keeps(order.tolist())
+    assert order.value == pytest.approx(worth(order.tolist()), rel=1e-9)
+    assert order.value >= 0.97 * best
+    assert order.upper_bound >= best * (1 - 1e-9)
+    by_id = dict(enumerate(columns["margin"].tolist()))
+    for weights in (columns["margin"], by_id):
+        assert sw.rerank(scores, k, **options | {"weights": weights}, **rules).tolist() == order.tolist()
+    if low is None:
+        for strategy in ("mmr", "dpp"):
+            chosen = sw.rerank(scores, k, **{**options, "strength": None, "strategy": strategy}, **rules)
+            assert keeps(chosen.tolist())
+
+
+def test_candidates_without_a_weight_are_left_out() -> None:
+    table = {"id": [*"abc"], "score": [1.0, 2.0, 3.0], "margin": [1.0, None, 0.5]}
+    order = sw.rerank(table, 3, weights="margin")
+    assert order.tolist() == ["a", "c"]
+    assert order.notes == {"unweighted": ["b"]}
+    assert sw.rerank(table, 3, weights={"b": 2.0}).tolist() == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "sentence"),
+    [
+        ({"weights": "margn"}, "weights must be about an attribute of numbers (margin), got 'margn'; did you mean 'margin'?"),
+        ({"weights": [1.0, 2.0]}, "weights must be an array of shape (3,), got shape (2,)"),
+        ({"weights": {"z": 1.0}}, "weights must be known for at least one candidate, got none"),
+        ({"weights": [1.0, 2.0, -1.0]}, "weights must be from 0 to 1e+100, got -1.0; leave out candidates"),
+        ({"sum_at_most": {"price": 3}}, "sum_at_most['price'] must be about an attribute of numbers (margin), got 'price'"),
+        ({"sum_at_most": {"margin": 0.1}}, "sum_at_most must be the number of one candidate at least"),
+        ({"sum_at_least": {"margin": 9}}, "sum_at_least must be at most the sum of"),
+        ({"sum_at_most": 3}, "sum_at_most must be a mapping {name: limit}, got 3"),
+    ],
+)  # fmt: skip
+def test_mistakes_in_weights_and_sums(asked, sentence: str) -> None:
+    table = {"id": [*"abc"], "score": [1.0, 2.0, 3.0], "margin": [1.0, 0.7, 0.5]}
+    with pytest.raises(InvalidInput) as caught:
+        sw.rerank(table, 2, **asked)
     assert sentence in str(caught.value)

@@ -25,21 +25,25 @@ from setwise.model.rewards import Logistic
 WORK = 5_000_000.0  # inner steps: at most 20 ms or so
 AT_ROOT, AT_FEW = 0.65, 0.2  # shares of it for the multipliers: until few candidates are left, and then
 FEW = 60  # candidates among which branch and bound is worth its while
+PRICE_STEPS = 30  # of bisection
 ROUNDING = 1e-9  # relative: sums of doubles in another order
 
 
 def upper_bound(competition: Competition, constraints: Constraints, value: float, work: float = WORK) -> float:
     """An upper bound on F over the feasible sets; ``value`` is that of a feasible set: the bound, if it is the best."""
-    from setwise.bounds.competition_kernels import branch, multiply
+    from setwise.bounds.competition_branching import branch
+    from setwise.bounds.competition_kernels import multiply
 
-    known = value + ROUNDING * abs(value)
-    rows = _worthwhile(competition, constraints, known)
+    exact = value + ROUNDING * abs(value)
+    rows = _worthwhile(competition, constraints, exact)
     k = min(constraints.k, len(rows))
     if len(constraints.pinned) == constraints.k:
         return max(float(competition.rewards_of(constraints.pinned).sum()), value)
     if k == 1:
         return max(float(competition.alone[rows].max()), value)
     arrays = _Arrays(competition, constraints, rows, k)
+    shift = arrays.price_sums(k)
+    known = exact - shift
     bound, left = np.inf, work * AT_ROOT
     for few, share in ((FEW, 0.0), (0, work * AT_FEW)):
         left += share
@@ -48,13 +52,14 @@ def upper_bound(competition: Competition, constraints: Constraints, value: float
             found, left, open_ = multiply(*arrays.of_nodes(k), known, left, few)
             bound = min(bound, found)
             if bound <= known:
-                return known
+                return exact
             arrays.keep(open_ | arrays.pinned)
             if len(arrays.t) == before:
                 break
     work = left + work * (1 - AT_ROOT - AT_FEW)
-    bound = float(branch(*arrays.of_nodes(k), arrays.t, arrays.v, arrays.strength, known, bound, work))
-    return known if bound <= known else bound + ROUNDING * abs(bound)
+    of_leaves = (arrays.t, arrays.v, arrays.strength, known, bound, work, arrays.cost, arrays.least, arrays.most, shift)
+    bound = float(branch(*arrays.of_nodes(k), *of_leaves)) + shift
+    return exact if bound <= exact else bound + ROUNDING * abs(bound)
 
 
 def _worthwhile(competition: Competition, constraints: Constraints, value: float) -> Rows:
@@ -86,6 +91,9 @@ class _Arrays:
         self.strength = float(reward.scale * competition.strength)
         self.weight: Floats = np.exp(competition.likeness.taken(rows).logits())
         self.pinned = np.arange(n) < len(constraints.pinned)
+        sums = constraints.sums
+        self.cost = np.ascontiguousarray(sums.cost[:, rows]) if len(sums) else np.zeros((0, n))
+        self.least, self.most = sums.least, sums.most
         self.labels, self.limits, self.minimums = _groups(constraints, rows, k)
         self.slope, self.start = np.empty((n, PARTS)), np.empty((n, PARTS))
         most = np.partition(self.weight, n - k + 1, axis=1)[:, n - k + 1 :].sum(axis=1) if k < n else self.weight.sum(1)
@@ -95,11 +103,33 @@ class _Arrays:
         loss = -self.slope[:, [1]] * self.weight
         self.multiplier: Floats = self.nothing[:, None] - self.nothing + (loss - loss.T) / 2
 
+    def price_sums(self, k: int) -> float:
+        """Let the lines count λ c_i for the numbers of each sum with an upper limit C: λ C, which they add to a bound.
+
+        F(S) ≤ Σ_{i∈S} (f_i − λ c_i) + λ C for any λ ≥ 0; it is the best one where rewards are those of items alone.
+        """
+        alone, shift = self.start[:, 0].copy(), 0.0
+        for cost, most in zip(self.cost, self.most, strict=True):
+            if not np.isfinite(most) or not cost.any():
+                continue
+            low, high = 0.0, float(alone.max() / max(cost[cost > 0].min(), 1e-300))
+            for _ in range(PRICE_STEPS):
+                price = (low + high) / 2
+                left = alone - price * cost
+                taken = np.argsort(-left)[:k]
+                taken = taken[left[taken] > 0]
+                low, high = (price, high) if cost[taken].sum() > most else (low, price)
+            alone = alone - high * cost
+            self.start -= (high * cost)[:, None]
+            shift += high * most
+        return shift
+
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Only these candidates."""
         for name in ("t", "v", "slope", "start", "nothing", "pinned"):
             setattr(self, name, getattr(self, name)[kept])
         self.labels = np.ascontiguousarray(self.labels[:, kept])
+        self.cost = np.ascontiguousarray(self.cost[:, kept])
         self.weight, self.multiplier = (
             np.ascontiguousarray(square[kept][:, kept]) for square in (self.weight, self.multiplier)
         )

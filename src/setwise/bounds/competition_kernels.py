@@ -21,7 +21,6 @@ import numpy as np
 
 from setwise._types import Floats, Ints
 from setwise.kernels.copy import copy_entries
-from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.options import INNER, OUTER, njit
 
 PARTS = 5
@@ -31,7 +30,8 @@ PATIENCE, CALMER = 4, 0.7  # rounds without a better bound, after which steps ar
 
 
 @njit(**INNER)
-def _logistic(z: float) -> float:
+def logistic_64(z: float) -> float:
+    """1 / (1 + e^−z)."""
     small = math.exp(-abs(z))
     return (1.0 if z >= 0.0 else small) / (1.0 + small)
 
@@ -47,7 +47,7 @@ def _lines(t: float, v: float, strength: float, most: float, slope: Floats, star
     for part in range(PARTS):
         high = most * ((part + 1.0) / PARTS) ** 2
         at_low, at_high = t - strength * low / (1.0 + low), t - strength * high / (1.0 + high)
-        f_low, f_high = _logistic(at_low), _logistic(at_high)
+        f_low, f_high = logistic_64(at_low), logistic_64(at_high)
         if v < 0.0:
             slope[part], start[part] = 0.0, v * f_high
         else:
@@ -100,7 +100,7 @@ def _partners(
 
 
 @njit(**INNER)
-def _evaluate(
+def evaluate_node(
     multiplier: Floats, weight: Floats, slope: Floats, start: Floats, nothing: Floats, inside: Any, free: Any, k: int,
     u: Floats, chosen: Ints, best: Floats, who: Ints,
 ) -> None:  # fmt: skip
@@ -125,7 +125,7 @@ def _evaluate(
 
 
 @njit(**INNER)
-def _of_nothing(nothing: Floats, inside: Any, free: Any, k: int, best: Floats) -> float:
+def worth_of_nothing(nothing: Floats, inside: Any, free: Any, k: int, best: Floats) -> float:
     """U of an empty place: its partners' shares, −``nothing``."""
     size, total = 0, 0.0
     for i in range(len(nothing)):
@@ -201,7 +201,7 @@ def _largest(
 
 
 @njit(**INNER)
-def _bound(
+def bound_of_node(
     u: Floats, least: float, inside: Any, free: Any, k: int, labels: Ints, limits: Ints, minimums: Ints, counts: Ints,
     order: Ints, picked: Any, trial: Any,
 ) -> tuple[float, float]:  # fmt: skip
@@ -269,9 +269,11 @@ def multiply(
     size = inside.sum()
     while work > 0.0:
         work -= (n + 20.0) * PARTS * n
-        _evaluate(multiplier, weight, slope, start, nothing, inside, free, k, u, chosen, best, who)
-        least = _of_nothing(nothing, inside, free, k, best)
-        total, smallest = _bound(u, least, inside, free, k, labels, limits, minimums, counts, order, picked, trial)
+        evaluate_node(multiplier, weight, slope, start, nothing, inside, free, k, u, chosen, best, who)
+        least = worth_of_nothing(nothing, inside, free, k, best)
+        total, smallest = bound_of_node(
+            u, least, inside, free, k, labels, limits, minimums, counts, order, picked, trial
+        )
         left = size
         for i in range(n):
             if free[i] and total - smallest + u[i] <= value:
@@ -286,114 +288,3 @@ def multiply(
         if not _step(multiplier, picked, chosen, count, factor * (total - value), both):
             break
     return bound, work, free
-
-
-@njit(**INNER)
-def _value(weight: Floats, t: Floats, v: Floats, strength: float, inside: Any) -> float:
-    """F of the included candidates."""
-    total = 0.0
-    for i in range(len(t)):
-        if inside[i]:
-            w = 0.0
-            for j in range(len(t)):
-                if inside[j]:
-                    w += weight[i, j]
-            total += v[i] * _logistic(t[i] - strength * w / (1.0 + w))
-    return total
-
-
-@njit(**INNER)
-def _keeps_minimums(inside: Any, labels: Ints, minimums: Ints, counts: Ints) -> bool:
-    """Whether the included candidates keep all lower limits."""
-    for group in range(len(labels)):
-        counts[:] = 0
-        for i in range(len(inside)):
-            if inside[i] and labels[group, i] >= 0:
-                counts[labels[group, i]] += 1
-        for label in range(minimums.shape[1]):
-            if counts[label] < minimums[min(group, len(minimums) - 1), label]:
-                return False
-    return True
-
-
-@njit(**INNER)
-def _include(i: int, inside: Any, free: Any, labels: Ints, limits: Ints) -> None:
-    """Include candidate i, and close those that the limits then forbid."""
-    inside[i], free[i] = True, False
-    for group in range(len(limits)):
-        label, together = labels[group, i], 0
-        if label >= 0:
-            for j in range(len(inside)):
-                together += inside[j] and labels[group, j] == label
-            if together >= limits[group]:
-                for j in range(len(inside)):
-                    if labels[group, j] == label:
-                        free[j] = False
-
-
-@njit(**OUTER)
-def branch(
-    multiplier: Floats, weight: Floats, slope: Floats, start: Floats, nothing: Floats, first: Any, k: int,
-    labels: Ints, limits: Ints, minimums: Ints, t: Floats, v: Floats, strength: float, value: float, bound: float,
-    work: float,
-) -> float:  # fmt: skip
-    """The bound after branch and bound with these multipliers, best node first; ``value`` once that is proven best."""
-    n, most = len(weight), 4096
-    u, chosen, order = np.zeros(n), np.full((n, max(k - 1, 1)), EMPTY), np.zeros(n, np.int64)
-    best, who, counts = np.empty(k), np.empty(k, np.int64), np.zeros(max(labels.max() + 2, minimums.shape[1]), np.int64)
-    keys, entries = np.empty(most), np.empty(most, np.int64)
-    included, opened = np.zeros((most, n), np.bool_), np.zeros((most, n), np.bool_)
-    inside, free = first.copy(), ~first
-    picked, trial = np.zeros(n, np.bool_), np.zeros(n, np.bool_)
-    included[0], opened[0] = inside, free
-    keys[0], entries[0], size, used, shut = bound, 0, 1, 1, -np.inf
-    spare, spared = np.empty(most, np.int64), 0
-    while size > 0 and work > 0.0 and keys[0] > max(value, shut):
-        entry, key = entries[0], keys[0]
-        inside[:], free[:] = included[entry], opened[entry]
-        size -= 1
-        pop_top(keys, entries, size)
-        spare[spared] = entry
-        spared += 1
-        total, changed = key, True
-        while changed and work > 0.0:
-            changed = False
-            members, left = inside.sum(), free.sum()
-            if members >= k or left == 0:
-                break
-            work -= (left + members + 20.0) * PARTS * (n + 20.0)
-            _evaluate(multiplier, weight, slope, start, nothing, inside, free, k, u, chosen, best, who)
-            least = _of_nothing(nothing, inside, free, k, best)
-            found, smallest = _bound(u, least, inside, free, k, labels, limits, minimums, counts, order, picked, trial)
-            total = min(total, found)
-            if total <= value:
-                break
-            for i in range(n):
-                if free[i] and found - smallest + u[i] <= value:
-                    free[i], changed = False, True
-        if total <= value:
-            continue
-        members = inside.sum()
-        if members >= k or free.sum() == 0:
-            if members > 0 and _keeps_minimums(inside, labels, minimums, counts):
-                value = max(value, _value(weight, t, v, strength, inside))
-            continue
-        if size + 2 > most:
-            shut = max(shut, total)
-            continue
-        pivot = order[0]
-        for child in range(2):
-            if spared > 0:
-                spared -= 1
-                place = spare[spared]
-            else:
-                place = used
-                used += 1
-            included[place], opened[place] = inside, free
-            if child == 0:
-                opened[place, pivot] = False
-            else:
-                _include(pivot, included[place], opened[place], labels, limits)
-            push_entry(keys, entries, size, total, place)
-            size += 1
-    return max(value, shut, keys[0] if size > 0 else -np.inf)

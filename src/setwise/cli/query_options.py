@@ -17,6 +17,7 @@ import typer
 from setwise.errors import InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.limits import LIMITS, Limit
+from setwise.model.sums import SUMS
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, RANKERS
 from setwise.recommend.arguments import ARGUMENTS, OPTIONS
@@ -29,6 +30,9 @@ FORMS = {  # how an option is written, where its meaning does not say it
     "at_most": "A limit: artist=2 allows at most two items of one artist.",
     "at_least": "A lower limit: genre=jazz:2 requires two items of jazz.",
     "exactly": "A number of each: site=1 requires one item of every site.",
+    "sum_at_most": "A limit on a sum: price=100 allows items of at most 100 together.",
+    "sum_at_least": "A lower limit on a sum: protein=30 requires items of 30 together.",
+    "weights": "An attribute's name, such as margin: what a unit of each item's reward is worth.",
     "ranker": f"One of {', '.join(RANKERS)}; {DEFAULT.name} by default.",
 }
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -66,6 +70,8 @@ def _option(name: str) -> Any:
     """The option of an argument, as typer reads it: a number or a switch as it is, all else as texts."""
     if name == "k":
         return SlateSize
+    if name == "weights":
+        return Annotated[str | None, typer.Option(help=FORMS[name])]
     kind, text = ARGUMENTS[name].type, typer.Option(help=FORMS.get(name, ARGUMENTS[name].meaning))
     if kind in (bool, bool | None):
         flag = name.replace("_", "-")
@@ -83,6 +89,10 @@ def arguments(catalog: Callable[[], Catalog], texts: Mapping[str, Any]) -> dict[
             continue
         if name == "where":
             stated[name] = where(catalog(), typed)
+        elif name in SUMS:
+            stated[name] = sums(name, typed)
+        elif name == "weights":
+            stated[name] = typed
         elif name in LIMITS:
             stated |= limits(**{name: typed})
         elif isinstance(typed, list):
@@ -135,6 +145,16 @@ def where(catalog: Catalog, texts: Iterable[str]) -> dict[str, Any]:
 def limits(**texts: list[str] | None) -> dict[str, Any]:
     """The limits as arguments of ``recommend``, from the texts of the options with the same names."""
     return {name: _limit(LIMITS[name], typed or ()) for name, typed in texts.items()}
+
+
+def sums(name: str, texts: Iterable[str]) -> dict[str, float]:
+    """A limit on a sum by attribute: ``price=100``."""
+    option, result = f"--{name.replace('_', '-')}", dict[str, float]()
+    for text in texts:
+        attribute, stated = pair(option, text, "price=100")
+        require_new(option, attribute, result)
+        result[attribute] = number(f"{option} {attribute}", stated, float)
+    return result
 
 
 def _limit(limit: Limit, texts: Iterable[str]) -> dict[str, Any]:

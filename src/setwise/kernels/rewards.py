@@ -105,12 +105,16 @@ def logistic_32(z: Any) -> Any:
 
 
 @njit(**OUTER, fastmath=FAST)
-def add_rewards(code: int, parameter: Floats, knot: Floats, argument: Floats, total: Floats) -> None:
-    """Add f(argument) to total, entry by entry, for one function; the loop of the logistic one vectorises."""
+def add_rewards(code: int, parameter: Floats, knot: Floats, weight: float, argument: Floats, total: Floats) -> None:
+    """Add weight · f(argument) to total, entry by entry, for one function; the loops of the first two vectorise."""
     if code == LOGISTIC:
         scale, bias = parameter[0], parameter[1]
         for j in range(len(total)):
-            total[j] += logistic(scale * argument[j] + bias)
+            total[j] += weight * logistic(scale * argument[j] + bias)
+    elif code == LINEAR:
+        scale, bias = parameter[0], parameter[1]
+        for j in range(len(total)):
+            total[j] += weight * (scale * argument[j] + bias)
     else:
         for j in range(len(total)):
-            total[j] += reward_value(code, parameter, knot, argument[j])
+            total[j] += weight * reward_value(code, parameter, knot, argument[j])

@@ -1,4 +1,4 @@
-"""What items are worth alone: r_i = f_i(a_i({i})), the reward of item i as the only item of a slate.
+"""What items are worth alone: r_i = ω_i f_i(a_i({i})), the reward of item i as the only item of a slate.
 
     a_i({i}) = base_i · u⁰ + t_i + Σ_h ( p_i^h s_i^h + (1 − p_i^h) s_0^h ),    p_i^h = w_ii^h / (w_ii^h + z_i^h)
 
@@ -33,6 +33,14 @@ def rewards_alone(catalog: Catalog, user: User, rows: Rows) -> Floats:
     """r_i of these rows, in float64."""
     parts = [_rewards(catalog, user, some) for some in np.array_split(rows, max(1, -(-len(rows) // _CHUNK)))]
     return np.concatenate(parts)
+
+
+def screened_alone(catalog: Catalog, user: User) -> Floats:
+    """r_i of all items in float32, which is enough to compare items that differ visibly."""
+    reward = _approximate(catalog, user)
+    if len(catalog.rewards) == 1 and user.weights is None:  # that is the argument
+        reward = evaluate(catalog.rewards, catalog.reward_class, reward.astype(np.float64))
+    return np.asarray(np.nan_to_num(reward, nan=0.0, posinf=1e30, neginf=-1e30), np.float64)
 
 
 def best_alone(catalog: Catalog, user: User, rows: Rows, most: int) -> Rows:
@@ -70,7 +78,7 @@ def _rewards(catalog: Catalog, user: User, rows: Rows) -> Floats:
         own = np.einsum("nhd,nhd->hn", query, key)
         sink = np.einsum("nhd,hd->hn", query, catalog.sink.key.astype(np.float64))
         argument = argument + (sink_score[:, None] + share_of_own(own, sink) * (score - sink_score[:, None])).sum(0)
-    return evaluate(catalog.rewards, catalog.reward_class[rows], argument)
+    return evaluate(catalog.rewards, catalog.reward_class[rows], argument, user.weights_of(rows))
 
 
 def share_of_own(own: Floats, sink: Floats) -> Floats:
@@ -90,6 +98,6 @@ def _approximate(catalog: Catalog, user: User) -> NDArray[np.floating]:
         argument += catalog.base @ user.base.astype(catalog.base.dtype)
     if user.scores is not None:
         argument = argument + user.scores.whole()
-    if len(catalog.rewards) == 1:
+    if len(catalog.rewards) == 1 and user.weights is None:
         return np.asarray(argument)
-    return evaluate(catalog.rewards, catalog.reward_class, argument.astype(np.float64))
+    return evaluate(catalog.rewards, catalog.reward_class, argument.astype(np.float64), user.weights)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from setwise._types import Array, Ints
 from setwise._validation import did_you_mean
 from setwise.errors import InvalidInput
+from setwise.model.condition_values import comparables, ends, numbers, texts, truths
 from setwise.storage import saved_arrays
 
 _CHUNK = 1 << 16  # bytes or texts that are checked at a time
@@ -293,8 +294,8 @@ class Attributes(Mapping[str, Column]):
         """The columns, those without any value as texts where the other table has texts."""
         columns = dict(self._columns)
         for name, column in columns.items():
-            texts = name in others and isinstance(others[name], Categorical)
-            if texts and not isinstance(column, Categorical) and column.dtype.kind == "f" and np.isnan(column).all():
+            is_text = name in others and isinstance(others[name], Categorical)
+            if is_text and not isinstance(column, Categorical) and column.dtype.kind == "f" and np.isnan(column).all():
                 columns[name] = Categorical(np.full(self.size, -1, np.int32), Strings.pack([]))
         return columns
 
@@ -312,12 +313,14 @@ class Attributes(Mapping[str, Column]):
         for name, condition in where.items():
             column = self[name]
             if isinstance(column, Categorical):
-                result &= np.isin(column.codes, [column.code_of.get(value, -2) for value in _texts(name, condition)])
+                wanted = texts(name, condition, column.values)
+                result &= np.isin(column.codes, [column.code_of.get(value, -2) for value in wanted])
             elif isinstance(condition, tuple):
-                low, high = _ends(name, condition)
+                low, high = ends(name, condition)
                 result &= (column >= low) & (column <= high)
             else:
-                result &= np.isin(column, _comparables(column, _numbers(name, condition)))
+                wanted_numbers = truths(condition) if column.dtype.kind == "b" else condition
+                result &= np.isin(column, comparables(column, numbers(name, wanted_numbers)))
         return result
 
     def some_values(self, name: str) -> list[str]:
@@ -346,49 +349,3 @@ class Attributes(Mapping[str, Column]):
 def _plain(cell: Any) -> Any:
     value = cell.item() if isinstance(cell, np.generic) else cell
     return None if isinstance(value, float) and not np.isfinite(value) else value
-
-
-def _listed(condition: Any) -> list[Any]:
-    several = isinstance(condition, (list, set, frozenset, np.ndarray))
-    return (
-        np.asarray(condition).ravel().tolist()
-        if isinstance(condition, np.ndarray)
-        else list(condition)
-        if several
-        else [condition]
-    )
-
-
-def _texts(name: str, condition: Any) -> list[str]:
-    values = _listed(condition)
-    if not all(isinstance(value, str) for value in values):
-        raise InvalidInput(f"where['{name}']", "a text or a list of texts", repr(condition), "the column holds text")
-    return values
-
-
-def _numbers(name: str, condition: Any) -> list[float]:
-    values = _listed(condition)
-    if not all(isinstance(value, (bool, int, float, np.number, np.bool_)) and value == value for value in values):
-        must = "a number, a list of numbers or a range (low, high)"
-        raise InvalidInput(f"where['{name}']", must, repr(condition), "the column holds numbers")
-    return values
-
-
-def _comparables(column: NDArray[Any], values: list[float]) -> list[float] | NDArray[np.int64]:
-    """The values that a column of whole numbers can hold: beside a float, numpy would round them all to floats."""
-    if column.dtype.kind != "i":
-        return values
-    return np.array([int(one) for one in values if -(2**63) <= one < 2**63 and one == int(one)], np.int64)
-
-
-def _ends(name: str, ends: tuple[Any, ...]) -> tuple[float, float]:
-    given = [end for end in ends if end is not None]
-    if len(ends) != 2 or not all(isinstance(end, (int, float, np.number)) and end == end for end in given):
-        raise InvalidInput(f"where['{name}']", "a pair of numbers (low, high)", repr(ends), "use None for an open end")
-    low, high = (-np.inf if ends[0] is None else ends[0]), (np.inf if ends[1] is None else ends[1])
-    return _comparable(low), _comparable(high)
-
-
-def _comparable(end: float) -> float:
-    """The number, or infinity for an int that no column can hold."""
-    return end if abs(end) < 2**63 or isinstance(end, float) else float(np.copysign(np.inf, 1 if end > 0 else -1))

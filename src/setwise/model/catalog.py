@@ -175,6 +175,9 @@ class Catalog:
         if result.scores is not None and result.scores.n != self.n_items:
             todo = "pass one score per item, in the order of the catalogue, or a mapping {id: score}"
             raise InvalidInput("scores", f"one for each of {self.n_items} items", f"{result.scores.n}", todo)
+        if result.weights is not None and len(result.weights) != self.n_items:
+            todo = "pass one weight per item, in the order of the catalogue, or a mapping {id: weight}"
+            raise InvalidInput("weights", f"one for each of {self.n_items} items", f"{len(result.weights)}", todo)
         return result
 
     def rows_of(self, ids: IdChoice) -> NDArray[np.intp]:

@@ -14,7 +14,7 @@ among the rankers, ``competition.py`` among the bounds.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,13 +50,16 @@ class Competition:
 
     def rewards_of(self, indices: Rows) -> Floats:
         """v_i f(a_i(S)) of these candidates, by the reference objective."""
-        rewards = self.instance(indices).rewards_of(np.arange(len(indices)))
+        plain = replace(self, factor=None)
+        rewards = plain.instance(indices).rewards_of(np.arange(len(indices)))
         return rewards if self.factor is None else self.factor[indices] * rewards
 
     def instance(self, rows: Rows | None = None) -> Instance:
-        """These candidates, without v, as an instance of a simple transformer."""
+        """These candidates as an instance of a simple transformer; it takes v ≥ 0 only."""
         part = self.likeness if rows is None else self.likeness.taken(rows)
         argument = self.argument if rows is None else self.argument[rows]
         m = len(argument)
         value = np.full(m, -float(self.strength))
-        return Instance(frozen(part.logits()), value, self.reward, argument, np.zeros(m), np.zeros(1))
+        weight = None if self.factor is None else self.factor if rows is None else self.factor[rows]
+        logits = frozen(part.logits())
+        return Instance(logits, value, self.reward, argument, np.zeros(m), np.zeros(1), reward_weight=weight)

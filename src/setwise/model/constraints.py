@@ -3,6 +3,7 @@
 exclude    candidates that must not be chosen
 include    candidates that must be chosen (pinned)
 limits     how many items may have the same value of an attribute (``limits.py``)
+sums       how large or small a sum over the items may be (``sums.py``)
 
 A limit becomes groups: labels of the candidates with one upper limit, and a minimum for each label. An upper limit on
 single values becomes one group for each of them, with the label 0 for its items and −1 for the others.
@@ -23,10 +24,11 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Ints, Mask, Rows
-from setwise._validation import index_array, whole_number
+from setwise._types import Floats, Ints, Mask, Rows
+from setwise._validation import index_array, require_shape, whole_number
 from setwise.errors import Infeasible
 from setwise.model.limits import LIMITS, Limit, checked
+from setwise.model.sums import NO_SUMS, SUMS, SumLimit, Sums, open_size, sum_limits
 
 
 class Groups(Protocol):
@@ -34,6 +36,10 @@ class Groups(Protocol):
 
     def matching(self, name: str, value: Any) -> Mask:
         """Which candidates have this value of the attribute: (m,)."""
+        ...
+
+    def numbers_for(self, parameter: str, name: str, of: Any = None) -> Floats:
+        """The numbers of each candidate for a sum: ``of``, or those of the attribute; NaN where there is none."""
         ...
 
     def __getitem__(self, name: str) -> Ints: ...
@@ -72,6 +78,7 @@ class Constraints:
     labels: NDArray[np.int64]  # (G, m)
     limits: NDArray[np.int64]  # (G,)
     minimums: NDArray[np.int64]  # (G, labels) the fewest members of each label; (0, 0) without lower limits
+    sums: Sums = NO_SUMS
 
     @classmethod
     def plain(cls, m: int, k: int) -> Constraints:
@@ -84,29 +91,44 @@ class Constraints:
     def of(
         cls,
         instance: Labelled,
-        k: int,
+        k: int | None,
         exclude: ArrayLike = (),
         include: ArrayLike = (),
+        sums: Sequence[SumLimit] = (),
+        uncounted: ArrayLike = (),
         **limits: Any,
     ) -> Constraints:
-        """Check the constraints against the instance; raise Infeasible for some that no set can keep."""
-        k = whole_number("k", k)
+        """Check the constraints against the instance; raise Infeasible for some that no set can keep.
+
+        ``sums`` are limits on the sums of numbers of the candidates, beside those that ``limits`` state by name. Limits
+        of groups do not count the candidates ``uncounted``.
+        """
+        size = None if k is None else whole_number("k", k)
+        sums = (*sums, *sum_limits({name: limits.pop(name, None) for name in SUMS}, instance.groups.numbers_for))
         pinned = index_array("include", include, instance.m, "the instance")
         excluded = index_array("exclude", exclude, instance.m, "the instance")
+        for limit in sums:
+            require_shape(f"the numbers of {limit.name!r}", limit.cost, (instance.m,))
         available = np.ones(instance.m, bool)
         available[excluded] = False
+        for limit in sums:
+            available &= ~np.isnan(limit.cost)
         if not available[pinned].all():
             both = int(pinned[~available[pinned]][0])
             raise Infeasible("include", "free of excluded candidates", f"{both} in both", "drop it from one of them")
+        rows = Sums.of(sums, instance.m)
+        k = open_size(rows, np.flatnonzero(available)) if size is None else size
         if len(pinned) > k:
             raise Infeasible("include", f"at most k = {k} candidates", f"{len(pinned)}", "raise k or pin fewer")
         if not available.any():
             raise Infeasible("candidates", "at least one that is not excluded", "none", "exclude fewer")
         exclusive = [_Group(_dense(labels), 1, np.zeros(0, np.int64)) for labels in instance.exclusive]
         labels, most, least = _joined([*exclusive, *_groups(instance, limits)], instance.m)
-        result = cls(k, available, pinned, labels, most, least)
+        labels[len(exclusive) :, np.asarray(uncounted, np.intp)] = -1
+        result = cls(k, available, pinned, labels, most, least, rows)
         result._refuse_pinned_excess()
         result._refuse_unreachable_minimums()
+        result._refuse_unreachable_sums()
         return result
 
     @cached_property
@@ -134,6 +156,21 @@ class Constraints:
             expected, got = "possible together with the other limits", "no candidate that serves all of them"
             raise Infeasible("at_least, exactly", expected, got, "raise k or lower one of them")
 
+    def _refuse_unreachable_sums(self) -> None:
+        sums, pinned = self.sums, self.pinned
+        if not sums.within(pinned):
+            raise Infeasible("include", "items within sum_at_most", "more", "pin fewer, or raise sum_at_most")
+        free = self.open.copy()
+        free[pinned] = False
+        if not len(pinned) and len(sums) and not (sums.fitting(pinned) & free).any():
+            got = "none that fits"
+            raise Infeasible("sum_at_most", "the number of one candidate at least", got, "raise it, or loosen where")
+        for cost, least, spent in zip(sums.cost, sums.least, sums.spent(pinned), strict=True):
+            largest = np.sort(cost[free])[::-1][: self.k - len(pinned)]
+            if spent + largest.sum() < least:
+                must = f"at most the sum of the {self.k} largest numbers, {spent + largest.sum():g} in its units"
+                raise Infeasible("sum_at_least", must, f"{least:g}", "lower it, or raise k")
+
     def _deficits(self, members: Rows) -> NDArray[np.int64]:
         """How many members of each label are missing: (G, labels), or (0, 0) without lower limits."""
         counts = np.zeros_like(self.minimums)
@@ -144,7 +181,13 @@ class Constraints:
 
     def meets_minimums(self, chosen: ArrayLike) -> bool:
         """Whether ``chosen`` keeps every lower limit."""
-        return not self.minimums.size or not self._deficits(np.asarray(chosen, np.intp)).any()
+        members = np.asarray(chosen, np.intp)
+        return self.sums.reached(members) and (not self.minimums.size or not self._deficits(members).any())
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether it depends on the members of a set, beside their number, which candidates may join it."""
+        return bool(len(self.labels) or len(self.sums))
 
     def joinable(self, chosen: ArrayLike) -> NDArray[np.bool_]:
         """The candidates that can be added to ``chosen`` without violating a constraint other than k: (m,)."""
@@ -156,6 +199,8 @@ class Constraints:
             count = np.bincount(taken[taken >= 0], minlength=self._most_labels + 1)
             count[-1] = -1  # of the label −1, no group
             result &= count[labels] < limit
+        if len(self.sums):
+            result &= self.sums.fitting(members)
         deficits = self._deficits(members) if self.minimums.size else ()
         for labels, deficit in zip(self.labels, deficits, strict=False):
             if deficit.sum() >= self.k - len(members) > 0:  # every further item must lower the deficit
@@ -172,6 +217,8 @@ class Constraints:
             label = labels[members[-1]]
             if label >= 0 and np.count_nonzero(labels[members] == label) >= limit:
                 joinable &= labels != label
+        if len(self.sums):
+            joinable &= self.sums.fitting(members)
         return joinable
 
     def admits(self, chosen: ArrayLike) -> bool:
@@ -186,6 +233,8 @@ class Constraints:
             mine = labels[members]
             if np.bincount(mine[mine >= 0], minlength=1).max() > limit:
                 return False
+        if not self.sums.within(members):
+            return False
         return self.meets_minimums(members)
 
 

@@ -21,6 +21,7 @@ from setwise._validation import did_you_mean, frozen, index_array
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
+from setwise.model.condition_values import SHOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +67,7 @@ class Eligibility:
         allowed = self.n if self.allowed is None else self.count + self._allowed_among(self.excluded)
         return _nonempty(Eligibility(self.n, self.allowed, excluded, allowed - self._allowed_among(excluded)))
 
-    def within(self, rows: Rows) -> Eligibility:
+    def within(self, rows: Rows, parameter: str = "scores") -> Eligibility:
         """Those of these rows that are among ``rows``. The cost is O(n): the result has a mask of its own."""
         allowed = np.zeros(self.n, bool)
         allowed[rows if self.allowed is None else rows[self.allowed[rows]]] = True
@@ -74,9 +75,17 @@ class Eligibility:
         inside = Eligibility(self.n, allowed, self.excluded, left)
         left -= inside._allowed_among(self.excluded)
         if left == 0:
-            todo = "score items that may be shown, or state a scores_floor"
-            raise Infeasible("scores", "about an item that is neither excluded nor filtered out", "none", todo)
+            todo = "name items that may be shown" + (", or state a scores_floor" if parameter == "scores" else "")
+            raise Infeasible(parameter, "about an item that is neither excluded nor filtered out", "none", todo)
         return replace(inside, count=left)
+
+    def joined(self, rows: Rows) -> Eligibility:
+        """These rows and ``rows``, whatever the filter says of them; a mask of its own."""
+        allowed = np.ones(self.n, bool) if self.allowed is None else self.allowed.copy()
+        allowed[rows] = True
+        excluded = np.setdiff1d(self.excluded, rows)
+        count = int(np.count_nonzero(allowed)) - int(np.count_nonzero(allowed[excluded]))
+        return Eligibility(self.n, frozen(allowed), excluded, count)
 
     def _allowed_among(self, rows: Rows) -> int:
         return len(rows) if self.allowed is None else int(np.count_nonzero(self.allowed[rows]))
@@ -115,8 +124,13 @@ def _refuse_unmet(attributes: Attributes, where: Mapping[str, Any]) -> None:
         if not attributes.matching({name: condition}).any():
             todo, texts = "loosen it", attributes.some_values(name)
             if texts and isinstance(condition, str):
-                todo = did_you_mean(condition, texts) or f"name one of its texts, such as {texts[0]!r}"
+                todo = did_you_mean(condition, texts) or f"name one of its texts: {_some(texts)}"
             raise Infeasible(f"where['{name}']", "met by an item", repr(condition), todo)
+
+
+def _some(texts: list[str]) -> str:
+    """The first few of them."""
+    return ", ".join(map(repr, texts[:SHOWN])) + (", …" if len(texts) > SHOWN else "")
 
 
 def _nonempty(eligible: Eligibility) -> Eligibility:

@@ -7,6 +7,7 @@
     rewards     (τ,)        the distinct reward functions
     reward_class  (m,)      the index of each candidate's function in ``rewards``
     groups      name -> (m,) labels for ``at_most`` constraints; −1 belongs to no group
+    reward_weight  (m,)     ω_i ≥ 0, what a unit of each candidate's reward is worth, or None where all are 1
     exclusive   arrays (m,) of labels: at most one candidate per label (the items and positions of an ordered slate)
 
 Logits are stored, not weights, so that any subset can be valued exactly: weights divided by the row's maximum
@@ -30,7 +31,8 @@ from setwise.model.alone import share_of_own
 from setwise.model.attributes import Attributes
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import Logistic, Reward, RewardChoice, evaluate, reward_classes
-from setwise.model.users import User
+from setwise.model.sums import attribute_numbers
+from setwise.model.users import User, reward_weights
 
 FLOOR = -700.0  # the smallest log of a positive weight; e^-700 ≈ 1e-304, so no denominator vanishes
 
@@ -50,6 +52,7 @@ class Instance:
         positions: ArrayLike | None = None,
         groups: Mapping[str, ArrayLike] | None = None,
         exclusive: Sequence[ArrayLike] = (),
+        reward_weight: ArrayLike | None = None,
     ) -> None:
         self.score = _headed("score", score, ("heads", "m"))
         heads, m = self.score.shape
@@ -68,6 +71,9 @@ class Instance:
         _refuse_repetition(self.candidates, self.positions)
         self.groups = _labelled(groups, m)
         self.exclusive = tuple(_whole("exclusive", labels, m) for labels in exclusive)
+        self.reward_weight = None if reward_weight is None else reward_weights("reward_weight", reward_weight)
+        if self.reward_weight is not None:
+            require_shape("reward_weight", self.reward_weight, (m,))
         self.embed: Callable[[], Floats] | None = None  # computes unit vectors (m, d) when similarities are needed
 
     # --- constructors ---
@@ -101,14 +107,10 @@ class Instance:
             rows,
             positions,
             exclusive=exclusive,
+            reward_weight=checked.weights_of(rows),
         )
         instance.embed = lambda: unit_rows(catalog.embeddings(rows))
-        attributes = catalog.attributes
-        instance.groups = _Groups(
-            attributes,
-            lambda name: attributes.labels(name, rows),
-            lambda name, value: attributes.matching({name: value})[rows],
-        )
+        instance.groups = _groups_of(catalog.attributes, rows)
         return instance
 
     @classmethod
@@ -160,20 +162,25 @@ class Instance:
         return _shifted_exp(self.sink_logit, self._row_top)
 
     @cached_property
+    def weights(self) -> Floats:
+        """ω_i, 1 where none was given: (m,)."""
+        return np.ones(self.m) if self.reward_weight is None else self.reward_weight
+
+    @cached_property
     def total_score(self) -> Floats:
         """base_i + Σ_h s_i^h: the order of a recommender that ignores the set."""
         return np.asarray(self.base + self.score.sum(axis=0))
 
     @cached_property
     def alone(self) -> Floats:
-        """f_i(a_i({i})): the reward of each candidate as the only item (alone.py)."""
+        """ω_i f_i(a_i({i})): the reward of each candidate as the only item (alone.py)."""
         own = np.diagonal(self.logit, axis1=1, axis2=2)
         if self.sink_logit is None or self.sink_score is None:
             average = np.where(np.isneginf(own), 0.0, self.score)
         else:
             sink_score = self.sink_score[:, None]
             average = sink_score + share_of_own(own, self.sink_logit) * (self.score - sink_score)
-        return evaluate(self.rewards, self.reward_class, self.base + average.sum(axis=0))
+        return evaluate(self.rewards, self.reward_class, self.base + average.sum(axis=0), self.reward_weight)
 
     @cached_property
     def similarity(self) -> Floats:
@@ -186,7 +193,7 @@ class Instance:
     # --- reference values ---
 
     def rewards_of(self, indices: ArrayLike) -> Floats:
-        """f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
+        """ω_i f_i(a_i(S)) for the candidates ``indices``, by objective.py on their logits."""
         chosen = index_array("indices", indices, self.m, "the instance")
         a = objective.attended(
             self.logit[:, chosen[:, None], chosen],
@@ -195,7 +202,8 @@ class Instance:
             None if self.sink_logit is None else self.sink_logit[:, chosen],
             self.sink_score,
         )
-        return evaluate(self.rewards, self.reward_class[chosen], a)
+        weight = None if self.reward_weight is None else self.reward_weight[chosen]
+        return evaluate(self.rewards, self.reward_class[chosen], a, weight)
 
     def value(self, indices: ArrayLike) -> float:
         """F(S) for the candidates ``indices``."""
@@ -213,12 +221,16 @@ class Instance:
             self.candidates[order],
             None if self.positions is None else self.positions[order],
             exclusive=[labels[order] for labels in self.exclusive],
+            reward_weight=None if self.reward_weight is None else self.reward_weight[order],
         )
         if (embed := self.embed) is not None:
             instance.embed = lambda: embed()[order]
         groups = self.groups
         instance.groups = _Groups(
-            groups, lambda name: groups[name][order], lambda name, value: groups.matching(name, value)[order]
+            groups,
+            lambda name: groups[name][order],
+            lambda name, value: groups.matching(name, value)[order],
+            lambda parameter, name: groups.numbers_for(parameter, name)[order],
         )
         return instance
 
@@ -237,9 +249,19 @@ class _Groups(Mapping[str, Ints]):
     """Labels by name, computed when a constraint first uses them."""
 
     def __init__(
-        self, names: Collection[str], labels: Callable[[str], Ints], matching: Callable[[str, Any], Mask]
+        self,
+        names: Collection[str],
+        labels: Callable[[str], Ints],
+        matching: Callable[[str, Any], Mask],
+        numbers: Callable[[str, str], Floats],
     ) -> None:
-        self._names, self._labels, self._matching = names, labels, matching
+        self._names, self._labels, self._matching, self._numbers = names, labels, matching, numbers
+
+    def numbers_for(self, parameter: str, name: str, of: Any = None) -> Floats:
+        """The numbers of each candidate for a sum: ``of``, or those of the attribute; NaN where there is none."""
+        if of is None:
+            return self._numbers(parameter, name)
+        return real_array(parameter, of, ("m",), np.float64)
 
     def matching(self, name: str, value: Any) -> Mask:
         """Which candidates have this value of the attribute: (m,)."""
@@ -256,6 +278,24 @@ class _Groups(Mapping[str, Ints]):
 
     def __len__(self) -> int:
         return len(self._names)
+
+
+def _groups_of(attributes: Attributes, rows: Rows) -> _Groups:
+    return _Groups(
+        attributes,
+        lambda name: attributes.labels(name, rows),
+        lambda name, value: attributes.matching({name: value})[rows],
+        lambda parameter, name: attribute_numbers(attributes, parameter, name)[rows],
+    )
+
+
+class Rowed:
+    """Rows of a catalogue as candidates without their attention: what limits are about, of any number of rows."""
+
+    exclusive: tuple[Rows, ...] = ()
+
+    def __init__(self, catalog: Catalog, rows: Rows) -> None:
+        self.m, self.groups = len(rows), _groups_of(catalog.attributes, rows)
 
 
 def unit_rows(vectors: Floats) -> Floats:
@@ -322,7 +362,12 @@ def _labelled(groups: Mapping[str, ArrayLike] | None, m: int) -> _Groups:
             return column.astype(np.int64)
         return table.labels(name, np.arange(m))
 
-    return _Groups(table, labels, lambda name, value: table.matching({name: value}))
+    return _Groups(
+        table,
+        labels,
+        lambda name, value: table.matching({name: value}),
+        lambda parameter, name: attribute_numbers(table, parameter, name),
+    )
 
 
 def _shifted_exp(logit: Floats, top: Floats) -> Floats:

@@ -1,11 +1,12 @@
 """The reference objective: the value of a set, computed from the definition in float64.
 
     a_i(S) = base_i · u⁰ + t_i + Σ_h  ( z_i^h s_0^h + Σ_{j∈S} w_ij^h s_j^h ) / ( z_i^h + Σ_{j∈S} w_ij^h )
-    F(S)   = Σ_{i∈S} f_i(a_i(S))
+    F(S)   = Σ_{i∈S} ω_i f_i(a_i(S))
 
 with w_ij^h = exp(q_i^h · k_j^h), scores s_j^h = v_j^h · u^h and, when the catalogue has a sink,
-z_i^h = exp(q_i^h · k_0^h). t_i is the user's added score of item i, 0 without any (added_scores.py). Attention runs
-over S alone, i itself included. Scaling a row of w changes nothing, so the row's maximum is subtracted before ``exp``:
+z_i^h = exp(q_i^h · k_0^h). t_i is the user's added score of item i, 0 without any (added_scores.py), and ω_i ≥ 0
+what a unit of its reward is worth in this request, 1 unless the user has ``weights``. Attention runs over S alone, i
+itself included. Scaling a row of w changes nothing, so the row's maximum is subtracted before ``exp``:
 logits of any size are safe.
 
 In an ordered slate every item has a place (0, 1, 2, … unless ``positions`` is given); the encodings of the place are
@@ -37,13 +38,13 @@ def set_value(catalog: Catalog, user: ArrayLike | User, items: ArrayLike, positi
 def item_rewards(
     catalog: Catalog, user: ArrayLike | User, items: ArrayLike, positions: ArrayLike | None = None
 ) -> Floats:
-    """f_i(a_i(S)) for each of ``items``, in their order: shape (len(items),)."""
+    """ω_i f_i(a_i(S)) for each of ``items``, in their order: shape (len(items),)."""
     rows, places = _slate(catalog, items, positions)
     checked = catalog.user(user)
     logit, sink_logit = logits(catalog, rows, places)
     score, sink_score = scores(catalog, checked, rows, places)
     a = attended(logit, score, base_scores(catalog, checked, rows), sink_logit, sink_score)
-    return evaluate(catalog.rewards, catalog.reward_class[rows], a)
+    return evaluate(catalog.rewards, catalog.reward_class[rows], a, checked.weights_of(rows))
 
 
 def attention(catalog: Catalog, items: ArrayLike, positions: ArrayLike | None = None) -> Floats:

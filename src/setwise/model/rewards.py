@@ -347,8 +347,15 @@ def from_spec(spec: Mapping[str, Any]) -> Reward:
         raise InvalidInput("spec", f"the parameters of {family}", sorted(map(str, fields)), todo) from None
 
 
-def evaluate(rewards: Sequence[Reward], reward_class: NDArray[np.integer[Any]], x: Floats) -> Floats:
-    """f_i(x_i) along the last axis of ``x``, where item i has the function ``rewards[reward_class[i]]``."""
+def evaluate(
+    rewards: Sequence[Reward], reward_class: NDArray[np.integer[Any]], x: Floats, weight: Floats | None = None
+) -> Floats:
+    """ω_i f_i(x_i) along the last axis of ``x``, where item i has the function ``rewards[reward_class[i]]``.
+
+    Without ``weight``, the ω_i, it is f_i(x_i).
+    """
+    if weight is not None:
+        return evaluate(rewards, reward_class, x) * weight
     if len(rewards) == 1:
         return rewards[0].value(x)
     result = np.empty_like(x)

@@ -1,4 +1,4 @@
-"""User and Users: the vectors that turn values into scores, and numbers that a request adds to items."""
+"""User and Users: the vectors that turn values into scores, and the numbers that a request gives to items."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise._display import short_repr
 from setwise._validation import numbers, real_array
+from setwise.errors import InvalidInput
 from setwise.model.added_scores import AddedScores
+
+
+def reward_weights(parameter: str, weights: ArrayLike) -> NDArray[np.float64]:
+    """What a unit of reward of each item is worth, ω_i ≥ 0: with a negative one a reward would decrease.
+
+    Bounds rest on rewards that do not decrease, as those of a higher argument bound those of a lower one.
+    """
+    checked = real_array(parameter, weights, ("n",), np.float64)
+    if len(checked) and checked.min() < 0:
+        must = "at least 0, because a reward that counts negatively would decrease where no bound holds"
+        raise InvalidInput(parameter, must, float(checked.min()), "exclude the item, or give it the weight 0")
+    return checked
 
 
 @dataclass(frozen=True, eq=False)
@@ -18,17 +31,23 @@ class User:
     """A user: one vector per head, and one for the base term if the catalogue has one.
 
     heads (H, d_v) gives the scores s_i^h = v_i^h · u^h; base (d_0,) the self term base_i · u⁰. ``scores`` are added
-    scores: numbers of the items for this user alone, (n,) or an ``AddedScores``, which join the self term.
+    scores: numbers of the items for this user alone, (n,) or an ``AddedScores``, which join the self term. ``weights``
+    (n,) are what a unit of each item's reward is worth in this request, ω_i ≥ 0: F(S) = Σ ω_i f_i(a_i(S)).
     """
 
     heads: NDArray[np.float64]
     base: NDArray[np.float64] | None = None
     scores: AddedScores | None = None
+    weights: NDArray[np.float64] | None = None
 
     __repr__ = short_repr
 
     def __init__(
-        self, heads: ArrayLike, base: ArrayLike | None = None, scores: AddedScores | ArrayLike | None = None
+        self,
+        heads: ArrayLike,
+        base: ArrayLike | None = None,
+        scores: AddedScores | ArrayLike | None = None,
+        weights: ArrayLike | None = None,
     ) -> None:
         wide = numbers("user", heads)
         object.__setattr__(
@@ -37,10 +56,19 @@ class User:
         object.__setattr__(self, "base", None if base is None else real_array("user base", base, ("d_0",), np.float64))
         added = scores if scores is None or isinstance(scores, AddedScores) else AddedScores.dense(scores)
         object.__setattr__(self, "scores", added)
+        object.__setattr__(self, "weights", None if weights is None else reward_weights("weights", weights))
 
     def with_scores(self, scores: AddedScores | None) -> User:
         """The same vectors with these added scores instead."""
-        return User(self.heads, self.base, scores)
+        return User(self.heads, self.base, scores, self.weights)
+
+    def with_weights(self, weights: NDArray[np.float64] | None) -> User:
+        """The same vectors and scores with these weights of rewards instead."""
+        return User(self.heads, self.base, self.scores, weights)
+
+    def weights_of(self, rows: NDArray[np.integer]) -> NDArray[np.float64] | None:
+        """ω_i of these rows; None without weights, where it is 1."""
+        return None if self.weights is None else self.weights[rows]
 
 
 @dataclass(frozen=True, eq=False)

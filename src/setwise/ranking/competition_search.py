@@ -68,6 +68,7 @@ def _arrays(competition: Competition, constraints: Constraints) -> tuple[Rows, C
     key = np.where(constraints.open, -potential, np.inf)
     key[pinned] = -np.inf
     order = key.argsort(kind="stable")[: np.count_nonzero(constraints.open)]
+    sums = constraints.sums
     argument = reward.scale * competition.argument[order] + reward.bias
     v = np.ones(len(order)) if factor is None else factor[order]
     free = np.ones(len(order), bool)
@@ -84,6 +85,9 @@ def _arrays(competition: Competition, constraints: Constraints) -> tuple[Rows, C
         labels=np.ascontiguousarray(constraints.labels[:, order]),
         limits=constraints.limits,
         minimums=constraints.minimums,
+        cost=np.ascontiguousarray(sums.cost[:, order]) if len(sums) else np.zeros((0, len(order))),
+        least=sums.least,
+        most=sums.most,
         k=min(constraints.k, len(order)),
     )
 
@@ -103,4 +107,5 @@ def _state(problem: CompetitionArrays, seed: int) -> CompetitionState:
         copies=np.zeros(m, np.float32),
         total=np.zeros(m, np.float32),
         counts=np.zeros((len(problem.labels), labels), np.int64),
+        spent=np.zeros(len(problem.most)),
     )

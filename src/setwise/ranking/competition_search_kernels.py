@@ -21,10 +21,12 @@ from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import FAST, INNER, NO_ITEM, OUTER, njit
 from setwise.kernels.rewards import logistic_32
 from setwise.kernels.softmax import ONE
+from setwise.ranking.sum_kernels import lacking
 
 SIZE, BEST_SIZE, WORK, STARTED, FEASIBLE, ACTIVE = 0, 1, 2, 3, 4, 5  # entries of CompetitionState.tally
 VALUE, BEST_VALUE = 0, 1  # entries of CompetitionState.value
 AFRESH = 5  # of so many sets, one has no member of the best
+MISSING_SUM = 1e3  # what a least sum that is not reached at all counts against a set
 OVERHEAD = 32  # of a pass over the candidates, in rewards
 LEAST_GAIN = 1e-12  # relative; a smaller gain is rounding
 
@@ -43,6 +45,9 @@ class CompetitionArrays(NamedTuple):
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
     minimums: Ints  # (G, labels); (0, 0) without lower limits
+    cost: Floats  # (R, m) of sums
+    least: Floats  # (R,) of a sum; −∞ without a lower limit
+    most: Floats  # (R,)
     k: int
 
 
@@ -57,6 +62,7 @@ class CompetitionState(NamedTuple):
     copies: Any  # (m,) W_c
     total: Any  # (m,)
     counts: Ints  # (G, labels)
+    spent: Floats  # (R,) the sums of the members
 
 
 @njit(**INNER)
@@ -123,8 +129,11 @@ def _deficit(problem: CompetitionArrays, counts: Ints, c: int) -> int:
 
 
 @njit(**INNER)
-def _admits(problem: CompetitionArrays, counts: Ints, c: int, slack: int) -> bool:
+def _admits(problem: CompetitionArrays, counts: Ints, spent: Floats, c: int, slack: int) -> bool:
     """Whether the limits allow candidate c; ``slack`` members may be missing to lower limits then."""
+    for r in range(len(spent)):
+        if spent[r] + problem.cost[r, c] > problem.most[r]:
+            return False
     for group in range(len(problem.limits)):
         label = problem.labels[group, c]
         if label >= 0 and counts[group, label] >= problem.limits[group]:
@@ -139,6 +148,8 @@ def _count(problem: CompetitionArrays, state: CompetitionState, item: int, sign:
     for group in range(len(problem.labels)):
         if problem.labels[group, item] >= 0:
             state.counts[group, problem.labels[group, item]] += sign
+    for r in range(len(state.spent)):
+        state.spent[r] += sign * problem.cost[r, item]
 
 
 @njit(**INNER)
@@ -163,6 +174,7 @@ def _refill(problem: CompetitionArrays, state: CompetitionState, members: Ints, 
     state.tally[SIZE] = 0
     state.copies[:] = np.float32(0)
     state.counts[:] = 0
+    state.spent[:] = 0.0
     for place in range(size):
         _append(problem, state, members[place])
 
@@ -177,13 +189,22 @@ def _best_addition(problem: CompetitionArrays, state: CompetitionState, slack: i
         before = max(state.copies[i], np.float32(0))
         _add_reward(problem.argument[i], problem.factor[i], strength, before, problem.weight[i], total)
     state.tally[WORK] += (len(total) + OVERHEAD) * (size + 1)
-    best, value = NO_ITEM, np.float32(-np.inf)
+    best, value = NO_ITEM, -np.inf
     for place in range(size):
         total[state.members[place]] = np.float32(-np.inf)
     for c in range(len(total)):
-        if total[c] > value and problem.free[c] and _admits(problem, state.counts, c, slack):
-            best, value = np.int64(c), total[c]
+        worth = np.float64(total[c])
+        if len(problem.least) and worth > -np.inf:
+            worth -= MISSING_SUM * lacking(problem.cost, problem.least, state.spent, c, NO_ITEM)
+        if worth > value and problem.free[c] and _admits(problem, state.counts, state.spent, c, slack):
+            best, value = np.int64(c), worth
     return best  # type: ignore[no-any-return]  # compiled, an int64 is an int
+
+
+@njit(**INNER)
+def _lack(problem: CompetitionArrays, state: CompetitionState) -> float:
+    """What the members lack of the least sums, as a share of them."""
+    return lacking(problem.cost, problem.least, state.spent, NO_ITEM, NO_ITEM) if len(problem.least) else 0.0
 
 
 @njit(**INNER)
@@ -193,7 +214,7 @@ def _keep_best(problem: CompetitionArrays, state: CompetitionState) -> None:
     Candidates that are in no better set are put aside: F is at most the sum of the largest rewards.
     """
     tally, value = state.tally, state.value
-    feasible = 1 if _deficit(problem, state.counts, NO_ITEM) == 0 else 0
+    feasible = 1 if _deficit(problem, state.counts, NO_ITEM) == 0 and _lack(problem, state) <= 0.0 else 0
     better = feasible > tally[FEASIBLE] or (feasible == tally[FEASIBLE] and value[VALUE] > value[BEST_VALUE])
     if tally[SIZE] == 0 or not (tally[BEST_SIZE] == 0 or better):
         return
@@ -212,19 +233,20 @@ def _keep_best(problem: CompetitionArrays, state: CompetitionState) -> None:
 def _step(problem: CompetitionArrays, state: CompetitionState, leaving: int) -> bool:
     """Make the best change of one place, if it is better: exchange or remove a member, or add one (−1)."""
     least = state.value[VALUE] + LEAST_GAIN * abs(state.value[VALUE])
-    slack, removed = _deficit(problem, state.counts, NO_ITEM), NO_ITEM
+    slack, lack, removed = _deficit(problem, state.counts, NO_ITEM), _lack(problem, state), NO_ITEM
     if leaving >= 0:
         removed = state.members[leaving]
         _remove(problem, state, leaving)
     size = state.tally[SIZE]
     alone = _value(problem, state.members, size) if size > 0 else -np.inf
-    lacks = _deficit(problem, state.counts, NO_ITEM) > slack
+    lacks = _deficit(problem, state.counts, NO_ITEM) > slack or _lack(problem, state) > lack
     c = _best_addition(problem, state, slack)
     if c >= 0 and c != removed:
         _append(problem, state, c)
         value = _value(problem, state.members, state.tally[SIZE])
-        repairs = _deficit(problem, state.counts, NO_ITEM) < slack
-        if repairs or (value > least and (value > alone or lacks)):
+        deficit, left = _deficit(problem, state.counts, NO_ITEM), _lack(problem, state)
+        repairs = deficit < slack or (deficit == slack and left < lack)
+        if repairs or (value > least and left <= lack and (value > alone or lacks)):
             state.value[VALUE] = value
             return True
         _remove(problem, state, size)
@@ -269,7 +291,7 @@ def _start(problem: CompetitionArrays, state: CompetitionState) -> None:
             for place in range(tally[SIZE]):
                 member = member or state.members[place] == c
             room = problem.k - tally[SIZE] - 1
-            if room >= 0 and not member and problem.free[c] and _admits(problem, state.counts, c, room):
+            if room >= 0 and not member and problem.free[c] and _admits(problem, state.counts, state.spent, c, room):
                 _append(problem, state, c)
     tally[STARTED] += 1
     while tally[SIZE] < problem.k:

@@ -40,7 +40,7 @@ def most_determinant(relevance: Floats, unit: Array, constraints: Constraints, s
     chosen, joinable = constraints.pinned.tolist(), constraints.joinable(constraints.pinned)
     gain = ((1 - share) * relevance).astype(unit.dtype)
     gain[~joinable] = -np.inf
-    residual, limited, k = _Residual(unit, min(constraints.k, len(gain))), bool(len(constraints.labels)), constraints.k
+    residual, limited, k = _Residual(unit, min(constraints.k, len(gain))), constraints.is_joint, constraints.k
     for item in chosen[:-1]:
         residual.project(item)
     while len(chosen) < k:

@@ -53,7 +53,7 @@ def exact(
     began = time.perf_counter()
     most = UNLIMITED if nodes is None else whole_number("nodes", nodes)
     budget = milliseconds(budget_ms)
-    search = BranchAndBound(instance, constraints, whole_number("open_nodes", open_nodes))
+    whole_number("open_nodes", open_nodes)
     start = swap(
         instance,
         constraints,
@@ -61,6 +61,7 @@ def exact(
         budget_ms=None if budget is None else START_SHARE * budget,
         seed=seed,
     )
+    search = BranchAndBound(instance, constraints, open_nodes, start.indices)
     if budget is None:
         search.offer(start.indices)
         search.run(most)
@@ -80,7 +81,12 @@ def _bound_heads_together(
 
     rows, k = np.flatnonzero(constraints.open), min(constraints.k, instance.m)
     left = deadline - time.perf_counter()
-    if len(constraints.pinned) or JOINT_SHARE * left < seconds_to_start(instance) or not is_suitable(instance, k):
+    if (
+        len(constraints.pinned)
+        or len(constraints.sums)
+        or JOINT_SHARE * left < seconds_to_start(instance)
+        or not is_suitable(instance, k)
+    ):
         return start, math.inf
     lifts = InstanceLifts(instance, rows, k, start.value)
     lifts.run(deadline - (1 - JOINT_SHARE) * left)

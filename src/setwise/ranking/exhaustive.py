@@ -47,11 +47,15 @@ def exhaustive(instance: Instance, constraints: Constraints) -> Ranking:
         table.first_knot,
         table.knot,
         instance.reward_class,
+        instance.weights,
         constraints.pinned,
         free,
         labels,
         constraints.limits,
         minimums,
+        constraints.sums.cost,
+        constraints.sums.least,
+        constraints.sums.most,
     )
     counts = np.zeros((len(labels), max(int(labels.max(initial=0)) + 1, minimums.shape[1])), np.int64)
     indices, visited, finite = kernels.best_subset(*map(read_only, arrays), counts, k)

@@ -52,7 +52,10 @@ def _averages(state: Floats, path: Ints, depth: int, base: Floats, average: Floa
 
 
 @njit(**OUTER)
-def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints) -> int:
+def _next_member(
+    open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits: Ints, counts: Ints, cost: Floats, most: Floats,
+    spent: Floats,
+) -> int:  # fmt: skip
     """The next open candidate at this depth that keeps every upper limit, or −1."""
     while cursor[depth] < len(open_rows):
         candidate = open_rows[cursor[depth]]
@@ -61,6 +64,8 @@ def _next_member(open_rows: Any, cursor: Ints, depth: int, labels: Ints, limits:
         for group in range(len(labels)):
             label = labels[group, candidate]
             allowed = allowed and not (label >= 0 and counts[group, label] >= limits[group])
+        for r in range(len(cost)):
+            allowed = allowed and spent[depth, r] + cost[r, candidate] <= most[r]
         if allowed:
             return candidate  # type: ignore[no-any-return]  # compiled, an int64 is an int
     return -1
@@ -96,11 +101,15 @@ def best_subset(
     first_knot: Ints,
     knot: Floats,
     reward_class: Any,
+    reward_weight: Floats,
     pinned: Any,
     open_rows: Any,
     labels: Ints,
     limits: Ints,
     minimums: Ints,
+    cost: Floats,
+    least: Floats,
+    most: Floats,
     counts: Ints,
     k: int,
 ) -> tuple[Any, int, bool]:
@@ -112,7 +121,7 @@ def best_subset(
     """
     fixed, depth = len(pinned), ZERO
     state, average = np.empty((k + 1, k, score.shape[0], 3)), np.empty(k)
-    path, best = np.empty(k, np.int64), np.empty(k, np.int64)
+    path, best, spent = np.empty(k, np.int64), np.empty(k, np.int64), np.zeros((k + 1, len(cost)))
     cursor = np.zeros(k + 1, np.int64)
     best_value, best_size, visited, finite = -np.inf, 0, 0, True
     while True:
@@ -121,7 +130,7 @@ def best_subset(
         if depth < fixed:
             member = pinned[depth]
         elif depth < k:
-            member = _next_member(open_rows, cursor, depth, labels, limits, counts)
+            member = _next_member(open_rows, cursor, depth, labels, limits, counts, cost, most, spent)
         if member < 0:
             depth -= 1
             if depth < fixed:
@@ -131,14 +140,19 @@ def best_subset(
         path[depth] = member
         _count_member(labels, counts, member, 1)
         _add_member(state, path, depth, logit, score, sink_logit, sink_score)
+        reached = True
+        for r in range(len(cost)):
+            spent[depth + 1, r] = spent[depth, r] + cost[r, member]
+            reached = reached and spent[depth + 1, r] >= least[r]
         depth += 1
         cursor[depth] = cursor[depth - 1] if depth > fixed else 0
-        if depth < fixed or not _keeps_minimums(minimums, counts):
+        if depth < fixed or not reached or not _keeps_minimums(minimums, counts):
             continue
         value = 0.0
         _averages(state, path, depth, base, average)
         for place in range(depth):
-            value += table_value(code, parameter, first_knot, knot, reward_class[path[place]], average[place])
+            reward = table_value(code, parameter, first_knot, knot, reward_class[path[place]], average[place])
+            value += reward_weight[path[place]] * reward
         visited += 1
         finite = finite and math.isfinite(value)
         if value > best_value or best_size == 0:  # NaN is never greater
@@ -184,9 +198,9 @@ def averages_with_each(weight: Floats, i: int, score: Floats, base: float, sums:
 
 @njit(**INNER, fastmath=FAST)
 def logistics_with_each(
-    weight: Any, i: int, score: Any, scale: float, bias: float, sums: Floats, argument: Any, total: Any
+    weight: Any, i: int, score: Any, scale: float, bias: float, height: float, sums: Floats, argument: Any, total: Any
 ) -> None:
-    """Add member i's logistic reward with each candidate added to ``total``, in single precision.
+    """Add member i's logistic reward times ``height`` with each candidate added to ``total``, in single precision.
 
     With r = w / D the average becomes A + (s − A) r / (1 + r), A = N / D: safe for any D. Arguments of up to 60 in size
     are right within about 1e-6. The chosen set is valued again in double precision: a smaller improvement may be
@@ -199,11 +213,11 @@ def logistics_with_each(
             r = min(w[c] * inverse, LARGEST_RATIO)
             argument[c] += average + (s[c] - average) * (r / (ONE + r))
     average, inverse, w, s = average_32(sums, last), inverse_32(sums, last), weight[i, last], score[last]
-    slope, offset = np.float32(scale), np.float32(bias)
+    slope, offset, most = np.float32(scale), np.float32(bias), np.float32(height)
     for c in range(len(total)):
         r = min(w[c] * inverse, LARGEST_RATIO)
         a = argument[c] + average + (s[c] - average) * (r / (ONE + r))
-        total[c] += logistic_32(slope * a + offset)
+        total[c] += most * logistic_32(slope * a + offset)
     if last > 0:
         argument[:] = 0.0
 

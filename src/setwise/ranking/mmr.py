@@ -33,7 +33,7 @@ def most_marginal(relevance: Floats, unit: Array, constraints: Constraints, shar
     chosen, joinable = constraints.pinned.tolist(), constraints.joinable(constraints.pinned)
     gain = ((1 - share) * relevance).astype(unit.dtype)
     gain[~joinable] = -np.inf
-    total, turned, limited = gain, unit * unit.dtype.type(-share), bool(len(constraints.labels))
+    total, turned, limited = gain, unit * unit.dtype.type(-share), constraints.is_joint
     for number in range(constraints.k):
         if share and number:
             beside = turned.dot(unit[chosen[number - 1]])

@@ -181,13 +181,16 @@ class AuxiliaryProblems:
         numerator = self.sink - it.sink_weight * level[:, None]
         numerator = numerator + (it.weight[:, :, chosen] * score[:, None, chosen]).sum(axis=2)
         own = it.base + self._average(numerator + self.own * score, t, level)
-        total = evaluate(it.rewards, it.reward_class, own)
+        total = evaluate(it.rewards, it.reward_class, own, it.reward_weight)
         if len(chosen):
             added = numerator[:, chosen, None] + it.weight[:, chosen] * score[:, None]
             wide = np.broadcast_to(t[:, chosen, None], added.shape)
             argument = it.base[chosen, None] + self._average(added, wide, level)
             classes = np.repeat(it.reward_class[chosen], it.m)
-            total = total + evaluate(it.rewards, classes, argument.ravel()).reshape(argument.shape).sum(axis=0)
+            weights = np.repeat(it.weights[chosen], it.m)
+            rewards = evaluate(it.rewards, classes, argument.ravel(), weights).reshape(argument.shape)
+            with np.errstate(invalid="ignore"):  # ∞ − ∞
+                total = total + rewards.sum(axis=0)
         return np.nan_to_num(total, nan=-np.inf, posinf=1e300, neginf=-1e300)
 
 

@@ -108,7 +108,7 @@ class PartialSet:
     def _filled(self, order: Rows) -> PartialSet:
         """S and, until it is full, the first of ``order`` that may be added; its sums are still those of S."""
         chosen = self.chosen
-        if self.instance.positions is None and not len(self.constraints.labels):  # no candidate depends on another
+        if self.instance.positions is None and not self.constraints.is_joint:  # no candidate depends on another
             chosen = np.append(chosen, order[self._may_join(chosen)[order]][: self.constraints.k - len(chosen)])
         while (allowed := self._may_join(chosen)).any():
             known = order[allowed[order]]
@@ -195,8 +195,9 @@ def end_of(budget_ms: float | None) -> float:
 
 
 def _rewards(instance: Instance, rows: Rows, x: Floats) -> Floats:
-    """f_i(x_i) along the last axis, for these candidates."""
+    """ω_i f_i(x_i) along the last axis, for these candidates."""
+    weight = None if instance.reward_weight is None else instance.reward_weight[rows]
     if len(instance.rewards) == 1:
-        return instance.rewards[0].value(x)
+        return evaluate(instance.rewards, rows, x, weight)
     present, mine = np.unique(instance.reward_class[rows], return_inverse=True)
-    return evaluate([instance.rewards[number] for number in present], mine, x)
+    return evaluate([instance.rewards[number] for number in present], mine, x, weight)

@@ -16,6 +16,7 @@ from setwise.errors import Infeasible, InvalidInput, SetwiseError
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.limits import LIMITS
+from setwise.model.sums import SUMS, SumLimit
 from setwise.ranking.beam import BEAM
 from setwise.ranking.dpp import DPP
 from setwise.ranking.exact import EXACT
@@ -55,7 +56,7 @@ def required_limits(ranker: Ranker, limits: Mapping[str, Any]) -> list[str]:
 
 def rank(
     instance: Instance,
-    k: int,
+    k: int | None,
     ranker: str = DEFAULT.name,
     *,
     exclude: ArrayLike = (),
@@ -66,8 +67,9 @@ def rank(
 
     ``exclude`` and ``include`` are positions among the instance's candidates. The options are the limits of
     ``setwise.model.limits`` and the ranker's own: ``at_most={"artist": 2}`` allows at most two items of one artist,
-    ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, ``exactly={"site": 1}`` one of every site. The set has
-    fewer than k items when there are fewer candidates, or when a smaller set has a larger value.
+    ``at_least={"genre": {"jazz": 2}}`` requires two of jazz, ``exactly={"site": 1}`` one of every site, and
+    ``sum_at_most={"price": 100}`` a sum within 100; ``k=None`` leaves the size to the sums. The set has fewer than k
+    items when there are fewer candidates, or when a smaller set has a larger value.
     """
     todo = "lower one of them, or use the ranker 'exhaustive' on few candidates"
     return rank_or_advise(instance, k, ranker, todo, exclude=exclude, include=include, **options)
@@ -75,25 +77,28 @@ def rank(
 
 def rank_or_advise(
     instance: Instance,
-    k: int,
+    k: int | None,
     ranker: str,
     todo: str,
     *,
     exclude: ArrayLike = (),
     include: ArrayLike = (),
+    sums: Sequence[SumLimit] = (),
+    uncounted: ArrayLike = (),
     **options: Any,
 ) -> Ranking:
     """``rank`` for a caller with its own advice about limits with which no set was found."""
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
     chosen = ranker_named(ranker)
-    limits = {name: options.pop(name) for name in LIMITS if name in options}
+    limits = {name: options.pop(name) for name in (*LIMITS, *SUMS) if name in options}
     for option in options:
         if option not in chosen.options:
             known, todo = ", ".join(chosen.options) or "none", did_you_mean(option, chosen.options) or "drop it"
             raise InvalidInput(f"options of '{ranker}'", f"among: {known}", repr(option), todo)
-    lower = required_limits(chosen, limits)
-    constraints = Constraints.of(instance, k, exclude, include, **limits)
+    lower = required_limits(chosen, {name: stated for name, stated in limits.items() if name in LIMITS})
+    constraints = Constraints.of(instance, k, exclude, include, sums, uncounted, **limits)
+    lower += ["sum_at_least"] if np.isfinite(constraints.sums.least).any() else []
     ranking = _best_first(instance, _in_catalogue_order(chosen.search, instance, constraints, options))
     if not constraints.meets_minimums(ranking.indices):
         ranking = _meeting_minimums(instance, constraints, ranking)
@@ -148,6 +153,7 @@ def _in_catalogue_order(
         open=constraints.open[order],
         pinned=where[constraints.pinned],
         labels=constraints.labels[:, order],
+        sums=constraints.sums.taken(order),
     )
     ranking = function(instance.permuted(order), sorted_constraints, **options)
     return replace(ranking, indices=order[ranking.indices])

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from setwise._types import Floats
 from setwise._validation import milliseconds, read_only, whole_number
+from setwise.bounds.prices import Prices, good_prices
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -50,6 +51,8 @@ ALWAYS_GROWN = (
 )
 UNLIMITED = 2**62
 LEAST_SINGLE, LARGEST_SINGLE = 1e-35, 60.0  # weights and logistic arguments that single precision can represent
+GROWTHS = 4  # of sets at prices, each by what items add to the set before
+PENALTY = 100.0  # for what a set lacks of a least sum, in sums of its largest rewards
 WIDE_SPREAD = 600.0  # greedy also runs if finite logits of one row are further apart
 
 
@@ -78,6 +81,8 @@ def swap(
     pairs = ANCHOR_PAIRS if budget is None or budget >= ANCHOR_MS else 0
     problem = _swap_instance(instance, constraints, pairs)
     state = _initial_state(problem, whole_number("seed", seed, least=0))
+    if len(constraints.sums):
+        problem = _priced(problem, state, instance, constraints)
     if budget is None:
         swap_climbs.advance(problem, state, most, YES)
     else:
@@ -87,6 +92,39 @@ def swap(
     if not len(problem.weight_32) and _has_wide_spread(instance):  # single precision would not have its weights
         return max(ranking, greedy(instance, constraints), key=lambda each: each.value)
     return ranking
+
+
+def _priced(problem: SwapInstance, state: SwapState, instance: Instance, constraints: Constraints) -> SwapInstance:
+    """The problem with prices of its sums: by what items add to the pinned ones, then to the sets that so grow."""
+    from setwise.kernels.options import YES
+    from setwise.ranking import swap_climbs, swap_kernels
+
+    best, members, growths = -math.inf, constraints.pinned, GROWTHS
+    if problem.k > swap_kernels.LARGE:  # in a large set items add what they add to most others
+        members, growths = np.flatnonzero(constraints.open), 2
+    for _ in range(growths):
+        price = good_prices(instance, constraints, members)
+        priced = problem._replace(offset=read_only(Prices.of_sums(price, constraints.sums).offset))
+        state.tally[[swap_kernels.STARTED, swap_kernels.PHASE]] = 0
+        swap_climbs.advance(priced, state, int(state.tally[swap_kernels.EVALUATIONS]) + 1, YES)
+        members, value = state.members[: state.tally[swap_kernels.SIZE]].astype(np.intp), float(state.value[0])
+        if value <= best:
+            break
+        problem, best = priced, value
+    return problem
+
+
+def _penalty(instance: Instance, constraints: Constraints) -> float:
+    """What a set loses that lacks a least sum altogether: more than any set can bring."""
+    if not (constraints.sums.least > 0).any():
+        return 0.0
+    scores = np.column_stack([instance.score, _sink_score(instance)])
+    ends = (scores.min(axis=1).sum(), scores.max(axis=1).sum())
+    rewards = [
+        evaluate(instance.rewards, instance.reward_class, instance.base + end, instance.reward_weight) for end in ends
+    ]
+    size = np.abs(np.nan_to_num(rewards, posinf=1e30, neginf=-1e30)).max()
+    return float(PENALTY * min(constraints.k, instance.m) * size + 1.0)
 
 
 def default_evaluations(m: int, k: int) -> int:
@@ -139,7 +177,8 @@ def _next_evaluations(problem: SwapInstance, state: SwapState) -> int:
     from setwise.ranking import swap_kernels
 
     m, size = len(problem.base), int(state.tally[swap_kernels.SIZE])
-    return m * (size + 1) if state.tally[swap_kernels.PHASE] == swap_kernels.CLIMBING else m
+    screened = len(problem.cost) and size > swap_kernels.LARGE
+    return m * (size + 1) if state.tally[swap_kernels.PHASE] == swap_kernels.CLIMBING and not screened else m
 
 
 def _has_wide_spread(instance: Instance) -> bool:
@@ -172,17 +211,28 @@ def _swap_instance(instance: Instance, constraints: Constraints, pairs: int = AN
         table.first_knot,
         table.knot,
         instance.reward_class.astype(np.int64),
+        instance.weights,
         free,
         constraints.pinned.astype(np.int64),
         constraints.labels,
         constraints.limits,
         constraints.minimums,
+        constraints.sums.cost,
+        constraints.sums.least,
+        constraints.sums.most,
+        np.zeros(instance.m),
         slot,
         pair_at,
         np.empty(0, np.int64),
     )
-    parts: list[Any] = [*map(read_only, arrays), min(constraints.k, instance.m)]
-    problem = SwapInstance(*parts)
+    parts: list[Any] = [*map(read_only, arrays)]
+    fields = [name for name in SwapInstance._fields if name not in ("penalty", "k", "weighted")]
+    problem = SwapInstance(
+        **dict(zip(fields, parts, strict=True)),
+        penalty=_penalty(instance, constraints),
+        k=min(constraints.k, instance.m),
+        weighted=bool((instance.weights != 1).any()),
+    )
     return problem._replace(start_items=read_only(_start_items(instance, problem, pairs)))
 
 
@@ -225,7 +275,7 @@ def _rewards_beside(instance: Instance, partner: np.intp) -> Floats:
     numerator = own * instance.score + instance.sink_weight * _sink_score(instance)
     numerator = numerator + given * instance.score[:, [partner]]
     ratio = np.divide(numerator, total, out=np.zeros_like(total), where=total > 0)
-    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0))
+    return evaluate(instance.rewards, instance.reward_class, instance.base + ratio.sum(axis=0), instance.reward_weight)
 
 
 def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -235,6 +285,8 @@ def _single(instance: Instance) -> tuple[NDArray[np.float32], NDArray[np.float32
     highest = np.maximum(np.abs(score).max(axis=1), np.abs(_sink_score(instance))[:, 0])
     reach = float(np.abs(instance.base).max() + highest.sum())
     logistics = [reward for reward in instance.rewards if isinstance(reward, Logistic)]
+    weights = instance.weights[instance.weights > 0]
+    small |= len(weights) > 0 and not LEAST_SINGLE < weights.min() <= weights.max() < 1 / LEAST_SINGLE
     if small or any(reward.scale * reach + abs(reward.bias) > LARGEST_SINGLE for reward in logistics):
         return np.empty((0, instance.heads, instance.m), np.float32), np.zeros_like(score, np.float32)
     with np.errstate(over="ignore"):  # of scores that no logistic reward uses
@@ -259,7 +311,8 @@ def _initial_state(problem: SwapInstance, seed: int) -> SwapState:
             (len(problem.labels), max(int(problem.labels.max(initial=0)) + 1, problem.minimums.shape[1])), np.int64
         ),
         tally=np.zeros(6, np.int64),
-        value=np.full(2, -np.inf),
+        spent=np.zeros(len(problem.cost)),
+        value=np.array([-np.inf, -np.inf, 1.0]),
         random=np.array([state], np.uint64),
         trial=np.zeros(k, np.int64),
         order=np.zeros(k, np.int64),

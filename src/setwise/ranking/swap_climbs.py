@@ -9,13 +9,18 @@ import numpy as np
 from setwise._types import Array
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import INNER, NO_ITEM, OUTER, njit
+from setwise.ranking.screened_moves import screened_move
+from setwise.ranking.sum_kernels import add_costs, lacking
 from setwise.ranking.swap_kernels import (
     BEST_SIZE,
     CLIMBING,
     EVALUATIONS,
     GROWING,
     IDLE,
+    LARGE,
+    LEAST_GAIN,
     PHASE,
+    SCALE,
     SIZE,
     STARTED,
     VALUE,
@@ -28,8 +33,6 @@ from setwise.ranking.swap_kernels import (
     may_add,
     value_without,
 )
-
-LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
 
 
 @njit(**INNER)
@@ -59,13 +62,17 @@ def perturb(problem: SwapInstance, state: SwapState) -> None:
     """Return to the best set, remove some members at random and add one fewer at random."""
     fixed, size = len(problem.pinned), state.tally[BEST_SIZE]
     copy_entries(state.proposal, state.best, size)
-    leaving = min(2 + draw(state.random, max(1, (size - fixed) // 2)), size - fixed)
+    most = max(1, (size - fixed) // 2)
+    if len(problem.cost) and size > LARGE:  # to grow half of a large set again takes long
+        most = min(most, LARGE)
+    leaving = min(2 + draw(state.random, most), size - fixed)
     for _ in range(leaving):
         removed = fixed + draw(state.random, size - fixed)
         size -= 1
         state.proposal[removed] = state.proposal[size]
     adopt(problem, state, state.proposal, size)
-    for _ in range(leaving - 1):
+    joining = leaving - 1 if not len(problem.cost) else min(draw(state.random, 4), leaving - 1)
+    for _ in range(joining):
         try_add(problem, state, draw(state.random, len(problem.base)))
 
 
@@ -75,6 +82,8 @@ def start_climb(problem: SwapInstance, state: SwapState) -> None:
     started = state.tally[STARTED]
     state.tally[STARTED] += 1
     state.tally[PHASE] = GROWING
+    if len(problem.cost) and started > 0:  # growth at other prices leads to other sets
+        state.value[SCALE] = 0.6 + 0.1 * draw(state.random, 9)
     if started > len(problem.start_items):
         perturb(problem, state)
         return
@@ -100,13 +109,20 @@ def advance(problem: SwapInstance, state: SwapState, evaluations: int, whole: bo
         if tally[PHASE] == IDLE:
             start_climb(problem, state)
         growing = tally[PHASE] == GROWING
-        estimate, size = best_move(problem, state, growing)
+        least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
+        if len(problem.cost) and tally[SIZE] > LARGE and not growing:
+            estimate, size = screened_move(problem, state, least)
+        else:
+            estimate, size = best_move(problem, state, growing)
         if not growing and len(problem.slot) and best_reordering(problem, state, estimate):
             size = tally[SIZE]
         better = size > 0
         if better and not growing:
-            least = value[VALUE] + LEAST_GAIN * abs(value[VALUE])
-            better = value_without(problem, state.proposal, size, NO_ITEM, state.sums) > least
+            proposed = value_without(problem, state.proposal, size, NO_ITEM, state.sums)
+            if problem.penalty > 0.0:
+                add_costs(problem.cost, state.proposal, size, state.spent)
+                proposed -= problem.penalty * lacking(problem.cost, problem.least, state.spent, NO_ITEM, NO_ITEM)
+            better = proposed > least
         if better:
             adopt(problem, state, state.proposal, size)
         else:
@@ -129,6 +145,8 @@ def end_first_growth(problem: SwapInstance, state: SwapState, order: Array) -> N
         if problem.free[c] and not contains(members, size, c) and may_add(problem, state, c, NO_ITEM):
             members[size] = c
             tally[SIZE] += 1
+            for r in range(len(problem.cost)):
+                state.spent[r] += problem.cost[r, c]
             for group in range(len(problem.limits)):
                 if problem.labels[group, c] >= 0:
                     state.counts[group, problem.labels[group, c]] += 1

@@ -29,10 +29,13 @@ from setwise.ranking.kernels import (
     logistics_with_each,
     sums_without,
 )
+from setwise.ranking.sum_kernels import add_costs, count_sums, fits, lacking
 
 IDLE, GROWING, CLIMBING = 0, 1, 2
 SIZE, BEST_SIZE, EVALUATIONS, STARTED, PHASE, BEST_FEASIBLE = 0, 1, 2, 3, 4, 5  # entries of SwapState.tally
-VALUE, BEST_VALUE = 0, 1  # entries of SwapState.value
+LARGE = 16  # members beyond which, with limits on sums, exchanges are screened (screened_moves.py)
+LEAST_GAIN = 1e-13  # relative; a smaller gain is rounding
+VALUE, BEST_VALUE, SCALE = 0, 1, 2  # entries of SwapState.value: the last scales the prices of sums
 
 
 class SwapInstance(NamedTuple):
@@ -51,15 +54,22 @@ class SwapInstance(NamedTuple):
     first_knot: Ints
     knot: Floats
     reward_class: Ints  # (m,)
+    reward_weight: Floats  # (m,)
     free: Any  # (m,) may be added and removed
     pinned: Ints
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
     minimums: Ints  # (G, labels); (0, 0) without lower limits
+    cost: Floats  # (R, m) numbers whose sums are limited
+    least: Floats  # (R,)
+    most: Floats  # (R,)
+    offset: Floats  # (m,) what each candidate counts less while a set grows, as the sums have prices
+    penalty: float  # for what a set lacks of the least sums, as a share of them
     slot: Ints  # (m, 2) item and place in an ordered slate; (0, 2) in a set
     pair_at: Ints  # (items, places) the candidate that is this item in this place, or −1
     start_items: Ints  # candidates, one for each of the first climbs
     k: int
+    weighted: bool  # whether a weight is not 1
 
 
 class SwapState(NamedTuple):
@@ -69,8 +79,9 @@ class SwapState(NamedTuple):
     best: Ints  # (k,)
     proposal: Ints  # (k,)
     counts: Ints  # (G, labels) members by label
+    spent: Floats  # (R,) the sums of the members
     tally: Ints  # (6,)
-    value: Floats  # (2,)
+    value: Floats  # (3,)
     random: Any  # (1,) uint64
     trial: Ints  # (k,)
     order: Ints  # (k,)
@@ -86,10 +97,12 @@ class SwapState(NamedTuple):
 def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
     """What each candidate promises as an anchor p, −∞ for others than ``anchors``.
 
-    This is f_p(a_p({p})) and the k − 1 largest positive f_i(a_i({i, p})) of free candidates i. A reward does not
-    decrease: if there is only one, the largest are those of the largest arguments.
+    This is ω_p f_p(a_p({p})) and the k − 1 largest positive ω_i f_i(a_i({i, p})) of free candidates i. A reward does
+    not decrease: if there is only one and no item weighs more than others, the largest are those of the largest
+    arguments.
     """
     code, parameter, first_knot, knot = problem.code, problem.parameter, problem.first_knot, problem.knot
+    several = len(code) > 1 or problem.weighted
     promise, measure, largest = np.full(len(alone), -np.inf), np.empty(len(alone)), np.empty(max(problem.k - 1, 0))
     for p in anchors:
         promise[p] = alone[p]
@@ -101,8 +114,9 @@ def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
             _add_averages(first, second, problem.own[h], problem.score[h], problem.received[p, h], p, measure)
         largest[:] = -np.inf
         for i in range(len(alone)):
-            if len(code) > 1:
-                measure[i] = table_value(code, parameter, first_knot, knot, problem.reward_class[i], measure[i])
+            if several:
+                reward = table_value(code, parameter, first_knot, knot, problem.reward_class[i], measure[i])
+                measure[i] = problem.reward_weight[i] * reward
             if measure[i] > largest[0] and problem.free[i] and i != p:
                 place = 1
                 while place < len(largest) and measure[i] > largest[place]:  # in ascending order; the smallest leaves
@@ -111,7 +125,8 @@ def promises(problem: SwapInstance, anchors: Ints, alone: Floats) -> Floats:
                 largest[place - 1] = measure[i]
         for x in largest:
             if x > -np.inf:
-                promise[p] += max(table_value(code, parameter, first_knot, knot, ZERO, x) if len(code) == 1 else x, 0.0)
+                reward = x if several else table_value(code, parameter, first_knot, knot, ZERO, x)
+                promise[p] += max(reward, 0.0)
     return promise
 
 
@@ -140,7 +155,7 @@ def value_without(problem: SwapInstance, members: Ints, size: int, leaving: int,
             for h in range(len(score)):
                 a += sums[0, h] / max(sums[1, h], SMALLEST_WEIGHT)
             f = problem.reward_class[i]
-            value += table_value(code, parameter, first_knot, knot, f, a)
+            value += problem.reward_weight[i] * table_value(code, parameter, first_knot, knot, f, a)
     return -np.inf if math.isnan(value) else value
 
 
@@ -161,17 +176,20 @@ def values_with_each(problem: SwapInstance, state: SwapState, leaving: int) -> N
             f = problem.reward_class[i]
             if fast and has_fast_path(code[f]):
                 scale, bias = parameter[f, 0], parameter[f, 1] + parameter[f, 0] * base[i]
-                logistics_with_each(weight_32, i, score_32, scale, bias, sums, state.argument_32, total)
+                height = problem.reward_weight[i]
+                logistics_with_each(weight_32, i, score_32, scale, bias, height, sums, state.argument_32, total)
             else:
                 averages_with_each(weight, i, score, base[i], sums, argument)
-                add_rewards(code[f], parameter[f], knot[first_knot[f] : first_knot[f + 1]], argument, total)
+                knots = knot[first_knot[f] : first_knot[f + 1]]
+                add_rewards(code[f], parameter[f], knots, problem.reward_weight[i], argument, total)
     copy_entries(argument, base, len(base))
     candidate_averages(state.front, state.back, leaving + 1, problem.own, score, argument)
-    if len(code) == 1:
-        add_rewards(code[0], parameter[0], knot, argument, total)
+    if len(code) == 1 and not problem.weighted:
+        add_rewards(code[0], parameter[0], knot, 1.0, argument, total)
     else:
         for c in range(len(total)):
-            total[c] += table_value(code, parameter, first_knot, knot, problem.reward_class[c], argument[c])
+            reward = table_value(code, parameter, first_knot, knot, problem.reward_class[c], argument[c])
+            total[c] += problem.reward_weight[c] * reward
 
 
 @njit(**INNER)
@@ -185,6 +203,9 @@ def may_add(problem: SwapInstance, state: SwapState, c: int, leaving: int) -> bo
                 count -= 1
             if count >= problem.limits[group]:
                 return False
+    left = state.members[leaving] if leaving >= 0 else NO_ITEM
+    if len(problem.cost) and not fits(problem.cost, problem.most, state.spent, c, left):
+        return False
     size = state.tally[SIZE] + 1 - (leaving >= 0)
     slack = problem.k - size if state.tally[PHASE] == GROWING else 0
     return bool(largest_deficit(problem, state, c, leaving) <= slack)
@@ -212,7 +233,8 @@ def largest_deficit(problem: SwapInstance, state: SwapState, c: int, leaving: in
 
 @njit(**INNER)
 def count_labels(problem: SwapInstance, state: SwapState) -> None:
-    """Count the members by label."""
+    """Count the members by label, and their sums."""
+    add_costs(problem.cost, state.members, state.tally[SIZE], state.spent)
     state.counts[:] = 0
     for group in range(len(problem.limits)):
         for place in range(state.tally[SIZE]):
@@ -250,6 +272,11 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             values_with_each(problem, state, p)
             for place in range(size):
                 total[members[place]] = np.nan
+            if len(problem.cost):
+                scale, left = state.value[SCALE] if only_add else 0.0, members[p] if p < size else NO_ITEM
+                count_sums(
+                    problem.cost, problem.least, state.spent, problem.offset, scale, problem.penalty, left, total
+                )
             for c in range(m):
                 better = total[c] > best_value or (best_p < 0 and not math.isnan(total[c]))
                 if better and free[c] and may_add(problem, state, c, leaving):
@@ -258,6 +285,8 @@ def best_move(problem: SwapInstance, state: SwapState, only_add: bool) -> tuple[
             if leaving >= 0 and size > max(1, fixed):
                 state.tally[EVALUATIONS] += 1
                 value = value_without(problem, state.members, size, p, state.sums)
+                if problem.penalty > 0.0:
+                    value -= problem.penalty * lacking(problem.cost, problem.least, state.spent, NO_ITEM, members[p])
                 if value > best_value and largest_deficit(problem, state, NO_ITEM, p) == 0:
                     best_value, best_p, best_c = value, p, m
         if p < size:
@@ -343,6 +372,10 @@ def adopt(problem: SwapInstance, state: SwapState, members: Ints, size: int) -> 
     count_labels(problem, state)
     state.value[VALUE] = value_without(problem, members, size, NO_ITEM, state.sums)
     feasible = largest_deficit(problem, state, NO_ITEM, NO_ITEM) == 0
+    if problem.penalty > 0.0:
+        lacks = lacking(problem.cost, problem.least, state.spent, NO_ITEM, NO_ITEM)
+        state.value[VALUE] -= problem.penalty * lacks
+        feasible = feasible and lacks == 0.0
     better = state.value[VALUE] > state.value[BEST_VALUE] and feasible >= state.tally[BEST_FEASIBLE]
     if size > 0 and (better or state.tally[BEST_SIZE] == 0 or feasible > state.tally[BEST_FEASIBLE]):
         state.value[BEST_VALUE], state.tally[BEST_SIZE] = state.value[VALUE], size

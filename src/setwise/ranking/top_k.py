@@ -28,6 +28,8 @@ def in_order(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
 
     They are sorted once, where no limit makes a candidate depend on the others.
     """
+    if len(constraints.sums):
+        return in_turn(constraints, lambda _: measure)
     allowed = np.flatnonzero(constraints.joinable(constraints.pinned))
     order = allowed[np.argsort(-measure[allowed], kind="stable")]
     if len(constraints.labels):
@@ -72,7 +74,7 @@ def _needed(least: list[int], counts: list[int], label: int) -> bool:
 
 def best_by(constraints: Constraints, measure: Floats) -> NDArray[np.intp]:
     """``in_order``, in any order."""
-    if len(constraints.labels) or len(constraints.pinned) or constraints.k >= len(measure):
+    if constraints.is_joint or len(constraints.pinned) or constraints.k >= len(measure):
         return in_order(constraints, measure)
     if not constraints.open.all():
         measure = np.where(constraints.open, measure, -np.inf)

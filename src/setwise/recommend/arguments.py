@@ -31,6 +31,7 @@ from setwise.model.users import User
 MOST_ITEMS = 2**31  # more than a catalogue can have; times and work are computed from k
 IGNORE, ERROR = "ignore", "error"  # what becomes of ids that the catalogue does not have
 
+SumBound = float | Mapping[str, Any]  # a limit, or {"limit": a limit, "of": the numbers of the items}
 Given = ArrayLike | Mapping[Any, float]  # scores
 Door = TypeVar("Door", bound=Callable[..., Any])
 
@@ -49,7 +50,9 @@ class Positional(TypedDict, total=False):
     """What may be passed by position."""
 
     user: Annotated[ArrayLike | User | None, Argument("The user as vectors, instead of a history.")]
-    k: Annotated[int, Argument("The largest number of items of the slate.", SLATE_SIZE)]
+    k: Annotated[
+        int | None, Argument("The largest number of items of the slate; None where sum_at_most limits it.", SLATE_SIZE)
+    ]
 
 
 class OfUser(TypedDict, total=False):
@@ -93,6 +96,33 @@ class Options(TypedDict, total=False):
     exactly: Annotated[
         Mapping[str, int] | None, Argument("The number of items of every value of an attribute: {site: 1}.")
     ]
+    after: Annotated[
+        IdChoice,
+        Argument(
+            "Ids that were shown before: none is shown again, their effects on the new items count, but not their own "
+            "rewards.",
+            (),
+        ),
+    ]
+    after_counts: Annotated[
+        bool, Argument("Whether limits also count the items of after; else those of the new page alone.", False)
+    ]
+    sum_at_most: Annotated[
+        Mapping[str, SumBound] | None,
+        Argument(
+            "The largest sum of a number over the slate, by attribute: {price: 100}; or, for numbers of your own, "
+            "{tokens: {limit: 4000, of: {id: number}}}. An item without the number is not shown."
+        ),
+    ]
+    sum_at_least: Annotated[Mapping[str, SumBound] | None, Argument("The smallest sum, likewise.")]
+    weights: Annotated[
+        str | ArrayLike | Mapping[Any, float] | None,
+        Argument(
+            "What a unit of each item's reward is worth, at least 0: an attribute's name such as margin, one number an "
+            "item, or {id: number}; an item without one is not shown."
+        ),
+    ]
+    value_unit: Annotated[str | None, Argument("The unit of the value, such as EUR, which is shown with it.")]
     budget_ms: Annotated[
         float | None,
         Argument(
@@ -162,5 +192,5 @@ def description(stated: Mapping[str, Any], scored: bool | None, todo: str = "pas
 
 
 def slate_size(k: object) -> int:
-    """``k``, checked."""
+    """``k``, checked; where it may be None, the caller knows."""
     return min(whole_number("k", k), MOST_ITEMS)

@@ -29,8 +29,13 @@ def _limits(query: Query) -> Iterator[GroupLimit]:
 
     n = len(query.catalog)
     for attribute, most in query.upper_limits.items():
-        yield GroupLimit(query.catalog.attributes.labels(attribute, np.arange(n)), most, attribute)
+        labels = query.catalog.attributes.labels(attribute, np.arange(n))
+        labels[query.uncounted] = -1
+        yield GroupLimit(labels, most, attribute)
     for required in query.required:
         outside = np.zeros(n, np.int64)
         outside[required.rows] = -1
-        yield GroupLimit(outside, query.k - required.least, required.attribute, (required.value,))
+        outside[query.uncounted] = -1
+        yield GroupLimit(
+            outside, query.k - len(query.uncounted) - required.least, required.attribute, (required.value,)
+        )

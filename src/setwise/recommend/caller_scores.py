@@ -84,19 +84,20 @@ def _of_mapping(catalog: Catalog, scores: Mapping[Any, float], floor: float | No
     return CallerScores(sparse, sparse.rows if floor is None else None, ignored)
 
 
-def ids_of(catalog: Catalog, scores: Mapping[Any, float], floor: float | None) -> list[Any]:
+def ids_of(catalog: Catalog, scores: Mapping[Any, float], floor: float | None, parameter: str = "scores") -> list[Any]:
     """The ids that a mapping names, as the catalogue has them: whole numbers where it has those."""
     if not scores and floor is None:
-        raise InvalidInput("scores", "a mapping with at least one item", "an empty one", "state a scores_floor")
+        todo = "state a scores_floor" if parameter == "scores" else "name the items, or leave it out"
+        raise InvalidInput(parameter, "a mapping with at least one item", "an empty one", todo)
     return list(scores) if isinstance(catalog.ids.values, Strings) else [_whole(id_) for id_ in scores]
 
 
-def values_of(scores: Mapping[Any, float]) -> Floats:
+def values_of(scores: Mapping[Any, float], parameter: str = "scores") -> Floats:
     """The scores of a mapping, checked."""
     values = np.array(list(scores.values())) if scores else np.zeros(0)
     if values.ndim != 1 or values.dtype.kind not in "fiu" or not np.isfinite(values).all():
-        values = np.array([real_number(f"scores[{id_!r}]", score) for id_, score in scores.items()])
-    return real_array("scores", values, (len(scores),), np.float64)
+        values = np.array([real_number(f"{parameter}[{id_!r}]", score) for id_, score in scores.items()])
+    return real_array(parameter, values, (len(scores),), np.float64)
 
 
 def _whole(id_: Any) -> Any:

@@ -63,7 +63,7 @@ class DeviceRequests:
     def answers(self, query: Query) -> bool:
         """Whether the query can be answered on the device."""
         free = not (query.limits or len(query.include) or query.required)
-        plain = query.ranker is DEFAULT and query.user.scores is None
+        plain = query.ranker is DEFAULT and query.user.scores is None and query.user.weights is None
         if not (free and plain and query.k <= min(MOST_K, self.most // 2) and query.eligible.count > self.most):
             return False
         return query.budget_ms is None or MARGIN * self.pass_ms(query) <= query.budget_ms

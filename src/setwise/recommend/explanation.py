@@ -60,7 +60,7 @@ class Explanation:
     sink       (H, k)     what the sink takes, or None without one
     rewards    (k,)       f_i(a_i(S)): what each item earns in this set
     alone      (k,)       f_i(a_i({i})): what it would earn as the only item
-    lent       (k, k)     what item j lends to the argument of item i, over all heads
+    lent       (k, k)     what item j of the slate lends to the argument of item i, over all heads
     rivals                the same query under top-k (the largest ``alone``), vector search by score ("knn"), MMR, DPP,
                           greedy, beam and the slate's own ranker; each has the budget of the query for ranking
     """
@@ -127,23 +127,23 @@ def rivals_of(slate: Slate) -> list[Ranker]:
 
 def explained(slate: Slate, answers: Iterable[Slate]) -> Explanation:
     """Explain the slate; ``answers`` are those of its rivals."""
-    catalog, user, rows = slate.catalog, slate.user, slate.indices
+    catalog, user, rows, size = slate.catalog, slate.user, slate.members, len(slate)
     logit, sink_logit = objective.logits(catalog, rows, None)
     attention, sink = objective.softmax(logit, sink_logit)
     score, _ = objective.scores(catalog, user, rows, None)
     return Explanation(
         slate=slate,
-        attention=attention,
-        sink=None if sink_logit is None else sink,
-        rewards=objective.item_rewards(catalog, user, rows),
-        alone=np.array([objective.set_value(catalog, user, [row]) for row in rows]),
-        lent=np.einsum("hij,hj->ij", attention, score),
+        attention=attention[:, :size, :size],
+        sink=None if sink_logit is None else sink[:, :size],
+        rewards=objective.item_rewards(catalog, user, rows)[:size],
+        alone=np.array([objective.set_value(catalog, user, [row]) for row in slate.indices]),
+        lent=np.einsum("hij,hj->ij", attention, score)[:size, :size],
         rivals=[_rival(slate_of_rival) for slate_of_rival in answers],
     )
 
 
 def _rival(slate: Slate) -> Rival:
-    value = objective.set_value(slate.catalog, slate.user, slate.indices)
+    value = objective.set_value(slate.catalog, slate.user, slate.members)
     return Rival(slate.ranker, slate.items, slate.indices, value, slate.timings["rank"], slate.catalog)
 
 

@@ -40,11 +40,11 @@ def is_independent(query: Query) -> bool:
 
 
 def _is_matroid(query: Query) -> bool:
-    """Whether all limits are ``at_most`` of one attribute, and the pinned items, if any, are within them.
+    """Whether all limits are ``at_most`` of one attribute, and the pinned items, if any, are within them; no sums.
 
     The sets that keep such limits are a matroid, on which the greedy set is the best. Ranking rejects other pins.
     """
-    if any(name != "at_most" or len(stated) > 1 for name, stated in query.limits.items()):
+    if query.sums or any(name != "at_most" or len(stated) > 1 for name, stated in query.limits.items()):
         return False
     return len(query.include) <= query.k and query.keeps_limits(query.include)
 
@@ -79,6 +79,7 @@ def _best_limited(query: Query, rows: Rows, reward: Floats) -> Rows:
     label, room = np.full(len(rows), -1), query.k
     for attribute, room in query.limits.get("at_most", {}).items():  # noqa: B007  # one at most
         label = query.catalog.attributes.labels(attribute, rows)
+        label[np.isin(rows, query.uncounted)] = -1
     pinned = np.isin(rows, query.include)
     counts = np.bincount(label[pinned & (label >= 0)], minlength=int(label.max(initial=0)) + 1)
     chosen = [int(row) for row in rows[pinned]]
@@ -96,7 +97,12 @@ def _rewards(query: Query, rows: Rows) -> Floats:
     """r_i in float64."""
     catalog = query.catalog
     parts = [
-        evaluate(catalog.rewards, catalog.reward_class[some], objective.base_scores(catalog, query.user, some))
+        evaluate(
+            catalog.rewards,
+            catalog.reward_class[some],
+            objective.base_scores(catalog, query.user, some),
+            query.user.weights_of(some),
+        )
         for some in np.array_split(rows, -(-len(rows) // _CHUNK))
     ]
     return np.concatenate(parts)
@@ -108,7 +114,7 @@ def _screened(query: Query) -> Rows:
     base, vector = catalog.base, query.user.base
     if query.is_limited or base is None or vector is None or len(rows) * base.shape[1] < SCREENED_FROM:
         return rows
-    if len(catalog.rewards) > 1 or len(rows) <= query.k:
+    if len(catalog.rewards) > 1 or len(rows) <= query.k or query.user.weights is not None:
         return rows
     argument = np.asarray(base @ vector.astype(base.dtype), np.float64)[rows]
     if query.user.scores is not None:

@@ -25,7 +25,6 @@ from setwise._types import Floats, Ints, Rows
 from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.model.eligibility import Eligibility
 from setwise.model.limits import LIMITS, Limit, Limits
 from setwise.model.users import User
 
@@ -44,19 +43,19 @@ class Required:
     value: Any
 
 
-def requirements(catalog: Catalog, eligible: Eligibility, k: int, limits: Limits) -> tuple[Required, ...]:
-    """All requirements; raise Infeasible for one that the eligible items, or k, cannot meet."""
+def requirements(catalog: Catalog, rows: Rows, k: int, limits: Limits) -> tuple[Required, ...]:
+    """All requirements of these eligible rows; raise Infeasible for one that they, or k, cannot meet."""
     lower = [(LIMITS[name], stated) for name, stated in limits.items() if LIMITS[name].lower]
     result: list[Required] = []
     for limit, stated in lower:
         for attribute, numbers in stated.items():
-            labels = None if limit.by_value else catalog.attributes.labels(attribute, eligible.rows)
+            labels = None if limit.by_value else catalog.attributes.labels(attribute, rows)
             distinct = np.unique(labels[labels >= 0]) if labels is not None else ()
             check_total(limit, attribute, numbers, len(distinct), k)  # before a pass over the items for each value
             groups = (
-                _named(catalog, eligible.rows, attribute, numbers)
+                _named(catalog, rows, attribute, numbers)
                 if labels is None
-                else _of_every_value(catalog, eligible.rows, attribute, labels, numbers)
+                else _of_every_value(catalog, rows, attribute, labels, numbers)
             )
             check_sizes(limit, attribute, numbers, [len(group.rows) for group in groups])
             result += groups

@@ -23,11 +23,10 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from setwise._types import Rows
 from setwise.errors import Infeasible
 from setwise.model import objective
 from setwise.model.constraints import Constraints
@@ -36,7 +35,7 @@ from setwise.ranking import Ranker, Ranking
 from setwise.ranking.exact import EXACT
 from setwise.ranking.exhaustive import EXHAUSTIVE
 from setwise.ranking.registry import rank_or_advise, required_limits
-from setwise.recommend.bounded_limits import tightest_limit
+from setwise.recommend.catalog_bounds import PRICING_SHARE, Best, Bounded, bound_catalog, catalog_search
 from setwise.recommend.clock import BOUND_MS, Clock
 from setwise.recommend.effort import VALUATIONS, bound_ms, value_ms
 from setwise.recommend.few_sets import enumeration_ms
@@ -62,25 +61,6 @@ FIRST_PROOF = 0.25  # of the bound's time passes before ranking continues
 MARGIN = 1.3  # a bound is begun if this many times its estimated preparation is left
 INFEASIBLE_TODO = "lower one of them, or leave one out"  # what can be done in Python, on the command line and over HTTP
 SCORED_TOGETHER = 4  # queries that share the bound's pass: each keeps the scores of all items in memory
-
-
-class Best(NamedTuple):
-    """The best feasible set known."""
-
-    rows: Rows
-    value: float
-
-
-class Bounded(NamedTuple):
-    """The best set known, and an upper bound on all others.
-
-    ``settled`` says that no more search follows; ``left_out`` names what of the request could not be done.
-    """
-
-    best: Best
-    upper_bound: float
-    settled: bool
-    left_out: tuple[str, ...] = ()
 
 
 # --- queries, by who holds their rows ---
@@ -220,7 +200,7 @@ def answer(choice: Choice, clock: Clock, scored: Scored | None = None) -> Slate:
         choice = varied
         bounded = _ranked_and_bounded(choice, clock, scored)
     query, rows = choice.settled(bounded.best.rows)
-    return valued(query, rows, bounded.upper_bound, clock.timings, bounded.left_out)
+    return valued(query, rows, bounded.upper_bound, clock.timings, bounded.left_out, bounded.prices)
 
 
 def _ranked_and_bounded(choice: Choice, clock: Clock, scored: Scored | None) -> Bounded:
@@ -272,16 +252,23 @@ def _rank(
     options: dict[str, Any] = {}
     if ranker.takes_budget and math.isfinite(budget_ms):
         options["budget_ms"] = budget_ms
-    if ranker.default_evaluations is not None:  # capped even with a budget: unused budget goes to the bound
+    timed = query.sums and divisor == 1 and math.isfinite(budget_ms)  # sets within sums are harder to find
+    if (
+        ranker.default_evaluations is not None and not timed
+    ):  # capped even with a budget: unused budget goes to the bound
         options["evaluations"] = ranker.default_evaluations(instance.m, query.k) // divisor
     pinned = np.searchsorted(instance.candidates, query.include)
-    return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, include=pinned, **limits, **options)
+    uncounted = np.searchsorted(instance.candidates, query.uncounted)
+    sums = query.sums_of(instance.candidates)
+    constrained: dict[str, Any] = {"include": pinned, "sums": sums, "uncounted": uncounted, **limits}
+    return rank_or_advise(instance, query.k, ranker.name, INFEASIBLE_TODO, **constrained, **options)
 
 
 def _bounded_among_candidates(query: Query, instance: Instance, clock: Clock) -> Bounded:
     """All eligible items are candidates: evaluate all feasible sets where they are few, or else rank and bound."""
     pinned, limits = np.searchsorted(instance.candidates, query.include), dict[str, Any](query.limits)
-    constraints = Constraints.of(instance, query.k, include=pinned, **limits)
+    sums, uncounted = query.sums_of(instance.candidates), np.searchsorted(instance.candidates, query.uncounted)
+    constraints = Constraints.of(instance, query.k, include=pinned, sums=sums, uncounted=uncounted, **limits)
     if enumeration_ms(instance, constraints) <= clock.share(LAST_SHARE, BOUND_MS):
         return _best_of_all(query, instance, clock)
     with clock.phase("rank"):
@@ -343,8 +330,10 @@ def _begun_bound(
     """The bound after a share of the time that is left, and its search; the bound by norms where that is too little."""
     if not clock.has(MARGIN * _preparation_ms(query, cells)):
         return Bounded(best, _bound_by_norms(query, cells), True), None
-    search = catalog_search(query, cells, best, scored)
-    return bound_catalog(query, search, best, clock.share(*share)), search
+    began, milliseconds = time.perf_counter(), clock.share(*share)
+    search = catalog_search(query, cells, best, scored, PRICING_SHARE * milliseconds / 1000)
+    spent = 1000 * (time.perf_counter() - began) if query.sums else 0.0
+    return bound_catalog(query, search, best, max(milliseconds - spent, 0.0)), search
 
 
 def _best_of_all(query: Query, instance: Instance, clock: Clock) -> Bounded:
@@ -365,34 +354,3 @@ def bound_candidates(query: Query, instance: Instance, best: Best, clock: Clock)
     if exact.value > best.value and query.keeps_limits(instance.candidates[exact.indices]):
         best = Best(instance.candidates[exact.indices], exact.value)
     return Bounded(best, exact.upper_bound, True)
-
-
-def catalog_search(
-    query: Query, cells: CellBounds | CatalogReader, best: Best, scored: Scored | None = None
-) -> WholeCatalogSearch:
-    """The search for a bound over the whole catalogue, which starts from the best set known."""
-    from setwise.bounds.catalog.whole_catalog import WholeCatalogSearch
-
-    return WholeCatalogSearch(
-        cells,
-        query.user,
-        query.k,
-        best.value,
-        eligible=query.eligible,
-        scored=scored,
-        pinned=query.include,
-        limit=tightest_limit(query),
-        near=best.rows,
-    )
-
-
-def bound_catalog(query: Query, search: WholeCatalogSearch, best: Best, budget_ms: float) -> Bounded:
-    """Continue the search over the whole catalogue.
-
-    The search may ignore pins and limits, so a set that it finds is used only if it keeps them.
-    """
-    search.run(budget_ms)
-    bound = search.found()
-    if bound.better is not None and query.admits(bound.better):
-        best = Best(bound.better, bound.value)
-    return Bounded(best, bound.upper_bound, search.finished and bound.value <= best.value)

@@ -19,14 +19,16 @@ from collections import OrderedDict
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from setwise._types import Rows
 from setwise._validation import real_number
 from setwise.errors import InvalidInput
 from setwise.model.instance import Instance
 from setwise.recommend import pipeline
+from setwise.recommend.catalog_bounds import Best, bound_catalog, catalog_search
 from setwise.recommend.clock import Clock
 from setwise.recommend.independent import is_independent
-from setwise.recommend.pipeline import Best
 from setwise.recommend.query import Query
 from setwise.recommend.retrieve import Snapshot
 from setwise.recommend.slate import Slate
@@ -69,7 +71,7 @@ class Proofs:
         proof = self._proof(slate, snapshot)
         with proof.running:
             clock = Clock(None, timings=dict(slate.timings))
-            self._take(proof, slate.indices, slate.value, slate.upper_bound)
+            self._take(proof, np.sort(slate.members), slate.value, slate.upper_bound)
             if not proof.settled:
                 with clock.phase("certify"):
                     self._search(query, proof, seconds)
@@ -81,7 +83,7 @@ class Proofs:
         with self._change:
             proof = self._kept.pop(key, None)
             if proof is None or proof.snapshot is not snapshot:
-                proof = Proof(snapshot, Best(slate.indices, slate.value), slate.upper_bound)
+                proof = Proof(snapshot, Best(np.sort(slate.members), slate.value), slate.upper_bound)
             self._kept[key] = proof
             while len(self._kept) > RESULTS:
                 self._kept.popitem(last=False)
@@ -108,9 +110,9 @@ class Proofs:
             return
         else:
             if proof.search is None:
-                proof.search = pipeline.catalog_search(query, cells, proof.best)
+                proof.search = catalog_search(query, cells, proof.best)
             proof.search.offer(proof.best.value, proof.best.rows)
-            bounded = pipeline.bound_catalog(query, proof.search, proof.best, clock.share(1.0))
+            bounded = bound_catalog(query, proof.search, proof.best, clock.share(1.0))
         proof.best, proof.settled = bounded.best, bounded.settled
         proof.upper_bound = min(proof.upper_bound, bounded.upper_bound)
 

@@ -8,11 +8,15 @@ shown are known: retrieval, ranking and bounds read that from the query and comp
     user         {"heads": [[…]], "base": […] or null}, or in its place  history [ids],  vector […] (one head),
                  or  features {name: number}
     scores       [one number per item] or {id: number}, added to the items' arguments; without a user they count alone
+    weights      null, an attribute's name, [one number per item] or {id: number}: what a unit of reward is worth
+    value_unit   the unit of the value, or null
+    sum_at_most, sum_at_least  {name: limit} or {name: {"limit": limit, "of": numbers}}, the numbers as those of weights
     scores_floor the score of items that ``scores`` does not name; null: these are not eligible
     k            the most items of the slate
     unknown      "ignore" (left out) or "error": what happens to ids of history, exclude and scores that the catalogue
                  does not have
     filter_seen  whether items of the history are not shown again, unless ``include`` names them; left out: true
+    after        ids that were shown before, and after_counts, whether limits count them; left out: none
     exclude      further ids not to show
     include      ids that must be in the slate
     where        {attribute: condition}; a condition is a value, a list of values, or {"from": low, "to": high}
@@ -27,24 +31,28 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from setwise._types import Rows
-from setwise._validation import milliseconds
+from setwise._types import Floats, Rows
+from setwise._validation import frozen, milliseconds, text
 from setwise.errors import Infeasible, InvalidInput
 from setwise.model.catalog import Catalog
 from setwise.model.eligibility import Eligibility
 from setwise.model.ids import IdChoice
 from setwise.model.limits import LIMITS, Limit, Limits, catalog_limits, limits_to_json
+from setwise.model.sums import SumLimit, Sums
 from setwise.model.users import User
 from setwise.ranking import DEFAULT, Ranker, ranker_named
-from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description, slate_size
+from setwise.recommend.arguments import DESCRIPTIONS, IGNORE, OPTIONS, SLATE_SIZE, Given, description
 from setwise.recommend.caller_scores import caller_scores, scores_to_json
 from setwise.recommend.histories import known_items, refuses_unknown, rows_named
+from setwise.recommend.item_numbers import item_numbers, numbers_to_json
 from setwise.recommend.lower_limits import Required, requirements
+from setwise.recommend.request_sums import before, request_sums, size_within, sums_to_json
 from setwise.retrieval import Index
 
 NO_ROWS: Rows = np.zeros(0, np.intp)
@@ -57,7 +65,9 @@ class Query:
 
     user      with the added scores of the request (``user.scores``), the caller's and the user's own in one
     exclude   rows that must not be shown, those of removed items among them; ascending
-    include   rows that must be in the slate; ascending
+    include   rows that must be in the set: those that the slate must contain, and ``after``; ascending
+    after     rows that were shown before: members of the set whose rewards do not count; ascending
+    k         the most items of the set, those of ``after`` included
     eligible  the items that may be shown: neither removed, nor excluded, nor filtered out by ``where``, nor without
               a score where ``only_scored``
     limits    by name and attribute, as arguments of ``rank``; those not stated are left out
@@ -78,6 +88,12 @@ class Query:
     required: tuple[Required, ...] = field(default=(), repr=False)
     only_scored: bool = False  # whether an item without an added score is not eligible
     ignored: tuple[Any, ...] = ()  # ids of history, exclude and scores that the catalogue does not have
+    weights: Any = None  # as the request states them, in JSON's form; ``user.weights`` has the numbers
+    value_unit: str | None = None
+    sums: tuple[SumLimit, ...] = field(default=(), repr=False)
+    stated_sums: Mapping[str, Any] = field(default_factory=dict)  # in JSON's form, by argument
+    after: Rows = field(default_factory=lambda: NO_ROWS, repr=False)
+    after_counts: bool = False
 
     @classmethod
     def parse(
@@ -86,14 +102,20 @@ class Query:
         user: ArrayLike | User,
         seen: Rows = NO_ROWS,
         *,
-        k: int = SLATE_SIZE,
+        k: int | None = SLATE_SIZE,
         scores: Given | None = None,
         scores_floor: float | None = None,
         unknown: str = IGNORE,
         filter_seen: bool = True,
         exclude: IdChoice = (),
         include: IdChoice = (),
+        after: IdChoice = (),
+        after_counts: bool = False,
         where: Mapping[str, Any] | None = None,
+        sum_at_most: Mapping[str, Any] | None = None,
+        sum_at_least: Mapping[str, Any] | None = None,
+        weights: Any = None,
+        value_unit: str | None = None,
         budget_ms: float | None = None,
         ranker: str = DEFAULT.name,
         certify: bool = True,
@@ -110,6 +132,13 @@ class Query:
         refuses_unknown(unknown)  # where no list of ids is named, too
         catalog = index.catalog
         pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _any_named(include) else NO_ROWS
+        shown, strange = NO_ROWS, ()
+        if _any_named(after):
+            named, strange = known_items(catalog, "after", after, unknown, index.removed)
+            shown, ignored = np.unique(named).astype(np.intp), (*ignored, *strange)
+            if len(again := np.intersect1d(shown, pinned)):
+                got = f"{catalog.ids[again].tolist()[0]!r} in both"
+                raise Infeasible("include", "free of ids of after, which are not shown again", got, "drop it from one")
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
         if _any_named(exclude):
             named, unknown_ids = known_items(catalog, "exclude", exclude, unknown)
@@ -122,8 +151,26 @@ class Query:
             checked_user = checked_user.with_scores(added.combined(checked_user.scores))
             shared = shared if added.named is None else shared.within(added.named)
             ignored = (*ignored, *added.ignored)
-        size, eligible = slate_size(k), _eligible(catalog, shared, unwanted, pinned)
+        if weights is not None:
+            numbers, strange = item_numbers(catalog, "weights", weights, unknown)
+            shared, ignored = _with_numbers(shared, "weights", numbers), (*ignored, *strange)
+            checked_user = checked_user.with_weights(frozen(np.nan_to_num(numbers)))
+        stated_sums = {"sum_at_most": sum_at_most, "sum_at_least": sum_at_least}
+        sums, strange = request_sums(catalog, stated_sums, unknown)
+        ignored = (*ignored, *strange)
+        for limit in sums:
+            shared = _with_numbers(shared, limit.name, limit.cost)
+        size = size_within(k, sums)
         limited = catalog_limits(stated, catalog.attributes)
+        if len(shown):
+            checked_user, sums = before(checked_user, sums, shown, len(catalog), bool(after_counts))
+            shared, unwanted, excluded = (
+                shared.joined(shown),
+                *(np.setdiff1d(rows, shown) for rows in (unwanted, excluded)),
+            )
+            size, pinned = size + len(shown), np.union1d(pinned, shown).astype(np.intp)
+        eligible = _eligible(catalog, shared, unwanted, pinned)
+        counted = eligible.rows if not len(shown) or after_counts else np.setdiff1d(eligible.rows, shown)
         return cls(
             catalog=catalog,
             user=checked_user,
@@ -136,9 +183,15 @@ class Query:
             ranker=ranker_named(ranker),
             certify=bool(certify),
             eligible=eligible,
-            required=requirements(catalog, eligible, size, limited),
+            required=requirements(catalog, counted, size if after_counts else size - len(shown), limited),
             only_scored=added is not None and added.named is not None,
             ignored=ignored,
+            weights=numbers_to_json(weights),
+            after=shown,
+            after_counts=bool(after_counts),
+            sums=sums,
+            stated_sums=sums_to_json(stated_sums),
+            value_unit=None if value_unit is None else text("value_unit", value_unit),
         )
 
     @property
@@ -150,17 +203,41 @@ class Query:
                 result |= {attribute: min(n, result.get(attribute, n)) for attribute, n in stated.items()}
         return result
 
+    def sums_of(self, rows: Rows) -> list[SumLimit]:
+        """The limits on sums, over these rows only."""
+        return [limit.taken(rows) for limit in self.sums]
+
+    @cached_property
+    def eligible_sums(self) -> Sums:
+        """The limits on sums over the eligible rows."""
+        return Sums.of(self.sums_of(self.eligible.rows), self.eligible.count)
+
+    @cached_property
+    def worths_within_sums(self) -> tuple[Floats, Floats]:
+        """What the eligible rows are worth for candidates within sums, and prices of these (sum_candidates.py)."""
+        from setwise.recommend.sum_candidates import worths_within
+
+        return worths_within(self)
+
     @property
     def is_limited(self) -> bool:
         """Whether some sets of at most k eligible items are not feasible."""
-        return bool(len(self.include) or self.limits)
+        return bool(len(self.include) or self.limits or self.sums)
 
     def admits(self, rows: Rows) -> bool:
         """Whether a set of at most k eligible items is feasible: it has the pinned items and keeps every limit."""
         return not self.is_limited or (bool(np.isin(self.include, rows).all()) and self.keeps_limits(rows))
 
+    @property
+    def uncounted(self) -> Rows:
+        """The rows that limits do not count."""
+        return NO_ROWS if self.after_counts else self.after
+
     def keeps_limits(self, rows: Rows) -> bool:
         """Whether a set of eligible items keeps every limit."""
+        rows = np.setdiff1d(rows, self.uncounted) if len(self.uncounted) else rows
+        if self.sums and not self._keeps_sums(rows):
+            return False
         if not all(np.isin(group.rows, rows).sum() >= group.least for group in self.required):
             return False
         return all(
@@ -169,6 +246,10 @@ class Query:
             for attribute, numbers in stated.items()
             if LIMITS[name].upper
         )
+
+    def _keeps_sums(self, rows: Rows) -> bool:
+        sums, members = Sums.of(self.sums_of(rows), len(rows)), np.arange(len(rows))
+        return sums.within(members) and sums.reached(members)
 
     def _keeps_upper(self, limit: Limit, attribute: str, numbers: Any, rows: Rows) -> bool:
         attributes = self.catalog.attributes
@@ -183,14 +264,18 @@ class Query:
         return {
             "user": {"heads": user.heads.tolist(), "base": None if user.base is None else user.base.tolist()},
             **scores_to_json(self.catalog, user.scores, not self.only_scored),
-            "k": self.k,
+            "k": self.k - len(self.after),
             "exclude": ids[self.exclude].tolist(),
-            "include": ids[self.include].tolist(),
+            "include": ids[np.setdiff1d(self.include, self.after)].tolist(),
             "where": where_to_json(self.where),
             **limits_to_json(self.limits),
             "budget_ms": self.budget_ms,
             "ranker": self.ranker.name,
             "certify": self.certify,
+            **({"after": ids[self.after].tolist(), "after_counts": self.after_counts} if len(self.after) else {}),
+            **self.stated_sums,
+            **({} if self.weights is None else {"weights": self.weights}),
+            **({} if self.value_unit is None else {"value_unit": self.value_unit}),
         }
 
 
@@ -203,6 +288,12 @@ def require_conditions(where: object) -> None:
 def _any_named(ids: IdChoice | None) -> bool:
     """Whether ids are named: most requests name none, and looking up none takes as long as looking up some."""
     return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
+
+
+def _with_numbers(eligible: Eligibility, parameter: str, numbers: Floats) -> Eligibility:
+    """The items that have a number; they are all of them where none is missing."""
+    missing = np.isnan(numbers)
+    return eligible.within(np.flatnonzero(~missing), parameter) if missing.any() else eligible
 
 
 def _eligible(catalog: Catalog, filtered: Eligibility, exclude: Rows, include: Rows) -> Eligibility:

@@ -12,6 +12,7 @@ from typing import Any
 from setwise.errors import InvalidInput
 from setwise.model.attributes import Categorical, Strings
 from setwise.model.catalog import Catalog
+from setwise.model.truth import truth_of
 
 
 def split(texts: Iterable[str], separator: str = ",") -> list[str]:
@@ -36,6 +37,8 @@ def condition(catalog: Catalog, name: str, texts: Sequence[str], parameter: str)
     if isinstance(column, Categorical):
         return list(texts) if len(texts) > 1 else texts[0]
     about = f"{parameter} {name}"
+    if column.dtype.kind == "b":
+        return [_truth(about, text) for text in texts]
     if len(texts) > 1 and any(".." in text for text in texts):
         raise InvalidInput(about, "one range, or numbers", " and ".join(map(repr, texts)), "give a single range")
     if len(texts) == 1 and ".." in texts[0]:
@@ -45,6 +48,14 @@ def condition(catalog: Catalog, name: str, texts: Sequence[str], parameter: str)
             raise InvalidInput(about, "a range from low to high", repr(texts[0]), "exchange its ends")
         return low, high
     return [number(about, text, float) for text in texts]
+
+
+def _truth(parameter: str, text: str) -> bool:
+    """The truth value that a text names."""
+    truth = truth_of(text)
+    if truth is None:
+        raise InvalidInput(parameter, "yes or no, as the attribute holds truth values", repr(text), "name one of them")
+    return truth
 
 
 def number(parameter: str, text: str, kind: type[int] | type[float], more: str = "") -> Any:

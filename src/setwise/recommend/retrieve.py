@@ -23,6 +23,7 @@ from setwise.model.alone import best_alone
 from setwise.recommend.effort import PARTNERS, PER_HEAD, Effort, reserve_per_cell
 from setwise.recommend.lower_limits import Variety, with_required, with_varied
 from setwise.recommend.query import Query
+from setwise.recommend.sum_candidates import feasible_of_all, within_sums
 from setwise.retrieval import Index
 from setwise.retrieval.index_state import Retrieved
 from setwise.retrieval.partners import best_partners
@@ -91,6 +92,8 @@ class Choice:
         query, rows = self.query, self.candidates.rows
         variety = Variety.of(query.limits, query.required, len(query.include), self.snapshot.most_candidates)
         more = with_varied(rows, query.required, query.catalog, query.user, variety)
+        if query.sums and not self.candidates.complete:
+            more = np.union1d(more, feasible_of_all(query)).astype(np.intp)
         if self.candidates.complete or len(more) == len(rows):
             return None
         return replace(self, candidates=Candidates(more, False))
@@ -208,17 +211,19 @@ def _chosen(retrieved: Retrieved, query: Query, measures: Measures, effort: Effo
     """The most promising of the rows found, best partners from the reserve, and the pinned items."""
     most = effort.candidates
     partners = int(PARTNERS * most) if len(retrieved.reserve) else 0
-    rows = retrieved.best
-    if len(rows) > most - partners:
-        rows = _promising(rows, max(most - partners, query.k), measures)
+    rows, base = retrieved.best, most // 2 if query.sums or query.user.weights is not None else most
+    if len(rows) > base - partners:
+        rows = _promising(rows, max(base - partners, query.k), measures)
     if partners:
         remaining = np.concatenate([np.setdiff1d(retrieved.best, rows, assume_unique=True), retrieved.reserve])
         total, _ = measures.scores(rows)
         anchor = int(rows[np.argmax(total)])
         rows = np.concatenate([rows, measures.partners(anchor, remaining, partners)])
-    if query.ranker.by_reward_alone:
+    if query.ranker.by_reward_alone or query.user.weights is not None:
         rows = np.union1d(rows, best_alone(query.catalog, query.user, query.eligible.rows, max(most // 2, query.k)))
     rows = np.union1d(rows, query.include).astype(np.intp)
+    if query.sums:
+        rows = np.union1d(rows, within_sums(query, most // 2)).astype(np.intp)
     return with_required(rows, query.required, query.catalog, query.user, most)
 
 

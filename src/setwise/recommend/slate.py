@@ -34,7 +34,8 @@ def proves(query: Query, rows: Rows, rewards: Floats, upper_bound: float) -> boo
     """
     size = float(np.abs(rewards).sum())
     if size == 0:
-        size = zero_scale(query.catalog.rewards, _terms(query, rows), len(rows))
+        heaviest = 1.0 if query.user.weights is None else float(query.user.weights[rows].max(initial=0.0))
+        size = heaviest * zero_scale(query.catalog.rewards, _terms(query, rows), len(rows))
     return math.isfinite(size) and upper_bound <= float(rewards.sum()) + _PROVEN_WITHIN * size
 
 
@@ -55,12 +56,13 @@ class Slate:
     query        what was asked
     indices      rows of the catalogue
     value        F(S), by the reference objective; on a GPU by model/batch_objective.py, in float64 as well
-    rewards      f_i(a_i(S)), likewise: they add up to the value
+    rewards      ω_i f_i(a_i(S)), likewise: they add up to the value
     upper_bound  F of every feasible set of the whole catalogue is at most this; infinite when no bound was computed
     proven       whether the slate is optimal, up to rounding
     timings      milliseconds by phase
     left_out     what could not be done: "certificate", the bound, while its code is compiled after an installation
     partial      whether items were not searched, because a shard of a cluster did not answer; there is no bound then
+    prices       of limited sums, with which the bound was found; None: those of ``catalog_prices``
     improver     what ``improve`` calls: ``Recommender.certify`` of the recommender that made the slate
     """
 
@@ -73,6 +75,7 @@ class Slate:
     timings: Mapping[str, float]
     left_out: tuple[str, ...] = ()
     partial: bool = False
+    prices: Floats | None = field(default=None, repr=False)
     improver: Callable[[Slate, float], Slate] | None = field(default=None, repr=False)
 
     @property
@@ -91,6 +94,11 @@ class Slate:
         return self.query.ranker.name
 
     @property
+    def members(self) -> Rows:
+        """The rows of the set that the rewards are of: those of the slate, and those shown before (``after``)."""
+        return np.concatenate([self.indices, self.query.after]) if len(self.query.after) else self.indices
+
+    @property
     def items(self) -> NDArray[Any]:
         """The ids of the items."""
         return np.asarray(self.catalog.ids[self.indices])
@@ -102,8 +110,11 @@ class Slate:
 
     @cached_property
     def attention(self) -> Floats:
-        """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head."""
-        return objective.attention(self.catalog, self.indices)
+        """(H, k, k): the weight that item i (second axis) gives to item j (third axis) in each head.
+
+        Items of ``after`` follow those of the slate.
+        """
+        return objective.attention(self.catalog, self.members)
 
     @property
     def gap(self) -> float:
@@ -127,7 +138,7 @@ class Slate:
     @property
     def _worth(self) -> str:
         """Value and bound in words."""
-        value = f"value={self.value:.6g}"
+        value = f"value={self.value:.6g}" + (f" {self.query.value_unit}" if self.query.value_unit else "")
         if self.proven:
             return f"{value}, proven optimal"
         if math.isfinite(self.upper_bound):
@@ -158,6 +169,7 @@ class Slate:
         return {
             "items": [item | {"reward": finite(reward)} for item, reward in zip(records, self.rewards, strict=True)],
             "value": finite(self.value),
+            "value_unit": self.query.value_unit,
             "upper_bound": self.upper_bound if bounded else None,
             "gap": self.gap if bounded else None,
             "proven": self.proven,
@@ -193,8 +205,19 @@ class Slate:
             "rewards": self.rewards.tolist(),
             "upper_bound": self.upper_bound,
             "proven": self.proven,
+            **self._prices(),
         }
         write_slate(path, content)
+
+    def _prices(self) -> dict[str, dict[str, float]]:
+        """The prices of limited sums, with which the bound is proven again."""
+        from setwise.recommend.sum_candidates import catalog_prices
+
+        if not self.query.sums:
+            return {}
+        price = catalog_prices(self.query, np.sort(self.members)).price if self.prices is None else self.prices
+        names = [limit.name for limit in self.query.sums]
+        return {"prices": dict(zip(names, price.tolist(), strict=True))}
 
 
 def items_to_dicts(catalog: Catalog, rows: Rows) -> list[dict[str, Any]]:

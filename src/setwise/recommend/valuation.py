@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from setwise._types import Mask, Rows
+from setwise._types import Floats, Mask, Rows
 from setwise.model import objective
 from setwise.model.batch_objective import many_arguments
 from setwise.model.rewards import evaluate
@@ -15,7 +15,12 @@ from setwise.recommend.slate import Slate, proves
 
 
 def valued(
-    query: Query, rows: Rows, upper_bound: float, timings: Mapping[str, float], left_out: tuple[str, ...] = ()
+    query: Query,
+    rows: Rows,
+    upper_bound: float,
+    timings: Mapping[str, float],
+    left_out: tuple[str, ...] = (),
+    prices: Floats | None = None,
 ) -> Slate:
     """The slate, ordered by reward, with its value recomputed by the reference objective."""
     rewards = objective.item_rewards(query.catalog, query.user, rows)
@@ -23,15 +28,20 @@ def valued(
     rows, rewards = rows[order], rewards[order]
     value = float(rewards.sum())
     bound = max(upper_bound, value)
+    proven = proves(query, rows, rewards, bound)
+    if len(query.after):  # members of the set, but not of the page
+        new = ~np.isin(rows, query.after)
+        rows, rewards = rows[new], rewards[new]
     return Slate(
         query=query,
         indices=rows,
         value=value,
         rewards=rewards,
         upper_bound=bound,
-        proven=proves(query, rows, rewards, bound),
+        proven=proven,
         timings=dict(timings),
         left_out=left_out,
+        prices=prices,
     )
 
 

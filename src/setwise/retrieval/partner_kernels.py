@@ -35,10 +35,12 @@ def average(one: float, two: float, rest: float, first: float, second: float, si
 def fill_pair_values(
     query: Array, key: Array, value: Array, reward_class: Array, user: Floats, sink_key: Floats, sink_score: Floats,
     base: Floats, anchor_query: Array, anchor_key: Array, anchor_value: Array, anchor_class: int, anchor_base: float,
-    rows: Array, code: Array, parameter: Array, first_knot: Array, knot: Array, score: Floats, logit: Floats,
-    result: Floats,
+    rows: Array, code: Array, parameter: Array, first_knot: Array, knot: Array, weight: Floats, score: Floats,
+    logit: Floats, result: Floats,
 ) -> None:  # fmt: skip
     """result[at] = F({anchor, rows[at]}); base[at] is the row's base term; without a sink ``sink_key`` is empty.
+
+    weight[at] is what a unit of the row's reward is worth, and the last one that of the anchor.
 
     The vectors of the anchor (H, d) need not be those of an item of the catalogue.
     ``score`` (rows, H) and ``logit`` (rows, H, 4) are scratch space: everything is read from the catalogue before
@@ -66,5 +68,5 @@ def fill_pair_values(
             to_row, to_anchor, to_itself, to_sink = logit[at, h]
             of_anchor += average(itself[h], to_row, rest[h], anchor_score[h], score[at, h], sink_score[h])
             of_row += average(to_anchor, to_itself, to_sink, anchor_score[h], score[at, h], sink_score[h])
-        result[at] = table_value(code, parameter, first_knot, knot, anchor_class, of_anchor)
-        result[at] += table_value(code, parameter, first_knot, knot, reward_class[rows[at]], of_row)
+        result[at] = weight[-1] * table_value(code, parameter, first_knot, knot, anchor_class, of_anchor)
+        result[at] += weight[at] * table_value(code, parameter, first_knot, knot, reward_class[rows[at]], of_row)

@@ -37,14 +37,24 @@ def best_pairs(rows: Rows, values: Floats, most: int) -> Rows:
 
 def pair_values(catalog: Catalog, user: User, anchor: int, rows: Rows) -> Floats:
     """F({anchor, c}) for every c of ``rows``, none of them the anchor: (len(rows),)."""
-    base = objective.base_scores(catalog, user, np.append(rows, anchor))
-    return pairs_with(catalog, user, catalog, anchor, rows, base)
+    every = np.append(rows, anchor)
+    return pairs_with(
+        catalog, user, catalog, anchor, rows, objective.base_scores(catalog, user, every), user.weights_of(every)
+    )
 
 
-def pairs_with(catalog: Catalog, user: User, others: Catalog, anchor: int, rows: Rows, base: Floats) -> Floats:
+def pairs_with(
+    catalog: Catalog,
+    user: User,
+    others: Catalog,
+    anchor: int,
+    rows: Rows,
+    base: Floats,
+    weights: Floats | None = None,
+) -> Floats:
     """F({anchor, c}) for every c of ``rows``, where the anchor is an item of ``others``, a catalogue of the same model.
 
-    ``base`` are the self terms of the rows, then that of the anchor.
+    ``base`` are the self terms of the rows, then that of the anchor; ``weights`` likewise what their rewards count.
     """
     from setwise.retrieval.partner_kernels import fill_pair_values  # compiled: imported when first needed
 
@@ -74,6 +84,7 @@ def pairs_with(catalog: Catalog, user: User, others: Catalog, anchor: int, rows:
         table.parameter,
         table.first_knot,
         table.knot,
+        np.ones(len(base)) if weights is None else weights,
         np.empty((len(rows), heads)),
         np.empty((len(rows), heads, 4)),
         result,

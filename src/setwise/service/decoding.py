@@ -71,7 +71,7 @@ def decode_explain(body: bytes, settings: Settings) -> ExplainRequest:
     """The request in this body, checked against the limits of explanations."""
     request = _decode(_EXPLAIN, body)
     check(request, settings, explain=True)
-    if request.items is not None and not 1 <= len(request.items) <= request.k:
+    if request.items is not None and request.k is not None and not 1 <= len(request.items) <= request.k:
         raise _invalid("items", f"a list of 1 to k = {request.k} ids", len(request.items), "send the ids of the slate")
     return request
 
@@ -163,9 +163,14 @@ def check(request: RecommendRequest, settings: Settings, explain: bool = False) 
         longest, reason = settings.slow_k, " in an explanation"
     elif request.ranker is not None and RANKERS[request.ranker].slow_growth:
         longest, reason = settings.slow_k, f" with the ranker {request.ranker}"
-    if request.k > longest:
+    if request.k is not None and request.k > longest:
         raise _invalid("k", f"at most {longest}{reason}", request.k, "choose a smaller one")
-    for name, most in (("history", settings.history), ("exclude", settings.exclude), ("include", longest)):
+    for name, most in (
+        ("history", settings.history),
+        ("exclude", settings.exclude),
+        ("include", longest),
+        ("after", settings.exclude),
+    ):
         if len(getattr(request, name) or ()) > most:
             raise _invalid(name, f"a list of at most {most} ids", len(getattr(request, name)), "shorten it")
     if len(request.key or "") > KEY_LENGTH:

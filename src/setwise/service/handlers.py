@@ -348,7 +348,7 @@ HANDLERS: dict[str, tuple[Handle, msgspec.json.Decoder[Any]]] = {
 
 def _revalued(slate: Slate, query: Query) -> Slate:
     """The slate as an answer to this query: the user of features depends on k."""
-    rewards = objective.item_rewards(slate.catalog, query.user, slate.indices)
+    rewards = objective.item_rewards(slate.catalog, query.user, slate.members)[: len(slate)]
     return replace(slate, query=query, rewards=rewards, value=float(rewards.sum()))
 
 

@@ -47,14 +47,25 @@ class Vectors(msgspec.Struct, forbid_unknown_fields=True):
     base: list[float] | None = None
 
 
+class SumOf(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
+    """A limit on a sum of numbers that the request brings: one for each item, or by id."""
+
+    limit: float
+    of: str | list[float] | dict[str, float] | None = None
+
+
 WRITTEN: dict[str, tuple[Any, Any]] = {  # the type in JSON, and the default
     "history": (list[Id] | None, None),
     "user": (Vectors | None, None),
     "features": (dict[str, float | None] | None, None),
     "scores": (list[float] | dict[str, float] | None, None),
+    "sum_at_most": (dict[str, float | SumOf], {}),
+    "sum_at_least": (dict[str, float | SumOf], {}),
+    "weights": (str | list[float] | dict[str, float] | None, None),
     "unknown": (Literal["ignore", "error"] | None, None),
     "exclude": (list[Id] | None, None),
     "include": (list[Id], []),
+    "after": (list[Id] | None, None),
     "where": (dict[str, Scalar | list[Scalar] | Range], {}),
 }
 

@@ -5,8 +5,8 @@ score. A *node* stands for all feasible sets S that consist of P, of certain fir
 members later in the order; in head h these score at most M_h, the largest score of all later items. In any head the
 average of an item over S is a mixture of its average over a part of S and of the scores of the others. So
 
-    reward_i = f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds the reward of a later member i,
-    left_ci  = f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds the reward of c ∈ C beside i,
+    reward_i = ω_i f_i( base_i + Σ_h max(avg_i^h(C ∪ {i}), M_h) )     bounds the reward of a later member i,
+    left_ci  = ω_c f_c( base_c + Σ_h max(avg_c^h(C ∪ {i}), M_h) )     bounds the reward of c ∈ C beside i,
 
 and with exactly r later members R, as the reward of c is at most the mean of left_ci over R,
 
@@ -43,6 +43,7 @@ from setwise.model import objective
 from setwise.model.catalog import Catalog
 from setwise.model.rewards import evaluate
 from setwise.model.users import User
+from setwise.verification.sum_checks import SumCheck, SumRows
 
 Groups = list[tuple[NDArray[np.int64], int]]  # one label per item, −1 for none; and the limit per label
 
@@ -101,10 +102,14 @@ class ReferenceProof:
         groups: Groups,
         keeps_limits: Callable[[list[int]], bool] = lambda rows: True,
         advance: Callable[[int, str], None] = lambda nodes, note: None,
+        sums: Sequence[SumCheck] = (),
+        offset: Floats | None = None,
+        constant: float = 0.0,
     ) -> None:
         """``keeps_limits`` says of rows that keep ``groups`` whether they keep the other limits too.
 
-        ``advance`` is called with each node, and with how far the search is.
+        ``advance`` is called with each node, and with how far the search is. ``offset`` (n,) and ``constant`` are what
+        prices of the sums add to each item and to every set (sum_checks.py).
         """
         self.keeps_limits, self.advance = keeps_limits, advance
         self.catalog, self.user, self.pinned = catalog, user, list(dict.fromkeys(pinned))
@@ -116,11 +121,13 @@ class ReferenceProof:
         self._sort()
         self.query, self.key = self._vectors("query"), self._vectors("key")
         self.base = objective.base_scores(catalog, user, self.row)
-        self.reward_class = catalog.reward_class[self.row]
+        self.reward_class, self.weight = catalog.reward_class[self.row], user.weights_of(self.row)
         self.groups: Groups = [(label[self.row], most) for label, most in groups]
         self.groups += [(self.row, 1), (self.place, 1)] if self.ordered else []
         self.nodes = self.most_nodes = self.parts = self.closed = 0
-        self.limit = np.inf
+        self.limit = self.cut = np.inf
+        self.sums, self.constant = SumRows.of(sums, self.row), constant
+        self.offset = np.zeros(len(self.row)) if offset is None else offset[self.row]
 
     def _vectors(self, name: str) -> Floats:
         own = np.asarray(getattr(self.catalog, name)[self.row], np.float64)
@@ -138,6 +145,7 @@ class ReferenceProof:
     def run(self, limit: float, nodes: int) -> ProofResult:
         """Divide nodes until none can contain a set that is worth more than ``limit``."""
         self.limit, self.most_nodes, self.nodes, self.parts, self.closed = limit, nodes, 0, 0, 0
+        self.cut = limit - self.constant  # of what members count, offsets included
         if self._is_empty():
             return ProofResult(True, 0)
         try:
@@ -203,6 +211,9 @@ class ReferenceProof:
             weight = np.einsum("ihd,hd->hi", self.query, sink.key.astype(np.float64))
             average += np.einsum("hd,hd->h", sink.value.astype(np.float64), self.user.heads)[:, None]
         self.all = node = _Node([], np.arange(len(self.row)), weight, average)
+        if len(self.sums.cost):
+            stay = self.sums.possible([], node.later, self.k) | np.isin(self.row, self.pinned)
+            node = _Node([], node.later[stay], weight[:, stay], average[:, stay])
         for row in [] if self.ordered else self.pinned:
             at = int(np.flatnonzero(self.row == row)[0])
             node = self._with(node, at, node.later != at)
@@ -213,6 +224,9 @@ class ReferenceProof:
         members = [*node.members, member]
         for label, most in self.groups:
             stay = stay & (_room(label, most, members, node.later) > 0)
+        if len(self.sums.cost):
+            stay = stay.copy()
+            stay[stay] = self.sums.possible(members, node.later[stay], self.k - len(members))
         later = node.later[stay]
         logit = np.einsum("ihd,hd->hi", self.query[later], self.key[member])
         score = self.score[:, member, None]
@@ -228,9 +242,9 @@ class ReferenceProof:
             cap = self.score[:, node.later].max(axis=1, keepdims=True) if q > 1 else -np.inf
             reward, left = self._reward_bounds(node, known, cap)
             sizes = range(1, min(q, len(node.later)) + 1)
-            if all(self._sum_of_largest(node, reward + left / size, size) <= self.limit for size in sizes):
+            if all(self._sum_of_largest(node, reward + left / size, size) <= self.cut for size in sizes):
                 return []
-            possible = ~(reward + left + self._sum_of_largest(node, np.maximum(reward, 0.0), q - 1) <= self.limit)
+            possible = ~(reward + left + self._sum_of_largest(node, np.maximum(reward, 0.0), q - 1) <= self.cut)
             if not possible.all():
                 node = _Node(node.members, node.later[possible], node.weight[:, possible], node.average[:, possible])
                 known = _Averages(
@@ -252,7 +266,7 @@ class ReferenceProof:
             first, end = blocks.pop()
             self._count()
             worth = reward[first:end] + left[first:end] + self._bound_of_others(node, known, most, first, q)
-            near = first + np.flatnonzero(~(worth <= self.limit))
+            near = first + np.flatnonzero(~(worth <= self.cut))
             if len(near) > _MAX_SINGLE:
                 middle = int(near[len(near) // 2])
                 blocks += [(int(near[0]), middle), (middle, int(near[-1]) + 1)]
@@ -304,14 +318,17 @@ class ReferenceProof:
     def _reward_bounds(self, node: _Node, known: _Averages, cap: Floats | float) -> tuple[Floats, Floats]:
         """reward_i and Σ_c left_ci of the later items; items after them score at most ``cap`` (H, 1 or later)."""
         reward = self._rewards(node.later, np.minimum(np.maximum(known.alone, cap), known.most).sum(axis=0))
-        left = np.zeros(len(node.later))
+        left = np.full(len(node.later), float(self.offset[node.members].sum()))
         for member, beside, most in zip(node.members, known.beside, known.left_most, strict=True):
             f = self.catalog.rewards[self.reward_class[member]]
-            left += f.value(self.base[member] + np.minimum(np.maximum(beside, cap), most).sum(axis=0))
+            weight = 1.0 if self.weight is None else self.weight[member]
+            left += weight * f.value(self.base[member] + np.minimum(np.maximum(beside, cap), most).sum(axis=0))
         return reward, left
 
     def _rewards(self, items: Rows, attended: Floats) -> Floats:
-        return evaluate(self.catalog.rewards, self.reward_class[items], self.base[items] + attended)
+        weight = None if self.weight is None else self.weight[items]
+        rewards = evaluate(self.catalog.rewards, self.reward_class[items], self.base[items] + attended, weight)
+        return rewards + self.offset[items]
 
     def _bound_of_others(self, node: _Node, known: _Averages, most: Floats, first: int, q: int) -> float:
         """A bound on the rewards of the members after the next one, if the next one is not before ``first``."""

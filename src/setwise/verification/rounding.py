@@ -57,13 +57,19 @@ def rounding_error(catalog: Catalog, user: User, k: int, size: float) -> float:
     places = 8 + catalog.heads + (0 if catalog.base is None else catalog.base.shape[1])
     near = min(terms + averages.sum(), _largest_bias(catalog))
     error = float(errors.sum() + places * _EPS * (2.0 * averages.sum() + cancelled + near))
-    return min(_reward_change(catalog, k, size, error, families) for families in ((Exp,), (Exp, Logistic, Softplus)))
+    families = (Exp,), (Exp, Logistic, Softplus)
+    return min(_reward_change(catalog, _heaviest(user) * k, size, error, some) for some in families)
+
+
+def _heaviest(user: User) -> float:
+    """The largest ω_i: by so much an error in a reward counts more."""
+    return 1.0 if user.weights is None else float(user.weights.max())
 
 
 def _reward_change(
-    catalog: Catalog, k: int, size: float, error: float, proportional: tuple[type[Reward], ...]
+    catalog: Catalog, k: float, size: float, error: float, proportional: tuple[type[Reward], ...]
 ) -> float:
-    """How far errors in the arguments change a value; rewards of the families ``proportional`` change by a factor."""
+    """How far errors in the arguments change a value of k rewards; some families change by a factor."""
     exponent = max((abs(one.parameters[0]) for one in catalog.rewards if isinstance(one, proportional)), default=0.0)
     steepest = max((one.lipschitz for one in catalog.rewards if not isinstance(one, proportional)), default=0.0)
     if exponent * error >= 1.0:  # even of a size of 0 nothing is known: rewards may have underflowed
@@ -74,7 +80,12 @@ def _reward_change(
 def largest_change(catalog: Catalog, user: User, k: int) -> float:
     """The most by which the terms of its arguments can change the value of a set, all rewards being Lipschitz."""
     steepest = max((reward.lipschitz for reward in catalog.rewards if not isinstance(reward, Exp)), default=0.0)
-    return k * steepest * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
+    return (
+        _heaviest(user)
+        * k
+        * steepest
+        * float(2.0 * _largest_scores(catalog, user).sum() + _base_terms(catalog, user)[0])
+    )
 
 
 def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: Sequence[int] | None) -> float:
@@ -86,7 +97,8 @@ def largest_rewards(catalog: Catalog, user: User, rows: Sequence[int], places: S
     scores = np.abs(objective.scores(catalog, user, members, at)[0]).max(axis=1, initial=0.0)
     terms = float(scores.sum() + np.abs(objective.base_scores(catalog, user, members)).max(initial=0.0))
     ends = np.array([-terms, terms])
-    return len(rows) * min(float(np.abs(f(ends)).max()) for f in catalog.rewards) + _UNDERFLOW
+    heaviest = 1.0 if user.weights is None else float(user.weights[members].max(initial=0.0))
+    return heaviest * len(rows) * min(float(np.abs(f(ends)).max()) for f in catalog.rewards) + _UNDERFLOW
 
 
 def size_above(catalog: Catalog, user: User, k: int, rows: Rows, bound: float) -> float:
@@ -101,7 +113,8 @@ def size_above(catalog: Catalog, user: User, k: int, rows: Rows, bound: float) -
         most = np.maximum(most, np.einsum("hd,hd->h", catalog.sink.value.astype(np.float64), user.heads))
     with np.errstate(over="ignore"):
         highest = objective.base_scores(catalog, user, rows) + most.sum()
-        gains = np.maximum(evaluate(catalog.rewards, catalog.reward_class[rows], highest), 0.0)
+        rewards = evaluate(catalog.rewards, catalog.reward_class[rows], highest, user.weights_of(rows))
+        gains = np.maximum(rewards, 0.0)
         return float(2.0 * np.sort(gains)[-k:].sum() - bound)
 
 

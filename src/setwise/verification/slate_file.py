@@ -4,9 +4,10 @@
     catalog              the digest of the catalogue that the rows belong to
     query                the query as ``Query.to_json`` (recommend/query.py) writes it: user, scores, scores_floor, k,
                          exclude, include, where, at_most, at_least, exactly, budget_ms, ranker, certify; items are
-                         named by id
+                         named by id; sum_at_most, sum_at_least, weights, value_unit only where it states them
     indices, positions, items                    the slate: rows, places (null unless ordered), ids
     value, rewards, upper_bound, proven          the claims
+    prices                                       of sums that the query limits: how the bound counts them
     digest               sha256 of the canonical JSON of all the rest
 
 Every content has one encoding, a key per line, and a file must equal it byte for byte: every changed byte is detected.
@@ -104,7 +105,7 @@ def _digest(form: Mapping[str, Any]) -> str:
 
 
 def _encoded(form: Mapping[str, Any]) -> bytes:
-    whole = {key: form[key] for key in _KEYS} | {"digest": _digest(form)}
+    whole = {key: form[key] for key in (*_KEYS, "prices") if key in form} | {"digest": _digest(form)}
     lines = (f'"{key}": {json.dumps(part, sort_keys=True, ensure_ascii=False)}' for key, part in whole.items())
     return ("{\n" + ",\n".join(lines) + "\n}\n").encode()
 
@@ -150,6 +151,24 @@ def _are_scores(part: Any) -> bool:
     return part is None or _is_vector(part)
 
 
+def _are_numbers(part: Any) -> bool:
+    return type(part) is str or _are_scores(part)
+
+
+def _are_sums(part: Any) -> bool:
+    def is_sum(entry: Any) -> bool:
+        if not isinstance(entry, dict):
+            return type(entry) is float
+        known = {"limit"} <= entry.keys() <= {"limit", "of"} and type(entry["limit"]) is float
+        return known and ("of" not in entry or (entry["of"] is not None and _are_numbers(entry["of"])))
+
+    return isinstance(part, dict) and len(part) > 0 and all(map(is_sum, part.values()))
+
+
+def _are_prices(part: Any) -> bool:
+    return isinstance(part, dict) and all(type(price) is float for price in part.values())
+
+
 def _is_scalar(part: Any) -> bool:
     return type(part) in (str, int, float, bool)
 
@@ -170,7 +189,8 @@ def _is_where(part: Any) -> bool:
     return isinstance(part, dict) and all(map(_is_condition, part.values()))
 
 
-_QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_Keys = Mapping[str, tuple[str, Callable[[Any], bool]]]  # what a part must be, and its check
+_QUERY_KEYS: _Keys = {
     "user": ("heads of equal length and a base", _is_user),
     "scores": ("null, a list of numbers, or a number an id", _are_scores),
     "scores_floor": ("null, or a number", lambda part: part is None or type(part) is float),
@@ -183,7 +203,16 @@ _QUERY_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "certify": ("true or false", lambda part: isinstance(part, bool)),
 }  # fmt: skip
 
-_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+_STATED_KEYS: _Keys = {  # that are there only if the request states them
+    "weights": ("a name, a list of numbers, or a number an id", lambda part: part is not None and _are_numbers(part)),
+    "sum_at_most": ("a limit a name, with or without numbers", _are_sums),
+    "sum_at_least": ("a limit a name, with or without numbers", _are_sums),
+    "after": ("a list of ids", lambda part: _are_ids(part) and len(part) > 0),
+    "after_counts": ("true or false", lambda part: isinstance(part, bool)),
+    "value_unit": ("a text", lambda part: type(part) is str),
+}
+
+_KEYS: _Keys = {
     "format": (repr(FORMAT), lambda part: part == FORMAT),
     "version": (str(VERSION), lambda part: type(part) is int and part == VERSION),
     "catalog": ("a digest", lambda part: isinstance(part, str)),
@@ -200,21 +229,27 @@ _KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
 
 def _first_defect(form: Mapping[str, Any]) -> str | None:
     """The first defect of a content, or None."""
-    return _defect_of(form, _KEYS) or _defect_of(form["query"], _QUERY_KEYS | _limit_keys())
+    return _defect_of(form, _KEYS, {"prices": ("a number a name", _are_prices)}) or _defect_of(
+        form["query"], {**_QUERY_KEYS, **_limit_keys()}, _STATED_KEYS
+    )
 
 
-def _limit_keys() -> dict[str, tuple[str, Callable[[Any], bool]]]:
+def _limit_keys() -> _Keys:
     every = ("a whole number an attribute", _are_counts)
     by_value = ("a whole number a value, an attribute", _are_counts_of_values)
     return {name: by_value if limit.by_value else every for name, limit in LIMITS.items()}
 
 
-def _defect_of(form: Mapping[str, Any], keys: Mapping[str, tuple[str, Callable[[Any], bool]]]) -> str | None:
+def _defect_of(form: Mapping[str, Any], keys: _Keys, stated: _Keys | None = None) -> str | None:
+    """The first defect of an object that has all of ``keys`` and may have those of ``stated``."""
+    possible = {**keys, **(stated or {})}
     for key in form:
-        if key not in keys:
+        if key not in possible:
             return f"the unknown key {key!r}"
-    for key, (must, holds) in keys.items():
+    for key, (must, holds) in possible.items():
         if key not in form:
+            if key not in keys:
+                continue
             return f"no key '{key}'"
         if not holds(form[key]):
             return f"a '{key}' that is not {must}"
@@ -232,7 +267,7 @@ def _to_json(content: Mapping[str, Any]) -> dict[str, Any]:
         form["rewards"] = [_real_to_json(reward) for reward in form["rewards"]]
     if isinstance(form.get("query"), dict) and isinstance(form["query"].get("user"), dict):
         form["query"]["user"] = {name: _floats(part) for name, part in form["query"]["user"].items()}
-    for key in ("scores", "scores_floor"):
+    for key in ("scores", "scores_floor", "weights", "sum_at_most", "sum_at_least"):
         if isinstance(form.get("query"), dict) and key in form["query"]:
             form["query"][key] = _floats(form["query"][key])
     return form

@@ -12,7 +12,6 @@ further than it can go for a set above the bound: a slate of hugely negative rew
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
 from collections.abc import Iterator
@@ -21,7 +20,7 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from setwise._progress import Progress
 from setwise._types import Floats
@@ -29,11 +28,13 @@ from setwise._validation import whole_number
 from setwise.errors import InvalidInput
 from setwise.model import objective
 from setwise.model.catalog import Catalog
-from setwise.model.limits import LIMITS, Limit
 from setwise.model.users import User
+from setwise.verification.asked import Asked
+from setwise.verification.conditions import eligible_items
 from setwise.verification.reference_proof import ReferenceProof
 from setwise.verification.rounding import largest_change, largest_logits, largest_rewards, rounding_error, size_above
 from setwise.verification.slate_file import read_slate
+from setwise.verification.sum_checks import LARGEST, offsets
 
 Outcome = tuple[bool, str]
 
@@ -94,52 +95,28 @@ def _run_check(claim: _Claim, name: str) -> Check:
     return Check(name, bool(ok), sentence)
 
 
-class _Claim:
+class _Claim(Asked):
     """A slate file and the catalogue; one method per check."""
 
     def __init__(self, slate: dict[str, Any], catalog: Catalog, user: ArrayLike | User | None, nodes: int) -> None:
-        self.slate, self.catalog, self.given, self.nodes = slate, catalog, user, nodes
-        self.query: dict[str, Any] = slate["query"]
+        super().__init__(slate["query"], catalog)
+        self.slate, self.given, self.nodes = slate, user, nodes
 
-    @cached_property
-    def slate_user(self) -> User:
-        """The user of the file, with the scores that the request added to items."""
-        return self.catalog.user(User(**self.query["user"], scores=self._added_scores()))
-
-    def _added_scores(self) -> Floats | None:
-        """The added score of every item: (n,); without a floor an unnamed item has 0, and is not eligible."""
-        scores, floor = self.query["scores"], self.query["scores_floor"]
-        if not isinstance(scores, dict):
-            return None if scores is None else np.array(scores)
-        added = np.full(len(self.catalog), 0.0 if floor is None else floor)
-        added[self._scored_rows(scores)] = list(scores.values())
-        return added
-
-    def _scored_rows(self, scores: dict[str, float]) -> NDArray[np.intp]:
-        """The rows of the ids that are the keys of ``scores``; whole numbers are written as texts."""
-        text = hasattr(self.catalog.ids.values, "offsets")
-        try:
-            return self.catalog.rows_of(list(scores) if text else [int(one) for one in scores])
-        except ValueError:
-            raise InvalidInput("scores", "about ids of the catalogue", "another text", "correct its keys") from None
-
-    def _unscored(self) -> NDArray[np.bool_]:
-        """Which items are not eligible for want of a score."""
-        scores = self.query["scores"]
-        unscored = np.full(len(self.catalog), isinstance(scores, dict) and self.query["scores_floor"] is None)
-        if unscored.any():
-            unscored[self._scored_rows(scores)] = False
-        return unscored
+    @property
+    def members(self) -> list[int]:
+        """The rows of the slate, and those shown before."""
+        return [*self.slate["indices"], *self.before]
 
     @cached_property
     def reference_rewards(self) -> Floats:
         """The rewards by the reference objective, in the order of the slate."""
-        return objective.item_rewards(self.catalog, self.slate_user, self.slate["indices"], self.slate["positions"])
+        rewards = objective.item_rewards(self.catalog, self.slate_user, self.members, self.slate["positions"])
+        return rewards[: len(self.slate["indices"])]
 
     @cached_property
     def reference_value(self) -> float:
         """F(S) by the reference objective."""
-        return objective.set_value(self.catalog, self.slate_user, self.slate["indices"], self.slate["positions"])
+        return objective.set_value(self.catalog, self.slate_user, self.members, self.slate["positions"])
 
     @cached_property
     def scale(self) -> float:
@@ -188,65 +165,26 @@ class _Claim:
 
     def _broken_constraints(self) -> Iterator[str]:
         query, rows = self.query, self.catalog.items(self.slate["indices"]).tolist()
-        if not 1 <= len(rows) <= query["k"]:
+        if not (0 if self.before else 1) <= len(rows) <= query["k"]:
             yield f"the slate has {len(rows)} items, not 1 to {query['k']}"
         places = self.slate["positions"]
         if (places is None) != (self.catalog.positions is None):
             yield "a slate has places exactly when the catalogue has positions"
         if places is not None and (len(set(places)) < len(rows) or len(places) != len(rows)):
             yield "every item must have a place of its own"
+        if set(rows) & set(self.before):
+            yield "an item that was shown before is in the slate"
         if set(rows) & set(self._rows_of("exclude")):
             yield "an excluded item is in the slate"
         if not set(self._rows_of("include")) <= set(rows):
             yield "a pinned item is not in the slate"
-        if not _eligible(self.catalog, [], query["where"])[rows].all():
+        if not eligible_items(self.catalog, [], query["where"])[rows].all():
             yield "an item does not meet the filter"
         if self._unscored()[rows].any():
             yield "an item has no score, and the query states no floor"
-        yield from self._broken_limits(rows)
-
-    def _broken_limits(self, rows: list[int]) -> Iterator[str]:
-        """The limits that a set does not keep."""
-        for limit, name, numbers in self._limits():
-            for value, n, labels in self._counted(limit, name, numbers):
-                count = np.bincount(labels[rows][labels[rows] >= 0], minlength=int(labels.max(initial=0)) + 1)
-                if limit.upper and count.max() > n:
-                    yield f"more than {n} items have {'the same' if value is None else repr(value) + ' as'} '{name}'"
-                if limit.lower:
-                    needed = np.unique(labels[self._shown() & (labels >= 0)]) if value is None else [0]
-                    if (count[needed] < n).any():
-                        yield f"fewer than {n} items have {'some' if value is None else repr(value) + ' as'} '{name}'"
-
-    def _limits(self) -> Iterator[tuple[Limit, str, Any]]:
-        """Every limit of the query, with its attribute and numbers."""
-        for limit in LIMITS.values():
-            for name, numbers in self.query[limit.name].items():
-                yield limit, name, numbers
-
-    def _counted(self, limit: Limit, name: str, numbers: Any) -> Iterator[tuple[str | None, int, NDArray[np.int64]]]:
-        """The value, or None for every value; the number; and labels of equal cells, 0 for those of the one value."""
-        column = self.catalog.attributes[name]
-        if not limit.by_value:
-            yield None, numbers, _labels(column)
-            return
-        for value, n in numbers.items():
-            wanted = value if hasattr(column, "codes") else _as_number(limit.name, name, value)
-            yield value, n, np.where(_meets(name, column, wanted), 0, -1)
-
-    def _outside(self, shown: NDArray[np.bool_]) -> Iterator[tuple[NDArray[np.bool_], int]]:
-        """For each value of which a set has n items or more: the items without it, of which it has at most k − n."""
-        for limit, name, numbers in self._limits():
-            for value, n, labels in self._counted(limit, name, numbers) if limit.lower else ():
-                for label in np.unique(labels[shown & (labels >= 0)]) if value is None else [0]:
-                    yield labels != label, self.query["k"] - n
-
-    def _shown(self) -> NDArray[np.bool_]:
-        """Which items may be shown."""
-        return _eligible(self.catalog, self._rows_of("exclude"), self.query["where"]) & ~self._unscored()
-
-    def _rows_of(self, key: str) -> list[int]:
-        """The rows of the items that the query names."""
-        return [int(row) for row in self.catalog.rows_of(self.query[key])]
+        if self._unweighed()[rows].any():
+            yield "an item has no weight"
+        yield from self._broken_limits(self.members)
 
     def value(self) -> Outcome:
         """Whether value and rewards are those of the reference objective."""
@@ -311,11 +249,11 @@ class _Claim:
 
     def _size_above(self, bound: float) -> float:
         rows = np.flatnonzero(self._shown())
-        return size_above(self.catalog, self.slate_user, self.query["k"], rows, bound) if len(rows) else 0.0
+        return size_above(self.catalog, self.slate_user, self._size, rows, bound) if len(rows) else 0.0
 
     def _uncertain(self, size: float) -> str:
         """Why rounding may decide the bound, or nothing. In place of a size of 0: the largest change."""
-        subject = (self.catalog, self.slate_user, self.query["k"])
+        subject = (self.catalog, self.slate_user, self._size)
         change = rounding_error(*subject, size)
         if change <= ROUNDING * (size or largest_change(*subject)):
             return ""
@@ -326,7 +264,7 @@ class _Claim:
         )
 
     def _proof(self, bound: float, limit: float) -> Outcome:
-        query, shown = self.query, self._shown()
+        shown = self._shown()
         groups = [
             (labels, min(n, len(self.catalog)))
             for limit, name, numbers in self._limits()
@@ -340,9 +278,16 @@ class _Claim:
         eligible, groups = np.flatnonzero(shown), [(labels, most) for labels, most in groups if most > 0]
         if not len(eligible):
             return True, "no set keeps every constraint, so none exceeds the bound"
-        subject = (self.catalog, self.slate_user, query["k"], eligible, self._rows_of("include"), groups)
+        pinned = [*self._rows_of("include"), *self.before]
+        subject = (self.catalog, self.slate_user, self._size, eligible, pinned, groups)
+        offset, constant = offsets(self._sums, self.slate.get("prices", {}), len(self.catalog))
+        sizes = [abs(constant), self._size * float(np.abs(offset).max())]
+        if not max(sizes) <= LARGEST * max(abs(bound), self.scale):
+            return False, "the prices of the sums are too large, or of limits that the query does not state"
         with Progress(f"proving the upper bound again, with at most {self.nodes:,} nodes", self.nodes) as bar:
-            proof = ReferenceProof(*subject, lambda rows: not any(self._broken_limits(rows)), bar.advance)
+            proof = ReferenceProof(
+                *subject, lambda rows: not any(self._broken_limits(rows)), bar.advance, self._sums, offset, constant
+            )
             end = proof.run(limit, self.nodes)
         if end.better is not None:
             return False, f"refuted: the rows {end.better} are worth {end.value:.9g}, more than {bound:.9g}"
@@ -350,49 +295,3 @@ class _Claim:
             came = f"{end.closed:,} of {end.parts:,} parts of the search were complete"
             return False, f"the bound {bound:.9g} could not be proven within {self.nodes:,} nodes; {came}"
         return True, f"no feasible set exceeds {bound:.9g}, proven again with {end.nodes:,} nodes"
-
-
-# --- constraints ---
-
-
-def _eligible(catalog: Catalog, exclude: list[int], where: dict[str, Any]) -> NDArray[np.bool_]:
-    """Which items are neither excluded nor filtered out."""
-    eligible = np.ones(len(catalog), bool)
-    eligible[exclude] = False
-    for name, condition in where.items():
-        eligible &= _meets(name, catalog.attributes[name], condition)
-    return eligible
-
-
-def _meets(name: str, column: Any, condition: Any) -> NDArray[np.bool_]:
-    """Which cells are in a range {"from", "to"}, or equal to a value or one of a list; a missing cell is not."""
-    is_range = isinstance(condition, dict)
-    wanted = (
-        [condition["from"], condition["to"]] if is_range else condition if isinstance(condition, list) else [condition]
-    )
-    text = hasattr(column, "codes")
-    if any(isinstance(one, str) != text for one in wanted if one is not None):
-        raise InvalidInput(f"where['{name}']", "of the type of the attribute", repr(condition), "correct the filter")
-    if is_range:
-        low, high = condition["from"], condition["to"]
-        low, high = (-math.inf if low is None else low), (math.inf if high is None else high)
-        return np.asarray((column >= low) & (column <= high))
-    met = np.zeros(len(column), bool)
-    for one in [code for code, value in enumerate(column.values) if value in wanted] if text else wanted:
-        met |= (column.codes if text else column) == one
-    return met
-
-
-def _as_number(limit: str, name: str, text: str) -> float:
-    for read in (int, float):  # a whole number is not rounded to a float
-        with contextlib.suppress(ValueError):
-            return read(text)
-    raise InvalidInput(f"{limit}['{name}']", "about numbers", repr(text), "correct the limit")
-
-
-def _labels(column: Any) -> NDArray[np.int64]:
-    """Equal numbers for equal cells, −1 for missing ones."""
-    if hasattr(column, "codes"):
-        return np.asarray(column.codes, np.int64)
-    label = np.unique(column, return_inverse=True)[1].astype(np.int64)
-    return np.where(column == column, label, -1)  # NaN is missing

@@ -25,9 +25,9 @@ from setwise.bounds.candidates.item_bounds import (
     bound_items,
     bound_of_others,
     padded,
-    reward_upper,
     set_value,
     store_root_bounds,
+    worth_upper,
 )
 from setwise.bounds.candidates.pair_bounds import (
     GIVEN,
@@ -38,6 +38,7 @@ from setwise.bounds.candidates.pair_bounds import (
     bound_with_candidate,
     prune,
 )
+from setwise.bounds.candidates.sum_limits import drop_beyond_sums, keeps_sums
 from setwise.kernels.heap import pop_top, push_entry
 from setwise.kernels.largest import keep_largest
 from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO, njit
@@ -59,7 +60,7 @@ class NodeQueue(NamedTuple):
     chosen: NDArray[np.int32]  # (slots, k)
     mask: NDArray[np.uint64]  # (slots, words): the candidates, one bit each
     tally: Ints  # (6,): open nodes, free slots, nodes expanded, incumbent's size, work done, work of the next node
-    level: Floats  # (2,): value of the incumbent, and what a node must exceed
+    level: Floats  # (2,): value of the incumbent, and what the bound of a node must exceed
     best: Ints  # (k,): the incumbent
     trial: Ints  # (k,)
 
@@ -83,11 +84,13 @@ def sort_descending(order: Ints, n: int, key: Floats) -> None:
 
 @njit(**OUTER)
 def offer_set(data: Any, queue: Any, size: int) -> None:
-    """Make the first ``size`` of ``queue.trial`` the incumbent if they are better."""
+    """Make the first ``size`` of ``queue.trial`` the incumbent if they are better and keep the limits of sums."""
+    if len(data.cost) and not keeps_sums(data.cost, data.ends[0], data.ends[1], queue.trial, size):
+        return
     value, magnitude = set_value(data, queue.trial, size)
     if value > queue.level[VALUE]:
         queue.level[VALUE] = value
-        queue.level[CUT] = value + TOLERANCE * magnitude
+        queue.level[CUT] = value + TOLERANCE * magnitude - data.constant[0]
         queue.tally[SIZE] = size
         for place in range(size):
             queue.best[place] = queue.trial[place]
@@ -130,7 +133,7 @@ def capped_reward(data: Any, node: Any, r: int, h: int, cap: float) -> float:
         if g == h:
             peak = min(peak, padded(cap if node.sums[r, g, DENOMINATOR] > 0 else max(cap, 0.0), data.head, h))
         a += peak
-    return float(reward_upper(data.reward, data.knot, data.reward_class[i], a))
+    return float(worth_upper(data, i, a))
 
 
 @njit(**INNER)
@@ -339,7 +342,9 @@ def search_nodes(data: Any, node: Any, queue: Any, max_nodes: int, max_work: int
                 node.item[p + n] = i
                 n += 1
         n = drop_full_groups(data.labels, data.limits, node.item, p, n)
-        tally[NEXT] = work_of(n, q, stage, root, heads)
+        if len(data.cost):
+            n = drop_beyond_sums(data.cost, data.ends[2], data.ends[3], node.item, node.key, p, n, q)
+        tally[NEXT] = work_of(max(n, 0), q, stage, root, heads)
         if tally[NODES] >= max_nodes or (tally[NODES] > began and tally[WORK] + tally[NEXT] > max_work):
             return PAUSED
         if tally[FREE] < m:
@@ -350,5 +355,7 @@ def search_nodes(data: Any, node: Any, queue: Any, max_nodes: int, max_work: int
         tally[FREE] += 1
         tally[NODES] += 1
         tally[WORK] += tally[NEXT]
+        if n < 0:  # none of its sets keeps the limits of sums
+            continue
         expand(data, node, queue, p, n, q, stage, node_bound, root)
     return FINISHED

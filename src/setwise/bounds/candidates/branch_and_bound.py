@@ -21,6 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from setwise._types import Floats, Rows
 from setwise._validation import read_only
+from setwise.bounds.prices import Prices, good_prices
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.model.reward_table import RewardTable
@@ -38,8 +39,13 @@ UNLIMITED = 2**62
 class BranchAndBound:
     """A search for the best feasible set, with an upper bound on F over all feasible sets that falls as it runs."""
 
-    def __init__(self, instance: Instance, constraints: Constraints, open_nodes: int) -> None:
+    def __init__(self, instance: Instance, constraints: Constraints, open_nodes: int, near: ArrayLike = ()) -> None:
+        """``near`` is a good set, by which sums are priced."""
         self.instance, self.constraints, self._most_slots = instance, constraints, max(open_nodes, 1)
+        price, members = np.zeros(0), np.asarray(near, np.intp)
+        if len(constraints.sums):
+            price = good_prices(instance, constraints, members if len(members) else constraints.pinned)
+        self._prices = Prices.of_sums(price, constraints.sums) if len(price) else None
         self._k = min(constraints.k, instance.m)
         self._free = constraints.joinable(constraints.pinned)
         self.finished = self.full = False
@@ -70,6 +76,8 @@ class BranchAndBound:
         if self._parts is not None:
             queue = self._parts[2]
             bound = max(queue.level[CUT], queue.bound[0] if queue.tally[OPEN] else -math.inf)
+        if self._prices is not None:
+            bound += self._prices.constant
         return float(bound) if bound < HUGE / 2 else math.inf
 
     @property
@@ -135,7 +143,7 @@ class BranchAndBound:
             heads, m = self.instance.score.shape
             queue = _node_queue(self._k, m, FIRST_SLOTS + 2 * m + self._k)
             self._push_roots(queue)
-            data = _instance_arrays(self.instance, self.constraints, self._scores, self._share)
+            data = _instance_arrays(self.instance, self.constraints, self._scores, self._share, self._prices)
             self._parts = data, _node_workspace(heads, m, self._k), queue
         return self._parts
 
@@ -164,7 +172,9 @@ class BranchAndBound:
         it, high = self.instance, self._scores.max(axis=1)
         argument = it.base + high.sum() + 3 * self._share * (np.abs(it.base) + np.abs(self._scores).max(axis=1).sum())
         with np.errstate(over="ignore"):
-            reward = np.clip(evaluate(it.rewards, it.reward_class, argument), LOWEST, HUGE)
+            reward = np.clip(evaluate(it.rewards, it.reward_class, argument, it.reward_weight), LOWEST, HUGE)
+        if self._prices is not None:
+            reward = np.clip(reward + self._prices.offset + 1e-12 * np.abs(self._prices.offset), LOWEST, HUGE)
         pinned = reward[self.constraints.pinned]
         free = np.sort(reward[self._free])[::-1][: self._k - len(pinned)]
         total = pinned.sum() + np.concatenate([[0.0], np.cumsum(free)])
@@ -195,7 +205,9 @@ def _is_wide(weight: Floats, sink_weight: Floats) -> NDArray[np.bool_]:
     return wide | ((sink_weight < least) & (sink_weight > 0))
 
 
-def _instance_arrays(instance: Instance, constraints: Constraints, scores: Floats, share: float) -> InstanceArrays:
+def _instance_arrays(
+    instance: Instance, constraints: Constraints, scores: Floats, share: float, prices: Prices | None
+) -> InstanceArrays:
     from setwise.bounds.candidates.item_bounds import InstanceArrays
 
     table = RewardTable.of(instance.rewards)
@@ -204,6 +216,7 @@ def _instance_arrays(instance: Instance, constraints: Constraints, scores: Float
     rounding = np.full(len(table.code), 1e-14 + 1e-15 * min(constraints.k, instance.m))
     least = scores.min(axis=1)
     spread = instance.score.max(axis=1) - instance.score.mean(axis=1)
+    offset, sums = np.zeros(instance.m) if prices is None else prices.offset, constraints.sums
     arrays = (
         instance.logit,
         weight,
@@ -216,8 +229,12 @@ def _instance_arrays(instance: Instance, constraints: Constraints, scores: Float
         np.column_stack([table.code, table.parameter, table.first_knot[:-1], table.first_knot[1:], rounding]),
         table.knot,
         instance.reward_class.astype(np.int64),
+        np.stack([instance.weights, offset, rounding[0] * np.abs(offset)], axis=1),
         constraints.labels,
         constraints.limits,
+        sums.cost,
+        np.stack([sums.least, sums.most, sums.low - sums.margin, sums.high + sums.margin]),
+        np.array([0.0 if prices is None else prices.constant]),
         np.argsort(-spread, kind="stable"),
     )
     return InstanceArrays(*(read_only(array) for array in arrays))

@@ -46,8 +46,12 @@ class InstanceArrays(NamedTuple):
     reward: Floats  # (τ, 7): code, three parameters, first knot and the one after the last, relative upward rounding
     knot: Floats  # (knots, 2)
     reward_class: Ints  # (m,)
+    worth: Floats  # (m, 3): ω_i, δ_i and its upward rounding: a reward y of item i counts ω_i y + δ_i
     labels: Ints  # (G, m)
     limits: Ints  # (G,)
+    cost: Floats  # (R, m) numbers whose sums are limited
+    ends: Floats  # (4, R): least and most of sets that keep a limit for certain; of those that may keep it
+    constant: Floats  # (1,) F(S) ≤ what the members of S count and this constant, for every S that keeps the sums
     heads_in_order: Ints  # (H,) the heads whose highest member is branched on, in this order
 
 
@@ -95,16 +99,24 @@ def reward_upper(reward: Floats, knot: Floats, c: int, x: float) -> float:
 
 
 @njit(**INNER)
-def argument_below(reward: Floats, knot: Floats, c: int, low: float, high: float, need: float) -> float:
-    """An x in [low, high] with f(x) ≤ need, close to the largest; ``low`` if there is none."""
-    if not reward_upper(reward, knot, c, low) <= need:
+def worth_upper(data: Any, i: int, x: float) -> float:
+    """ω_i f_i(x) + δ_i, rounded upwards likewise."""
+    value = reward_upper(data.reward, data.knot, data.reward_class[i], x)
+    counted = data.worth[i, 0] * value + data.worth[i, 1] + data.worth[i, 2]
+    return float(max(LOWEST, counted)) if value < HUGE and counted < HUGE else HUGE
+
+
+@njit(**INNER)
+def argument_below(data: Any, i: int, low: float, high: float, need: float) -> float:
+    """An x in [low, high] at which item i counts at most ``need``, close to the largest; ``low`` if there is none."""
+    if not worth_upper(data, i, low) <= need:
         return low
     top = high
     for _ in range(100):
         if high - low <= 0.01 * (top - high):
             break
         middle = 0.5 * (low + high)
-        if reward_upper(reward, knot, c, middle) <= need:
+        if worth_upper(data, i, middle) <= need:
             low = middle
         else:
             high = middle
@@ -119,7 +131,7 @@ def padded(x: float, head: Floats, h: int) -> float:
 
 @njit(**INNER)
 def set_value(data: Any, chosen: Any, size: int) -> tuple[float, float]:
-    """F of the first ``size`` of ``chosen`` and Σ |f_i|, computed from the logits."""
+    """F of the first ``size`` of ``chosen`` and Σ |ω_i f_i|, computed from the logits; δ does not count."""
     value, magnitude = 0.0, 0.0
     for place in range(size):
         i = chosen[place]
@@ -137,7 +149,7 @@ def set_value(data: Any, chosen: Any, size: int) -> tuple[float, float]:
                 numerator += weight * data.score[h, chosen[other]]
                 denominator += weight
             a += numerator / denominator
-        reward = reward_upper(data.reward, data.knot, data.reward_class[i], a)
+        reward = data.worth[i, 0] * reward_upper(data.reward, data.knot, data.reward_class[i], a)
         value += reward
         magnitude += abs(reward)
     return value, magnitude
@@ -229,7 +241,7 @@ def bound_item(data: Any, node: Any, p: int, n: int, q: int, r: int) -> None:
             peak = highest_average(weight, node.score[h], n, skip, sums, e, peak, data.head, h, node.best[1], node.who)
         sums[PEAK] = min(padded(peak, data.head, h), known[h + 1])
         a += sums[PEAK]
-    node.single[r] = min(reward_upper(data.reward, data.knot, data.reward_class[i], a), known[0])
+    node.single[r] = min(worth_upper(data, i, a), known[0])
     node.fresh[r] = True
 
 

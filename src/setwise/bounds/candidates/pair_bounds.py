@@ -44,8 +44,8 @@ from setwise.bounds.candidates.item_bounds import (
     bound_item,
     bound_of_others,
     padded,
-    reward_upper,
     top_terms,
+    worth_upper,
 )
 from setwise.kernels.largest import keep_largest
 from setwise.kernels.options import INNER, ZERO, njit
@@ -86,9 +86,8 @@ def pair_row(data: Any, node: Any, r: int, p: int, n: int, q: int, need: float) 
     for h in range(heads):
         peak += node.sums[r, h, PEAK]
         bottom += data.head[h, LEAST]
-    function = data.reward_class[i]
-    floor = argument_below(data.reward, data.knot, function, min(bottom, peak), peak, need)
-    cuts = reward_upper(data.reward, data.knot, function, floor) <= need
+    floor = argument_below(data, i, min(bottom, peak), peak, need)
+    cuts = worth_upper(data, i, floor) <= need
     for c in range(n):
         pair[c] = start
     for h in range(heads):
@@ -136,10 +135,9 @@ def bound_members(data: Any, node: Any, p: int, n: int, q: int, cut: float) -> i
     for r in range(p):
         need = cut - bound_of_others(node.single, node.best[3], p, q, r)
         pair_row(data, node, r, p, n, q, need)
-        function = data.reward_class[node.item[r]]
         for c in range(n):
             if node.pair[r, c] > NONE:
-                node.pair[r, c] = reward_upper(data.reward, data.knot, function, node.pair[r, c])
+                node.pair[r, c] = worth_upper(data, node.item[r], node.pair[r, c])
             else:
                 node.alive[c] = False
     left = 0
@@ -158,14 +156,14 @@ def bound_pairs(data: Any, node: Any, p: int, n: int, q: int, cut: float) -> Non
                 bound_item(data, node, p, n, q, r)
             pair_row(data, node, r, p, n, q, need)
     prune_conflicting_pairs(data.labels, data.limits, node, p, n)
-    pair, reward, knot = node.pair, data.reward, data.knot
+    pair = node.pair
     for i in range(n):
         for j in range(i):
             if not (node.alive[i] and node.alive[j] and pair[p + i, j] > NONE and pair[p + j, i] > NONE):
                 pair[p + i, j], pair[p + j, i] = NONE, NONE
                 continue
-            u = reward_upper(reward, knot, data.reward_class[node.item[p + i]], pair[p + i, j])
-            v = reward_upper(reward, knot, data.reward_class[node.item[p + j]], pair[p + j, i])
+            u = worth_upper(data, node.item[p + i], pair[p + i, j])
+            v = worth_upper(data, node.item[p + j], pair[p + j, i])
             pair[p + i, j], pair[p + j, i] = u, v
 
 

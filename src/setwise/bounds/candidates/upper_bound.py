@@ -71,4 +71,6 @@ def _rewards_with(instance: Instance, anchor: int) -> Floats:
     own, lent = np.diagonal(instance.weight, axis1=1, axis2=2), instance.weight[:, :, anchor]
     share = np.divide(lent, own + lent, out=np.zeros_like(lent), where=lent > 0)
     average = instance.score + share * (instance.score[:, anchor, None] - instance.score)
-    return evaluate(instance.rewards, instance.reward_class, instance.base + average.sum(axis=0))
+    return evaluate(
+        instance.rewards, instance.reward_class, instance.base + average.sum(axis=0), instance.reward_weight
+    )

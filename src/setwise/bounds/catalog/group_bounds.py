@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from setwise._types import Array
+from setwise.bounds.catalog.worths import Worths, count_rewards
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.options import FAST, INNER, njit
 from setwise.kernels.rewards import add_rewards
@@ -54,6 +55,7 @@ class Members(NamedTuple):
     score: Array  # (k, H)
     base: Array  # (k,)
     reward_class: Array  # (k,)
+    worth: Array  # (k, 2): ω_i and δ_i, what a reward of the member counts for (worths.py)
     sums: Array  # (k, H, 3) the largest logit M of the row, Σ e^(l − M) s and Σ e^(l − M)
     reach: Array  # (k, H) upper bound on the logits with all items of the catalogue
     sink_key: Array  # (1, H, d), or (0, H, d) without a sink
@@ -235,26 +237,26 @@ def reward_groups(table: RewardArrays, reward_class: Array, argument: Array, out
         while stop < len(out) and reward_class[stop] == number:
             stop += 1
         knot = table.knot[table.first_knot[number] : table.first_knot[number + 1]]
-        add_rewards(table.code[number], table.parameter[number], knot, argument[first:stop], out[first:stop])
+        add_rewards(table.code[number], table.parameter[number], knot, 1.0, argument[first:stop], out[first:stop])
         first = stop
 
 
 @njit(**INNER)
-def reward_member(table: RewardArrays, number: int, argument: Array, out: Array) -> None:
-    """Add f(argument) to ``out`` for the reward class ``number``."""
+def reward_member(table: RewardArrays, number: int, weight: float, argument: Array, out: Array) -> None:
+    """Add weight · f(argument) to ``out`` for the reward class ``number``."""
     knot = table.knot[table.first_knot[number] : table.first_knot[number + 1]]
-    add_rewards(table.code[number], table.parameter[number], knot, argument, out)
+    add_rewards(table.code[number], table.parameter[number], knot, weight, argument, out)
 
 
 @njit(**INNER)
 def bound_groups(
-    table: RewardArrays, groups: Groups, score: Array, base: Array, members: Members, m: int, rest: Array, more: int,
-    start: int, at: int, size: int, found: GroupBounds,
+    table: RewardArrays, groups: Groups, worths: Worths, score: Array, base: Array, members: Members, m: int,
+    rest: Array, more: int, start: int, at: int, size: int, found: GroupBounds,
 ) -> None:  # fmt: skip
     """Compute REWARD, LEFT, BOTH and MEAN for ``size`` groups from ``at`` on, in the first columns of ``found``.
 
-    ``score`` (H, ·) and ``base`` (·,) are upper bounds of the groups from ``start`` on. At most ``more`` members follow
-    the group. They score at most ``rest``, and at most AFTER if the group is the next member.
+    ``score`` (H, ·) and ``base`` (·,) are upper bounds, and ``worths`` those, of the groups from ``start`` on. At most
+    ``more`` members follow the group. They score at most ``rest``, and at most AFTER if the group is the next member.
     """
     now, soon = found.row[NOW, :size], found.row[SOON, :size]
     left, both = found.row[LEFT, :size], found.row[BOTH, :size]
@@ -272,12 +274,16 @@ def bound_groups(
     both[:] = 0.0
     reward_groups(table, groups.reward_class[at : at + size], now, found.row[REWARD, :size])
     reward_groups(table, groups.reward_class[at : at + size], soon, both)
+    count_rewards(worths, start, found.row[REWARD, :size])
+    count_rewards(worths, start, both)
     for a in range(m):
+        left += members.worth[a, 1]
+        both += members.worth[a, 1]
         now[:] = members.base[a]
         soon[:] = members.base[a]
         add_member_averages(groups, score, members, a, rest, more, start, at, size, found)
-        reward_member(table, members.reward_class[a], now, left)
-        reward_member(table, members.reward_class[a], soon, both)
+        reward_member(table, members.reward_class[a], members.worth[a, 0], now, left)
+        reward_member(table, members.reward_class[a], members.worth[a, 0], soon, both)
     clip_rewards(found.row[REWARD, :size])
     clip_rewards(left)
     clip_rewards(both)

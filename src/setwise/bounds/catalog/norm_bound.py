@@ -36,4 +36,8 @@ def norm_bound(cells: Measured, user: User, k: int) -> float:
     if not math.isfinite(largest):
         return math.inf
     largest += MARGIN * abs(largest)
+    if user.weights is not None:  # a negative reward counts at least for the largest weight of all, which may be 0
+        largest *= float(user.weights.max() if largest > 0 else user.weights.min()) * (
+            1.0 + math.copysign(MARGIN, largest)
+        )
     return max(k * largest, largest)

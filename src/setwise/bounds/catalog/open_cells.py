@@ -20,6 +20,7 @@ from setwise.bounds.catalog.frontier import BEST, POOL, Frontier
 from setwise.bounds.catalog.group_bounds import LEFT, REWARD, GroupBounds, Groups
 from setwise.bounds.catalog.prefix_members import CatalogArrays
 from setwise.bounds.catalog.score_order import Scored
+from setwise.bounds.catalog.worths import Worths
 from setwise.kernels.largest import keep_largest_repeated
 from setwise.kernels.options import INNER, ZERO, njit
 
@@ -33,6 +34,7 @@ class OpenCells(NamedTuple):
     size: Array  # (C,) the number of eligible items
     groups: Groups
     scored: Scored
+    worths: Worths
 
 
 @njit(**INNER)
@@ -44,6 +46,12 @@ def gather_cells(data: CatalogArrays, frontier: Frontier, node: int, cells: Open
         cells.number[place], cells.size[place] = c, data.size[c]
         cells.groups.reward_class[place] = data.cells.reward_class[c]
         cells.scored.base[place], cells.scored.total[place] = data.scored_cells.base[c], data.scored_cells.total[c]
+    for level in range(len(data.cell_worths.knot)):
+        for place in range(count):
+            cells.worths.level[level, place] = data.cell_worths.level[level, cells.number[place]]
+    if len(data.cell_worths.knot):
+        for place in range(count):
+            cells.worths.slope[:, place] = data.cell_worths.slope[:, cells.number[place]]
     number = cells.number
     for h in range(len(cells.scored.score)):
         for place in range(count):

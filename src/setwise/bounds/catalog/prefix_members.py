@@ -18,6 +18,7 @@ from setwise.bounds.catalog.group_bounds import (
     reward_member,
 )
 from setwise.bounds.catalog.score_order import Order, Scored
+from setwise.bounds.catalog.worths import Worths
 from setwise.kernels.options import INNER, njit
 from setwise.kernels.softmax import add_weight
 
@@ -37,6 +38,8 @@ class CatalogArrays(NamedTuple):
     most: Array  # (1,)
     column: Array  # (C,) where the cell's items begin in ``items``, −1: not at hand; (0,) if that is ``start``
     reward_class: Array  # (n,) of the items, for lifts
+    cell_worths: Worths
+    item_worths: Worths
 
 
 @njit(**INNER)
@@ -66,6 +69,8 @@ def set_member(data: CatalogArrays, members: Members, a: int, i: int) -> None:
     at = item_column(data, i)
     members.item[a], members.base[a] = i, data.scored_items.base[i]
     members.reward_class[a] = data.items.reward_class[at]
+    if len(data.item_worths.weight):
+        members.worth[a, 0], members.worth[a, 1] = data.item_worths.weight[i], data.item_worths.offset[i]
     for h in range(members.query.shape[1]):
         members.reach[a, h] = data.items.reach[h, at]
         members.score[a, h] = data.scored_items.score[h, i]
@@ -97,6 +102,7 @@ def value_of(data: CatalogArrays, members: Members, m: int) -> float:
         argument[0] = members.base[a]
         for h in range(members.query.shape[1]):
             argument[0] += sum_row(members, m, a, h)
-        reward_member(data.table, members.reward_class[a], argument, value)
+        reward_member(data.table, members.reward_class[a], members.worth[a, 0], argument, value)
+        value[0] += members.worth[a, 1]
     clip_rewards(value)
     return float(value[0])

@@ -49,6 +49,7 @@ from setwise.bounds.catalog.group_bounds import (
 from setwise.bounds.catalog.open_cells import OpenCells, gather_cells, keep_open_cells
 from setwise.bounds.catalog.prefix_members import CatalogArrays, column_of, set_member, value_of
 from setwise.bounds.catalog.score_order import Order, caps_after, comes_after, place_of
+from setwise.bounds.catalog.worths import count_rewards
 from setwise.kernels.copy import copy_entries
 from setwise.kernels.largest import keep_largest_labelled, keep_largest_repeated
 from setwise.kernels.options import INNER, NO, NO_ITEM, OUTER, YES, ZERO, njit
@@ -122,6 +123,7 @@ def bound_others(
                 argument[c] += min(mean[c] + opening[c] * max(cap - mean[c], 0.0), most)
         reward[:] = 0.0
         reward_groups(data.table, work.open.groups.reward_class, argument, reward)
+        count_rewards(work.open.worths, ZERO, reward)
         clip_rewards(reward)
         best[:] = 0.0
         if q > 1:
@@ -168,7 +170,7 @@ def expand_cell(
     last, reward, left = members.item[m - 1] if m else -1, -HUGE, -HUGE
     caps_after(scored, order, YES, work.rest, start, start + size, found.head[AFTER])
     bound_groups(
-        data.table, data.items, scored.score, scored.base, members, m, work.rest, q - 1,
+        data.table, data.items, data.item_worths, scored.score, scored.base, members, m, work.rest, q - 1,
         start, column_of(data, c), size, found,
     )  # fmt: skip
     for g in range(size):
@@ -252,7 +254,7 @@ def expand_prefix(
             work.limit[h, c] = min(cells.scored.score[h, c], work.rest[h])
     caps_after(cells.scored, order, NO, work.rest, ZERO, count, work.cells.head[AFTER])
     bound_groups(
-        data.table, cells.groups, work.limit, cells.scored.base, members, m, work.rest, q - 1,
+        data.table, cells.groups, cells.worths, work.limit, cells.scored.base, members, m, work.rest, q - 1,
         ZERO, ZERO, count, work.cells,
     )  # fmt: skip
     work.opened[:count] = False

@@ -13,6 +13,7 @@ from setwise.bounds.catalog.reader import CatalogReader, GroupLimit
 from setwise.bounds.catalog.score_order import Order, Scored, fill_caps, score_cells, select_first
 from setwise.bounds.catalog.search import Workspace
 from setwise.bounds.catalog.user_scores import rounding_pads
+from setwise.bounds.catalog.worths import Worths, as_it_is, worths_of_cells
 from setwise.model.users import User
 
 LISTED = 512  # the first items of the order, each at its exact position
@@ -32,8 +33,13 @@ def pinned_first(items: Scored, pins: NDArray[np.int64]) -> Scored:
     return items._replace(total=total)
 
 
-def catalog_arrays(reader: CatalogReader, items: Scored, limit: GroupLimit | None) -> CatalogArrays:
-    """The catalogue with a user's scores, the order, and the largest score of each cell."""
+def catalog_arrays(
+    reader: CatalogReader, items: Scored, limit: GroupLimit | None, worths: Worths | None = None
+) -> CatalogArrays:
+    """The catalogue with a user's scores, the order, and the largest score of each cell.
+
+    ``worths`` are those of the items by place, where a reward counts for more or less than itself.
+    """
     heads, n_cells, start = len(items.score), reader.n_cells, reader.start
     in_cells, size = (
         Scored(np.empty((heads, n_cells)), np.empty(n_cells), np.empty(n_cells)),
@@ -54,7 +60,19 @@ def catalog_arrays(reader: CatalogReader, items: Scored, limit: GroupLimit | Non
         np.array([0 if limit is None else limit.most]),
         column,
         reader.reward_classes() if heads > 1 else np.empty(0, np.int64),
+        as_it_is() if worths is None else _of_cells(reader, items, worths),
+        as_it_is() if worths is None else worths,
     )
+
+
+def _of_cells(reader: CatalogReader, items: Scored, worths: Worths) -> Worths:
+    """What rewards of a cell count for, from the least to the largest reward that an item of the catalogue can have."""
+    shown = items.total > -np.inf
+    score, base = items.score[:, shown], items.base[shown]
+    ends = np.array([score.min(axis=1).sum() + base.min(), score.max(axis=1).sum() + base.max()])
+    with np.errstate(over="ignore"):
+        rewards = np.stack([reward.value(ends) for reward in reader.catalog.rewards])
+    return worths_of_cells(worths, reader.start, shown, float(rewards.min()), float(rewards.max()))
 
 
 def _order(items: Scored, listed: int) -> Order:
@@ -88,6 +106,7 @@ def empty_members(reader: CatalogReader, user: User, k: int) -> Members:
         score=np.empty(numbers),
         base=np.empty(k),
         reward_class=np.zeros(k, np.int64),
+        worth=np.tile([1.0, 0.0], (k, 1)),
         sums=np.empty((k, heads, 3)),
         reach=np.empty(numbers),
         sink_key=sink_key,
@@ -99,7 +118,7 @@ def _group_bounds(heads: int, k: int, groups: int) -> GroupBounds:
     return GroupBounds(np.empty((6, groups)), np.empty((3, heads, groups)), np.empty((2, k + 2, groups)))
 
 
-def _open_cells(groups: Groups, heads: int, n_cells: int) -> OpenCells:
+def _open_cells(groups: Groups, worths: Worths, heads: int, n_cells: int) -> OpenCells:
     """Room for copies of all cells."""
     integers, numbers = np.empty((2, n_cells), np.int64), np.empty((heads + 2, n_cells))
     return OpenCells(
@@ -107,14 +126,15 @@ def _open_cells(groups: Groups, heads: int, n_cells: int) -> OpenCells:
         integers[1],
         Groups(*(np.empty_like(part, order="C") for part in groups)),
         Scored(numbers[:heads], numbers[heads], numbers[heads + 1]),
+        worths._replace(level=np.empty_like(worths.level), slope=np.empty_like(worths.slope)),
     )
 
 
-def workspace(reader: CatalogReader, k: int) -> Workspace:
+def workspace(reader: CatalogReader, worths: Worths, k: int) -> Workspace:
     """Scratch space for sets of k items."""
     n, heads, n_cells = len(reader.catalog), reader.catalog.heads, reader.n_cells
     return Workspace(
-        open=_open_cells(reader.cell_groups, heads, n_cells),
+        open=_open_cells(reader.cell_groups, worths, heads, n_cells),
         cells=_group_bounds(heads, k, n_cells),
         items=_group_bounds(heads, k, int(np.diff(reader.start).max())),
         limit=np.empty((heads, n_cells)),

@@ -51,6 +51,7 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -87,9 +88,11 @@ from setwise.bounds.catalog.search_arrays import (
     workspace,
 )
 from setwise.bounds.catalog.user_scores import WEIGHTS, largest_terms
+from setwise.bounds.catalog.worths import Worths, worths_of_items
 from setwise.bounds.gap import relative_gap, zero_scale
 from setwise.bounds.lifts.catalog_lifts import LiftSearch
 from setwise.bounds.lifts.signed_search import SignedSearch
+from setwise.bounds.prices import Prices
 from setwise.errors import InvalidInput
 from setwise.model.eligibility import Eligibility
 from setwise.model.users import User
@@ -172,6 +175,8 @@ class WholeCatalogSearch:
         pinned: Rows | None = None,
         limit: GroupLimit | None = None,
         near: Rows | None = None,
+        prices: Prices | None = None,
+        admits: Callable[[Rows], bool] | None = None,
     ) -> None:
         began = time.perf_counter()
         k = min(whole_number("k", k), len(cells.catalog))
@@ -179,17 +184,19 @@ class WholeCatalogSearch:
         reader, self._user = self._reader, cells.catalog.user(user)
         items = reader.scored(self._user, eligible) if scored is None else scored
         pins = np.empty(0, np.int64) if pinned is None or len(pinned) > LISTED else np.sort(reader.places(pinned))
-        self._data = catalog_arrays(reader, pinned_first(items, pins), limit)
+        self.prices, self._admits = prices, admits
+        worths = self._worths()
+        self._data = catalog_arrays(reader, pinned_first(items, pins), limit, worths)
         if len(self._data.column) and len(pins):
             self._open(np.searchsorted(reader.start, pins, side="right") - 1)
-        self._frontier = first_frontier(k, _known(value), self._data, pins)
+        self._frontier = first_frontier(k, -np.inf, self._data, pins)
         self._root = len(pins)
         members = empty_members(reader, self._user, k)
-        self._parts = self._frontier, members, workspace(reader, k), k
-        self.lifts = LiftSearch.of(self._data, reader, members, k, float(value))
+        self._parts = self._frontier, members, workspace(reader, self._data.cell_worths, k), k
+        self.lifts = None if worths else LiftSearch.of(self._data, reader, members, k, float(value))
         self._room = _FETCHED
         self._value, self._longest, self._steps = float(value), 0.0, 1  # seconds between two readings of the clock
-        weights = cells.pair_weights if isinstance(cells, CellBounds) else None
+        weights = cells.pair_weights if isinstance(cells, CellBounds) and not worths else None
         self.signed = SignedSearch.of(self._data, weights, members, k, float(value))
         self.offer(value, near)
         self.finished = False
@@ -198,7 +205,12 @@ class WholeCatalogSearch:
     def offer(self, value: float, near: Rows | None = None) -> None:
         """Raise the best known value to this, that of the set ``near``; sets that cannot beat it are pruned."""
         self._value = max(self._value, _known(value))
-        self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), self._value)
+        counted = self._value
+        if self.prices is not None:  # of a set that is not known, the least that it counts
+            unknown = near is None or value < self._value
+            offset = -self.prices.constant if unknown else float(self.prices.offset[near].sum())
+            counted += offset
+        self._frontier.value[BEST] = max(float(self._frontier.value[BEST]), counted)
         if self.lifts is not None:
             self.lifts.offer(self._value)
         if self.signed is not None:
@@ -225,6 +237,16 @@ class WholeCatalogSearch:
                 self._run_lifts(lifts, end, now + self._slice(lifts, end - now, mine))
                 lifts, now, mine = None if self._root else lifts, time.perf_counter(), 0.0
         self.ms += 1000 * (now - began)
+
+    def _worths(self) -> Worths | None:
+        """What the rewards of the items count for, by place; None where they count as they are."""
+        n, weights = len(self._reader.catalog), self._user.weights
+        if weights is None and self.prices is None:
+            return None
+        place, by_place = self._reader.places(np.arange(n)), np.zeros((2, n))
+        by_place[0, place] = 1.0 if weights is None else weights
+        by_place[1, place] = 0.0 if self.prices is None else self.prices.offset
+        return worths_of_items(*by_place)
 
     def _fetch(self) -> None:
         """Bring the cell that the search needs, and others that it may need next."""
@@ -297,8 +319,15 @@ class WholeCatalogSearch:
     @property
     def _zero_scale(self) -> float:
         """What rounding is compared with where all rewards are 0."""
-        terms = largest_terms(self._reader, self._user)
-        return zero_scale(self._reader.catalog.rewards, terms, int(self._parts[3]))
+        terms, weights = largest_terms(self._reader, self._user), self._user.weights
+        heaviest = 1.0 if weights is None else float(weights.max())
+        return heaviest * zero_scale(self._reader.catalog.rewards, terms, int(self._parts[3]))
+
+    @property
+    def counted_most(self) -> Rows | None:
+        """The rows of the set that counts most at the prices, whether it keeps the sums or not; or None."""
+        size = int(self._frontier.tally[SIZE])
+        return self._reader.valued(self._user, self._frontier.best[:size])[0] if size else None
 
     def found(self) -> WholeBound:
         """The bound and the best set so far."""
@@ -309,8 +338,12 @@ class WholeCatalogSearch:
         better: Rows | None = None
         if frontier.tally[SIZE]:
             rows, found = self._reader.valued(self._user, frontier.best[: frontier.tally[SIZE]])
-            better, value = (rows, found) if found > value else (None, value)
-        size = abs(bound) + abs(float(frontier.others[self._root, 0]))
+            kept = found > value and (self._admits is None or self._admits(rows))
+            better, value = (rows, found) if kept else (None, value)
+        size, closed = abs(bound) + abs(float(frontier.others[self._root, 0])), left <= float(frontier.value[BEST])
+        if self.prices is not None:
+            bound += self.prices.constant
+            size += abs(self.prices.constant) + int(self._parts[3]) * float(np.abs(self.prices.offset).max())
         scale = size if value else max(size, self._zero_scale)
         upper = max(value, bound + WEIGHTS * size)
         return WholeBound(
@@ -318,7 +351,7 @@ class WholeCatalogSearch:
             value=value,
             better=better,
             # Clipped rewards prove nothing, and neither do scores that are raised by much, as for huge logits.
-            proven=left <= float(frontier.value[BEST]) and upper < HUGE and upper - value <= _PROVEN_WITHIN * scale,
+            proven=closed and upper < HUGE and upper - value <= _PROVEN_WITHIN * scale,
             nodes=int(frontier.tally[NODES]) + (0 if self.lifts is None else self.lifts.nodes),
             opened=int(frontier.tally[OPENED]),
             ms=self.ms,

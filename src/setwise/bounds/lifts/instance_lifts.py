@@ -39,8 +39,8 @@ SECONDS = 2e-9  # of a lift
 
 
 def is_suitable(instance: Instance, k: int) -> bool:
-    """Whether the search applies: several heads, two places, finite logits and no positions."""
-    if instance.heads == 1 or k < 2 or instance.positions is not None:
+    """Whether the search applies: several heads, two places, finite logits, no positions and no weights of rewards."""
+    if instance.heads == 1 or k < 2 or instance.positions is not None or instance.reward_weight is not None:
         return False
     return bool(np.isfinite(instance.logit).all())
 

@@ -40,6 +40,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from setwise._validation import whole_number
@@ -72,6 +73,13 @@ from setwise.recommend.recommender import zero_user
 from setwise.recommend.slate import Slate, proves
 from setwise.retrieval.shards import Patience
 
+ONE_PROCESS = (
+    "weights",
+    "sum_at_most",
+    "sum_at_least",
+    "after",
+    "after_counts",
+)  # arguments that a cluster does not take
 THREADS = 4  # requests that ``recommend_many`` makes at a time
 
 
@@ -155,6 +163,10 @@ class ClusterRecommender:
         exclude, include, unknown = stated.pop("exclude", ()), stated.pop("include", ()), stated.pop("unknown", IGNORE)
         filter_seen = stated.pop("filter_seen", True)
         description({"history": history, "user": user, "features": features}, scores is not None)
+        for name in ONE_PROCESS:
+            if not _is_left_out(stated.pop(name, None)):
+                must = "left out over a cluster, whose shards do not read it"
+                raise InvalidInput(name, must, "some", "ask an index in one process")
         if features is not None:
             user = featured(self._files.features, features, k, self._files.layout.items)
         if user is None and history is None:
@@ -313,6 +325,11 @@ def _scores(pattern: Catalog, scores: Any, floor: float | None) -> dict[Any, flo
         raise InvalidInput("scores", "a mapping {id: score}, as a cluster's items have no order", "others", todo)
     ids = ids_of(pattern, scores, checked_floor(floor))
     return dict(zip(_ids(ids), values_of(scores).tolist(), strict=True))
+
+
+def _is_left_out(stated: Any) -> bool:
+    """Whether an argument is as if it had not been stated."""
+    return stated is None or (not isinstance(stated, str) and not np.size(stated)) or stated is False or stated == {}
 
 
 def _ids(ids: IdChoice) -> list[Any]:

@@ -4,6 +4,7 @@
     unscored       a score that is missing, NaN or infinite: the candidate is left out
     repeated       an id that comes again: the row of the highest score counts, the others are left out
     without_vector a vector that is missing, zero or not finite, where others have one: the candidate is like no other
+    unweighted     a weight that is missing, where weights are given: the candidate is left out
     unknown        an id of ``exclude`` that is no candidate: nothing is to be done
 
 A table is a data frame (pandas, polars), an Arrow table or a mapping of columns. The id is in the column ``id``,
@@ -104,6 +105,18 @@ class Candidates:
         if len(without):
             notes[WITHOUT_VECTOR] = result.named(without)
         return result
+
+    def taken(self, chosen: Rows) -> Candidates:
+        """Only these candidates, with the same notes."""
+        return Candidates(
+            self.scores[chosen],
+            chosen if self.rows is None else self.rows[chosen],
+            None if self.ids is None else self.ids[chosen],
+            None if self.vectors is None else self.vectors[chosen],
+            None if self.square is None else self.square[chosen],
+            self.attributes.taken(chosen),
+            self.notes,
+        )
 
     def named(self, chosen: Rows) -> list[Any]:
         """The ids of these candidates, or where they were."""

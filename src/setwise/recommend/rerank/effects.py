@@ -20,7 +20,7 @@ from setwise.model.rewards import Logistic
 from setwise.recommend.rerank.candidates import Candidates
 
 
-def affected(effects: Any, candidates: Candidates, argument: Floats) -> Instance:
+def affected(effects: Any, candidates: Candidates, argument: Floats, factor: Floats | None) -> Instance:
     """The instance of these candidates with the model's effects."""
     if not hasattr(effects, "effects_on"):
         todo = "pass SimpleTransformer.load(folder)"
@@ -29,7 +29,8 @@ def affected(effects: Any, candidates: Candidates, argument: Floats) -> Instance
     reward, m = effects.catalog().rewards[0], len(argument)
     scale = reward.scale if isinstance(reward, Logistic) else 1.0
     if not heads:
-        return Instance(np.zeros((m, m)), np.zeros(m), base=argument, sink_logit=np.zeros(m), sink_score=np.zeros(1))
+        logits, sink = np.zeros((m, m)), (np.zeros(m), np.zeros(1))
+        return Instance(logits, np.zeros(m), Logistic(), argument, *sink, reward_weight=factor)
     alone = scale * sum(head.alone for head in heads)
     return Instance(
         frozen(np.stack([head.query @ head.key.T for head in heads])),
@@ -37,4 +38,5 @@ def affected(effects: Any, candidates: Candidates, argument: Floats) -> Instance
         base=argument - alone,
         sink_logit=np.stack([np.full(m, head.sink) for head in heads]),
         sink_score=np.zeros(len(heads)),
+        reward_weight=factor,
     )

@@ -20,6 +20,7 @@ def refuse_mixed(
     outcomes: Any,
     by: Any,
     effects: Any,
+    weights: Any,
 ) -> None:
     """Refuse arguments that contradict each other."""
     if strategy not in STRATEGIES:
@@ -42,7 +43,7 @@ def refuse_mixed(
         must = "either embeddings alone or query and key together"
         got = " and ".join(name for name, part in given.items() if part is not None)
         raise InvalidInput("rerank's arguments", must, got, "pass one of the two")
-    stated |= {"scale": scale, "outcomes": outcomes}
+    stated |= {"scale": scale, "outcomes": outcomes, "weights": weights}
     name = next((name for name, part in stated.items() if part is not None), "")
     if name or strategy != SETWISE:
         must = "absent with query and key, which state the objective"

@@ -49,7 +49,7 @@ from setwise.model.likeness import SHARPNESS
 from setwise.model.rewards import Reward
 from setwise.ranking.mmr import DIVERSITY, share_of_diversity
 from setwise.ranking.top_k import best_by
-from setwise.recommend.arguments import IGNORE, SLATE_SIZE
+from setwise.recommend.arguments import IGNORE, SLATE_SIZE, SumBound
 from setwise.recommend.rerank.alike import likeness_of
 from setwise.recommend.rerank.answer import Order
 from setwise.recommend.rerank.attending import attending
@@ -57,6 +57,7 @@ from setwise.recommend.rerank.candidates import Candidates
 from setwise.recommend.rerank.effects import affected
 from setwise.recommend.rerank.learned import STRONGEST, LearnedDiversity
 from setwise.recommend.rerank.mixed import refuse_mixed
+from setwise.recommend.rerank.numbers import weighted
 from setwise.recommend.rerank.rules import Rules
 from setwise.recommend.rerank.strategies import SETWISE, Problem, diversified, order_of, searched
 from setwise.recommend.score_scaling import scaled
@@ -79,6 +80,9 @@ def rerank(
     at_most: Mapping[str, int] | None = None,
     at_least: Mapping[str, Mapping[Any, int]] | None = None,
     exactly: Mapping[str, int] | None = None,
+    sum_at_most: Mapping[str, SumBound] | None = None,
+    sum_at_least: Mapping[str, SumBound] | None = None,
+    weights: str | ArrayLike | Mapping[Any, float] | None = None,
     unknown: str = IGNORE,
     strategy: str = SETWISE,
     scale: str | None = None,
@@ -107,6 +111,8 @@ def rerank(
     at_most     the largest number of candidates of one value: {"brand": 2}
     at_least    the smallest number of candidates of a value: {"is_new": {True: 1}}
     exactly     the number of candidates of every value: {"site": 1}
+    sum_at_most, sum_at_least  the largest and the smallest sum of a number: {"price": 100}
+    weights     what a hit of each candidate is worth, at least 0: an attribute ("margin"), m numbers, or {id: number}
     unknown     ids of ``exclude`` that are no candidates: "ignore" reports them, "error" refuses them
     strategy    "setwise" (the best set of the objective above), "mmr" or "dpp"
     scale       "auto" (any scores) or "log-odds" (scores are log-odds of a hit); "auto" by default, but with
@@ -124,9 +130,10 @@ def rerank(
     The order has ``value``, ``rewards``, ``indices``, ``upper_bound`` and ``gap``; ``notes`` says which candidates were
     left out, or lack something, and why.
     """
-    limits = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
+    limits: dict[str, Any] = {"at_most": at_most, "at_least": at_least, "exactly": exactly}
+    limits |= {"sum_at_most": sum_at_most, "sum_at_least": sum_at_least}
     rules = Rules(k, include, exclude, where, limits, unknown)
-    refuse_mixed(embeddings, query, key, strategy, diversity, strength, scale, outcomes, by, effects)
+    refuse_mixed(embeddings, query, key, strategy, diversity, strength, scale, outcomes, by, effects, weights)
     function = LOGISTIC if reward is None else reward
     problem: Problem
     if query is not None and key is not None:
@@ -134,6 +141,9 @@ def rerank(
         constraints = rules.constraints(listed)
         return order_of(listed, problem, constraints, searched(problem, constraints, milliseconds(budget_ms)))
     listed = Candidates.of(scores, ids, embeddings, attributes)
+    factor = None
+    if weights is not None:
+        listed, factor = weighted(listed, weights)
     constraints = rules.constraints(listed)
     if isinstance(diversity, LearnedDiversity):
         strength, sharpness, by = (
@@ -147,11 +157,11 @@ def rerank(
     as_given = scale is None and (strength is not None or reward is not None or effects is not None)
     argument = scaled(listed.scores, constraints.k, "log-odds" if as_given else scale or "auto", outcomes)
     if effects is not None:
-        problem = affected(effects, listed, argument)
+        problem = affected(effects, listed, argument, factor)
         return order_of(listed, problem, constraints, searched(problem, constraints, milliseconds(budget_ms)))
     penalty = STRONGEST * share if strength is None else _not_negative("strength", strength)
     alike = likeness_of(listed, by, _not_negative("sharpness", sharpness), asked=bool(diversity or strength))
-    problem = Competition(argument, alike, penalty, function)
+    problem = Competition(argument, alike, penalty, function, factor)
     if strategy == SETWISE:
         chosen = searched(problem, constraints, milliseconds(budget_ms))
     else:

@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from setwise._types import Ints, Mask
+from setwise._types import Floats, Ints, Mask
 from setwise._validation import whole_number
 from setwise.errors import Infeasible, UnknownId
 from setwise.model.attributes import Attributes
 from setwise.model.constraints import Constraints
 from setwise.model.limits import catalog_limits
+from setwise.model.sums import SUMS, attribute_numbers, sum_limits
 from setwise.recommend.histories import refuses_unknown
 from setwise.recommend.query import require_conditions
 from setwise.recommend.rerank.candidates import UNKNOWN, UNSCORED, Candidates
+from setwise.recommend.rerank.numbers import numbers_of
 
 
 @dataclass(frozen=True)
@@ -56,8 +58,12 @@ class Rules:
             todo = "drop it from include, or loosen exclude and where"
             got = f"{candidates.named(both)[0]!r}, excluded or filtered out"
             raise Infeasible("include", "candidates that may be chosen", got, todo)
-        limited = catalog_limits(limits, candidates.attributes)
-        return Constraints.of(_Listed(candidates.attributes), most, excluded, pinned, **limited)
+        sums = sum_limits(
+            {name: limits.pop(name, None) for name in SUMS},
+            lambda parameter, name, of: numbers_of(candidates, parameter, name if of is None else of),
+        )
+        limited: dict[str, Any] = catalog_limits(limits, candidates.attributes)
+        return Constraints.of(_Listed(candidates.attributes), most, excluded, pinned, sums, **limited)
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,10 @@ class _Groups(Mapping[str, Ints]):
     def matching(self, name: str, value: Any) -> Mask:
         """Which candidates have this value of the attribute: (m,)."""
         return self._attributes.matching({name: value})
+
+    def numbers_for(self, parameter: str, name: str, of: Any = None) -> Floats:
+        """The numbers of each candidate for a sum: those of the attribute; NaN where there is none."""
+        return attribute_numbers(self._attributes, parameter, name)
 
     def __getitem__(self, name: str) -> Ints:
         return self._attributes.labels(name, np.arange(self._attributes.size))

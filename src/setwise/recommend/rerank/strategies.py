@@ -37,12 +37,12 @@ Problem = Competition | Instance  # a list as an objective
 def searched(problem: Problem, constraints: Constraints, budget_ms: float | None) -> Rows:
     """The best set that the search finds."""
     found = _searched(problem, constraints, budget_ms)
-    if not constraints.minimums.size or constraints.meets_minimums(found):
+    if constraints.meets_minimums(found):
         return found
     chosen = feasible_set(problem, constraints)
     if chosen is None:
         must, todo = "possible together with the other limits", "lower one of them"
-        raise Infeasible("at_least, exactly", must, "no feasible set found", todo)
+        raise Infeasible("at_least, exactly, sum_at_least", must, "no feasible set found", todo)
     return chosen
 
 
@@ -62,7 +62,7 @@ def diversified(problem: Competition, constraints: Constraints, strategy: str, s
     """The set of MMR or DPP; of the search, where that does not keep the lower limits."""
     choose = most_marginal if strategy == MMR.name else most_determinant
     chosen = choose(relevance_of(problem.alone), problem.likeness.unit(), constraints, share)
-    if not constraints.minimums.size or constraints.meets_minimums(chosen):
+    if constraints.meets_minimums(chosen):
         return chosen
     return searched(problem, constraints, None)
 
