@@ -132,17 +132,11 @@ class Query:
         refuses_unknown(unknown)  # where no list of ids is named, too
         catalog = index.catalog
         pinned = np.unique(rows_named(catalog, "include", include)).astype(np.intp) if _any_named(include) else NO_ROWS
-        shown, strange = NO_ROWS, ()
-        if _any_named(after):
-            named, strange = known_items(catalog, "after", after, unknown, index.removed)
-            shown, ignored = np.unique(named).astype(np.intp), (*ignored, *strange)
-            if len(again := np.intersect1d(shown, pinned)):
-                got = f"{catalog.ids[again].tolist()[0]!r} in both"
-                raise Infeasible("include", "free of ids of after, which are not shown again", got, "drop it from one")
+        shown, strange = _shown_before(index, after, unknown, pinned)
         unwanted = np.setdiff1d(seen, pinned) if filter_seen and len(seen) else NO_ROWS
         if _any_named(exclude):
             named, unknown_ids = known_items(catalog, "exclude", exclude, unknown)
-            unwanted, ignored = np.union1d(unwanted, named), (*ignored, *unknown_ids)
+            unwanted, strange = np.union1d(unwanted, named), (*strange, *unknown_ids)
         excluded = np.union1d(unwanted, index.removed).astype(np.intp) if len(unwanted) else index.removed
         require_conditions(where)
         checked_user, added = catalog.user(user), caller_scores(catalog, scores, scores_floor, unknown)
@@ -150,24 +144,21 @@ class Query:
         if added is not None:
             checked_user = checked_user.with_scores(added.combined(checked_user.scores))
             shared = shared if added.named is None else shared.within(added.named)
-            ignored = (*ignored, *added.ignored)
+            strange = (*strange, *added.ignored)
         if weights is not None:
-            numbers, strange = item_numbers(catalog, "weights", weights, unknown)
-            shared, ignored = _with_numbers(shared, "weights", numbers), (*ignored, *strange)
+            numbers, unknown_ids = item_numbers(catalog, "weights", weights, unknown)
+            shared, strange = _with_numbers(shared, "weights", numbers), (*strange, *unknown_ids)
             checked_user = checked_user.with_weights(frozen(np.nan_to_num(numbers)))
         stated_sums = {"sum_at_most": sum_at_most, "sum_at_least": sum_at_least}
-        sums, strange = request_sums(catalog, stated_sums, unknown)
-        ignored = (*ignored, *strange)
+        sums, unknown_ids = request_sums(catalog, stated_sums, unknown)
         for limit in sums:
             shared = _with_numbers(shared, limit.name, limit.cost)
         size = size_within(k, sums)
         limited = catalog_limits(stated, catalog.attributes)
         if len(shown):
             checked_user, sums = before(checked_user, sums, shown, len(catalog), bool(after_counts))
-            shared, unwanted, excluded = (
-                shared.joined(shown),
-                *(np.setdiff1d(rows, shown) for rows in (unwanted, excluded)),
-            )
+            shared, excluded = shared.joined(shown), np.setdiff1d(excluded, shown)
+            unwanted = np.setdiff1d(unwanted, shown)
             size, pinned = size + len(shown), np.union1d(pinned, shown).astype(np.intp)
         eligible = _eligible(catalog, shared, unwanted, pinned)
         counted = eligible.rows if not len(shown) or after_counts else np.setdiff1d(eligible.rows, shown)
@@ -185,7 +176,7 @@ class Query:
             eligible=eligible,
             required=requirements(catalog, counted, size if after_counts else size - len(shown), limited),
             only_scored=added is not None and added.named is not None,
-            ignored=ignored,
+            ignored=(*ignored, *strange, *unknown_ids),
             weights=numbers_to_json(weights),
             after=shown,
             after_counts=bool(after_counts),
@@ -211,13 +202,6 @@ class Query:
     def eligible_sums(self) -> Sums:
         """The limits on sums over the eligible rows."""
         return Sums.of(self.sums_of(self.eligible.rows), self.eligible.count)
-
-    @cached_property
-    def worths_within_sums(self) -> tuple[Floats, Floats]:
-        """What the eligible rows are worth for candidates within sums, and prices of these (sum_candidates.py)."""
-        from setwise.recommend.sum_candidates import worths_within
-
-        return worths_within(self)
 
     @property
     def is_limited(self) -> bool:
@@ -288,6 +272,18 @@ def require_conditions(where: object) -> None:
 def _any_named(ids: IdChoice | None) -> bool:
     """Whether ids are named: most requests name none, and looking up none takes as long as looking up some."""
     return not (ids is None or (isinstance(ids, (tuple, list)) and not ids))
+
+
+def _shown_before(index: Index, after: IdChoice, unknown: str, pinned: Rows) -> tuple[Rows, tuple[Any, ...]]:
+    """The rows that were shown before, none of which is pinned, and the ids that the catalogue does not have."""
+    if not _any_named(after):
+        return NO_ROWS, ()
+    named, strange = known_items(index.catalog, "after", after, unknown, index.removed)
+    shown = np.unique(named).astype(np.intp)
+    if len(again := np.intersect1d(shown, pinned)):
+        got = f"{index.catalog.ids[again].tolist()[0]!r} in both"
+        raise Infeasible("include", "free of ids of after, which are not shown again", got, "drop it from one")
+    return shown, strange
 
 
 def _with_numbers(eligible: Eligibility, parameter: str, numbers: Floats) -> Eligibility:

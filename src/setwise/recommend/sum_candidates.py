@@ -15,6 +15,7 @@ import math
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -36,11 +37,13 @@ PRICED = 256  # candidates by which sums over a catalogue are priced
 TRIES = 5  # of prices
 STEP, NEAR = 1.3, 1.02  # between prices that are tried, and the ratio at which no more are
 
+_worths: WeakKeyDictionary[Query, tuple[Floats, Floats]] = WeakKeyDictionary()
+
 
 def within_sums(query: Query, most: int) -> Rows:
     """About ``most`` eligible rows of large reward for their numbers, or of small numbers; ascending."""
     rows, sums = query.eligible.rows, query.eligible_sums
-    worth, price = query.worths_within_sums
+    worth, price = worths_within(query)
     cost = price @ sums.cost
     chosen = [_largest(worth - scale * cost, most // len(SCALES)) for scale in SCALES]
     for number, least, high in zip(sums.cost, sums.least, sums.high, strict=True):
@@ -56,8 +59,15 @@ def worths_within(query: Query) -> tuple[Floats, Floats]:
     """What each eligible item is worth alone or beside the anchor, whichever is more, and prices of sums by that.
 
     The anchor is the eligible item of highest score that the sums admit: what it lends makes other items worth their
-    numbers.
+    numbers. They are computed once a query.
     """
+    known = _worths.get(query)
+    if known is None:
+        known = _worths[query] = _computed_worths(query)
+    return known
+
+
+def _computed_worths(query: Query) -> tuple[Floats, Floats]:
     rows, sums = query.eligible.rows, query.eligible_sums
     alone = screened_alone(query.catalog, query.user)[rows]
     worth = alone
