@@ -18,7 +18,8 @@ def main() -> None:
     top = np.argsort(-scores)[:10]
     sw.rerank(scores, k=10, embeddings=embeddings)  # the first call compiles, or loads what was compiled
     began = time.perf_counter()
-    chosen = sw.rerank(scores, k=10, embeddings=embeddings, diversity=0.7, groups=source, at_most=2)
+    columns, rules = {"source": source}, {"source": 2}
+    chosen = sw.rerank(scores, k=10, embeddings=embeddings, diversity=0.7, attributes=columns, at_most=rules)
     milliseconds = 1000 * (time.perf_counter() - began)
 
     for name, shown in (("top ten by score", top), ("sw.rerank", chosen)):

@@ -139,7 +139,10 @@ SNIPPETS = [page for page in PAGES if "```python" in page.read_text() and page.n
 def test_snippets_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     namespace: dict[str, object] = {}
-    for snippet in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+    snippets = re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL)
+    for library in re.findall(r"^(?:from|import) (\w+)", "\n".join(snippets), re.MULTILINE):
+        pytest.importorskip(library, reason=f"{library} is not installed")
+    for snippet in snippets:
         exec(compile(snippet, page.name, "exec"), namespace)
 
 

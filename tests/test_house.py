@@ -184,7 +184,7 @@ def test_exported_names() -> None:
     assert sw.__all__ == sorted(sw.__all__, key=str)
     assert set(sw.__all__) == {
         "Catalog", "Constant", "Exp", "Explanation", "Index", "Instance", "LeakyReLU", "Linear", "Logistic", "PiecewiseLinear", "Positions", "Ranking",
-        "ReLU", "Recommender", "SetwiseError", "SimpleTransformer", "Sink", "Slate", "Softplus", "Tanh", "User", "attention", "item_rewards", "rank", "rank_many", "read", "rerank", "rewards", "set_value", "upper_bound",
+        "ReLU", "Recommender", "SetwiseError", "SimpleTransformer", "Sink", "Slate", "Softplus", "Tanh", "User", "attention", "fit_diversity", "item_rewards", "rank", "rank_many", "read", "rerank", "rewards", "set_value", "upper_bound",
     }  # fmt: skip
     for name in sw.__all__:
         assert getattr(sw, name).__doc__

@@ -35,7 +35,7 @@ from setwise.model.users import User
 from setwise.ranking import Ranking, rank, rank_many
 from setwise.recommend.explanation import Explanation
 from setwise.recommend.recommender import Recommender
-from setwise.recommend.rerank import rerank
+from setwise.recommend.rerank import fit_diversity, rerank
 from setwise.recommend.slate import Slate
 from setwise.retrieval import Index
 
@@ -68,6 +68,7 @@ __all__ = [
     "Tanh",
     "User",
     "attention",
+    "fit_diversity",
     "item_rewards",
     "rank",
     "rank_many",

@@ -116,8 +116,10 @@ class ShardUnavailable(SetwiseError, TimeoutError):
 class MissingDependency(SetwiseError, ImportError):
     """An optional library is missing."""
 
-    def __init__(self, library: str, purpose: str, extra: str) -> None:
-        super().__init__(f"{purpose} needs {library}, which is not installed; run: pip install 'setwise[{extra}]'.")
+    def __init__(self, library: str, purpose: str, extra: str | None) -> None:
+        """``extra`` is that of setwise which has the library; None where no extra has it."""
+        install = library if extra is None else f"'setwise[{extra}]'"
+        super().__init__(f"{purpose} needs {library}, which is not installed; run: pip install {install}.")
 
 
 class ScoresGivenUp(UserWarning):

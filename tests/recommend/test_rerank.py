@@ -101,7 +101,7 @@ def test_no_more_than_so_many_of_a_group() -> None:
         return np.unique(artist[list(chosen)], return_counts=True)[1].max() <= 1
 
     for groups in (artist, artist.tolist(), [ord(one) for one in artist], [ord(one) / 2 for one in artist]):
-        chosen = sw.rerank(scores, 4, embeddings=x, strength=2, groups=groups, at_most=1)
+        chosen = sw.rerank(scores, 4, embeddings=x, strength=2, attributes={"artist": groups}, at_most={"artist": 1})
         assert allowed(chosen)
         found = competing_value(scores, x, chosen)
         assert found == pytest.approx(best(9, 4, lambda one: competing_value(scores, x, one), allowed))
@@ -109,7 +109,8 @@ def test_no_more_than_so_many_of_a_group() -> None:
 
 def test_candidates_of_no_group_are_not_limited() -> None:
     x = np.eye(4)
-    assert len(sw.rerank(np.ones(4), 4, embeddings=x, groups=["a", "a", None, None], at_most=1)) == 3
+    columns = {"artist": ["a", "a", None, None]}
+    assert len(sw.rerank(np.ones(4), 4, embeddings=x, attributes=columns, at_most={"artist": 1})) == 3
 
 
 def test_a_near_copy_gives_way() -> None:
@@ -160,16 +161,17 @@ ONES = np.ones((3, 2))
 @pytest.mark.parametrize(
     ("asked", "sentence"),
     [
-        ({}, "rerank's arguments must be either embeddings alone or query and key together, got none of them; pass one of the two."),
+        ({"key": ONES}, "rerank's arguments must be either embeddings alone or query and key together, got key; pass one of the two."),
         ({"embeddings": ONES, "query": ONES, "key": ONES}, "rerank's arguments must be either"),
         ({"query": ONES}, "rerank's arguments must be either"),
         ({"embeddings": np.ones((4, 2))}, "embeddings must be an array of shape (3, d), got shape (4, 2); reshape it or check its source."),
         ({"embeddings": ONES, "scores": np.ones((3, 1))}, "scores must be an array of shape (m,)"),
-        ({"embeddings": ONES, "scores": [0.0, np.nan, 1.0]}, "scores must be finite everywhere"),
+        ({"embeddings": ONES, "scores": [np.inf, np.nan, None]}, "scores must be finite for at least one candidate, got none; check where they come from."),
         ({"embeddings": ONES, "strength": -1}, "strength must be at least 0, got -1; pass 0 to switch it off."),
         ({"embeddings": ONES, "sharpness": "much"}, "sharpness must be a finite number"),
-        ({"embeddings": ONES, "at_most": 1}, "groups and at_most must be given together, got one alone; pass both or neither."),
-        ({"embeddings": ONES, "groups": ["a"], "at_most": 1}, "attribute 'groups' must be 3 values, one per item, got 1"),
+        ({"embeddings": ONES, "at_most": 1}, "at_most must be a mapping {attribute: n}, got 1; write at_most={'artist': 2}."),
+        ({"embeddings": ONES, "at_most": {"brand": 1}}, "at_most must be about attributes the items have (none), got 'brand'"),
+        ({"attributes": {"a": ["a"]}, "at_most": {"a": 1}}, "attribute 'a' must be 3 values, one per item, got 1"),
         ({"embeddings": ONES, "k": 0}, "k must be a whole number of at least 1"),
         ({"query": ONES, "key": np.ones((3, 3))}, "key must be an array of shape (3, 1, 2)"),
         ({"query": np.ones((3, 2, 2)), "key": np.ones((3, 2, 2))}, "query must be an array of shape (3, 1, d)"),
@@ -251,7 +253,7 @@ def test_limits_of_groups_are_not_a_loss() -> None:
     scores, x = np.array([9.0, 8.0, 7.0, 0.0, 0.0]), np.eye(5)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        chosen = sw.rerank(scores, 3, embeddings=x, groups=["a", "a", "a", "b", "c"], at_most=1)
+        chosen = sw.rerank(scores, 3, embeddings=x, attributes={"group": [*"aaabc"]}, at_most={"group": 1})
     assert sorted(chosen.tolist()) == [0, 3, 4]
 
 
@@ -285,7 +287,7 @@ import setwise as sw
 rng = np.random.default_rng(0)
 scores, x, artists = rng.normal(size=60), rng.normal(size=(60, 8)), np.arange(60) % 7
 for strategy in ("mmr", "dpp"):
-    print(len(sw.rerank(scores, k=10, embeddings=x, strategy=strategy, groups=artists, at_most=2)))
+    print(len(sw.rerank(scores, k=10, embeddings=x, strategy=strategy, attributes={"artist": artists}, at_most={"artist": 2})))
 assert not any(name.startswith(("numba", "llvmlite", "torch", "scipy")) for name, module in sys.modules.items() if module)
 """
 

@@ -15,11 +15,13 @@ from setwise.cli.cluster import cluster
 from setwise.cli.compilation import compile_loops
 from setwise.cli.demo import demo
 from setwise.cli.diagnose import diagnose
+from setwise.cli.diversity import diversity
 from setwise.cli.evaluate import evaluate
 from setwise.cli.index import index
 from setwise.cli.mistakes import UsageError, sentence
 from setwise.cli.recommend import recommend
 from setwise.cli.reproduce import reproduce
+from setwise.cli.rerank import rerank
 from setwise.cli.serve import serve
 from setwise.cli.train.kinds import train
 from setwise.cli.verify import verify
@@ -61,6 +63,8 @@ for verb in (
     demo,
     index,
     recommend,
+    rerank,
+    diversity,
     batch,
     evaluate,
     diagnose,

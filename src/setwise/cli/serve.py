@@ -74,11 +74,11 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 @_with_settings
 def serve(
     folder: Annotated[
-        Path,
+        Path | None,
         typer.Argument(
             help="A folder written by Recommender.save or setwise index; with --cluster, that of the shards."
         ),
-    ],
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 for any free one.")] = 8080,
     api_key: ApiKey = None,
@@ -95,13 +95,17 @@ def serve(
     cluster: ClusterAddress = None,
     replicas: Annotated[int, typer.Option(min=1, help="Hosts of each shard, with --cluster.")] = 1,
     partial: Partial = False,
+    rerank_only: Annotated[
+        bool, typer.Option("--rerank-only", help="Serve no catalogue: only lists that requests bring are re-ranked.")
+    ] = False,
     **limits: Any,
 ) -> None:
     """Serve recommendations over HTTP, and a page to explore them.
 
     SIGHUP, or POST /admin/reload with a key, serves what the folder holds by then. SIGTERM answers what was accepted,
     and ends. With --log every slate has an id, under which POST /v1/outcomes takes what became of its items. With
-    --cluster the folder is that of setwise cluster split, and hosts in a cluster of Ray hold the items.
+    --cluster the folder is that of setwise cluster split, and hosts in a cluster of Ray hold the items. With
+    --rerank-only the folder may be that of a model of effects: POST /v1/rerank takes lists of candidates.
 
     Example: [bold]setwise serve songs/ --port 8080[/bold]
     """
@@ -109,14 +113,23 @@ def serve(
         os.environ.setdefault(name, "1")  # each worker computes on one core
     run = server_module().serve
     from setwise.service.security_headers import parse_image_hosts
+    from setwise.service.served_lists import ListsOnly
 
     if cluster is None and (replicas > 1 or partial):
         given = "--partial" if partial else "--replicas"
         raise InvalidInput(given, "given together with --cluster", "no --cluster", "add it, or drop the option")
+    if folder is None and not rerank_only:
+        raise InvalidInput("FOLDER", "that of a recommender", "none", "name it, or pass --rerank-only")
+    if rerank_only and cluster is not None:
+        raise InvalidInput("--rerank-only", "given without --cluster", "both", "drop one of them")
     pictures = parse_image_hosts(image_hosts)
     hosts, limits_ = allow_host or (), Settings(**limits)
-    place = None if cluster is None else _cluster(folder, cluster, replicas, partial)
-    run(folder, host, port, api_key, limits_, hosts, log, pictures, read_key, place)
+    place: Cluster | ListsOnly | None = None
+    if rerank_only:
+        place = ListsOnly(folder)
+    elif cluster is not None and folder is not None:
+        place = _cluster(folder, cluster, replicas, partial)
+    run(folder or Path("lists"), host, port, api_key, limits_, hosts, log, pictures, read_key, place)
 
 
 def server_module() -> ModuleType:

@@ -48,8 +48,10 @@ SIGNED = Part("signed", "bounds beside a sink", "setwise.bounds.compiled:use_sig
 PREFIXES_64 = Part("prefixes-64", "bounds in double precision", "setwise.bounds.compiled:use_prefixes_64", 44)
 LIFTS_64 = Part("lifts-64", "the same for several heads", "setwise.bounds.compiled:use_lifts_64", 49)
 
+LISTS = Part("lists", "re-ranking of lists", "setwise.recommend.rerank.compiled:use_lists", 30)
+
 FIRST = (SWAP, RETRIEVAL)
 """What every first slate needs; the longest first."""
 
 BOUNDS = (PREFIXES, LIFTS, CANDIDATES, SIGNED, FEW_SETS)
-ALL = (*FIRST, *BOUNDS, PREFIXES_64, LIFTS_64)
+ALL = (*FIRST, *BOUNDS, LISTS, PREFIXES_64, LIFTS_64)

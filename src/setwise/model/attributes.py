@@ -168,14 +168,16 @@ def _column(name: str, given: Any, size: int) -> Column:
         kind: type[Any] = {"b": np.bool_, "i": np.int64, "f": np.float64}[given.dtype.kind]
         return given.astype(kind)
     try:
-        cells = list(given)  # cell by cell: missing values of every library are recognised
+        cells = given.tolist() if isinstance(given, np.ndarray) and given.dtype.kind == "U" else list(given)
     except TypeError:
         raise InvalidInput(f"attribute '{name}'", f"{size} values, one per item", repr(given), "pass a list") from None
     if len(cells) != size:
         raise InvalidInput(
             f"attribute '{name}'", f"{size} values, one per item", f"{len(cells)}", "align it with the items"
         )
-    missing = [_is_missing(cell) for cell in cells]
+    if set(map(type, cells)) == {str}:
+        return Categorical.of(cells)
+    missing = [_is_missing(cell) for cell in cells]  # of every library
     present = [cell for cell, gone in zip(cells, missing, strict=True) if not gone]
     if any(np.ndim(cell) for cell in present):
         raise InvalidInput(f"attribute '{name}'", "one value per item", "several", "pass one column per name")

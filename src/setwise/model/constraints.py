@@ -16,20 +16,56 @@ at once a search may end at sets that do not meet every minimum; ``admits`` then
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from setwise._types import Rows
+from setwise._types import Floats, Ints, Mask, Rows
 from setwise._validation import index_array, require_shape, whole_number
 from setwise.errors import Infeasible
-from setwise.model.instance import Instance, Rowed
 from setwise.model.limits import LIMITS, Limit, checked
 from setwise.model.sums import NO_SUMS, SUMS, SumLimit, Sums, open_size, sum_limits
+
+
+class Groups(Protocol):
+    """The labels of the candidates by attribute."""
+
+    def matching(self, name: str, value: Any) -> Mask:
+        """Which candidates have this value of the attribute: (m,)."""
+        ...
+
+    def numbers_for(self, parameter: str, name: str, of: Any = None) -> Floats:
+        """The numbers of each candidate for a sum: ``of``, or those of the attribute; NaN where there is none."""
+        ...
+
+    def __getitem__(self, name: str) -> Ints: ...
+
+    def __iter__(self) -> Iterator[str]: ...
+
+    def __contains__(self, name: object) -> bool: ...
+
+
+class Labelled(Protocol):
+    """What constraints are about: an ``Instance``, or a list of candidates with attributes."""
+
+    @property
+    def m(self) -> int:
+        """The number of candidates."""
+        ...
+
+    @property
+    def groups(self) -> Groups:
+        """The labels of the candidates by attribute."""
+        ...
+
+    @property
+    def exclusive(self) -> Sequence[Ints]:
+        """Labels of which at most one candidate each may be chosen."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,9 +81,16 @@ class Constraints:
     sums: Sums = NO_SUMS
 
     @classmethod
+    def plain(cls, m: int, k: int) -> Constraints:
+        """All sets of at most k of m candidates."""
+        nothing = np.zeros(0, np.int64)
+        pinned = np.zeros(0, np.intp)
+        return cls(k, np.ones(m, bool), pinned, np.zeros((0, m), np.int64), nothing, np.zeros((0, 0), np.int64))
+
+    @classmethod
     def of(
         cls,
-        instance: Instance | Rowed,
+        instance: Labelled,
         k: int | None,
         exclude: ArrayLike = (),
         include: ArrayLike = (),
@@ -212,7 +255,7 @@ class _Group(NamedTuple):
     least: NDArray[np.int64]
 
 
-def _groups(instance: Instance | Rowed, given: Mapping[str, Any]) -> list[_Group]:
+def _groups(instance: Labelled, given: Mapping[str, Any]) -> list[_Group]:
     """The groups of the limits."""
     limits = checked(given, instance.groups, ", ".join(sorted(instance.groups)))
     return [
@@ -225,13 +268,13 @@ def _groups(instance: Instance | Rowed, given: Mapping[str, Any]) -> list[_Group
     ]
 
 
-def _of_every_value(instance: Instance | Rowed, limit: Limit, attribute: str, n: int) -> list[_Group]:
+def _of_every_value(instance: Labelled, limit: Limit, attribute: str, n: int) -> list[_Group]:
     labels = _dense(instance.groups[attribute])
     least = np.full(int(labels.max(initial=-1)) + 1, min(n, instance.m + 1) if limit.lower else 0, np.int64)
     return [_Group(labels, min(n, instance.m) if limit.upper else instance.m, least)]
 
 
-def _by_value(instance: Instance | Rowed, limit: Limit, attribute: str, numbers: Mapping[Any, int]) -> list[_Group]:
+def _by_value(instance: Labelled, limit: Limit, attribute: str, numbers: Mapping[Any, int]) -> list[_Group]:
     labels, groups = _dense(instance.groups[attribute]), list[_Group]()
     least = np.zeros(int(labels.max(initial=-1)) + 1, np.int64)
     for value, n in numbers.items():

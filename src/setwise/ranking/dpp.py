@@ -7,54 +7,82 @@ cosines C, the next item of the greedy search is
     argmax_i  (1 − δ) r_i + δ log d_i²
 
 where d_i² is what C_ii keeps after projection on the members of S, updated by one Cholesky row a step (Chen, Zhang and
-Zhou, 2018). d_i² is held above e^−40, so that exact copies can still fill a slate.
+Zhou, 2018). d_i² is held above e^−40 (10⁻⁶ in single precision), so that exact copies can still fill a slate.
 """
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from setwise._types import Floats
+import numpy as np
+from numpy.typing import NDArray
+
+from setwise._types import Array, Floats
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
-from setwise.ranking.mmr import DIVERSITY, relevance_of, share_of_diversity
+from setwise.ranking.mmr import DIVERSITY, relevance_of, share_of_diversity, unit_vectors_of
 from setwise.ranking.ranker import Ranker, Ranking
-from setwise.ranking.top_k import in_turn
 
-LEAST = np.exp(-40.0)  # of d_i²
-DEPENDENT = 1e-10  # an item whose d_i² is smaller adds no direction: its row would be rounding errors, enlarged
+# The least d_i², and that below which an item adds no direction: its row would be rounding errors, enlarged.
+LEAST = {np.dtype(np.float64): math.exp(-40.0), np.dtype(np.float32): 1e-6}
+DEPENDENT = {np.dtype(np.float64): 1e-10, np.dtype(np.float32): 1e-5}
 
 
 def dpp(instance: Instance, constraints: Constraints, *, diversity: float = DIVERSITY) -> Ranking:
     """Add the allowed candidate that raises log det L most, up to k times."""
-    share, relevance = share_of_diversity(diversity), relevance_of(instance)
-    residual = _Residual(instance.similarity if share else np.eye(instance.m), constraints.k)
+    share = share_of_diversity(diversity)
+    chosen = most_determinant(relevance_of(instance.alone), unit_vectors_of(instance), constraints, share)
+    return Ranking(chosen, 0.0, evaluations=1)
 
-    def measure(chosen: list[int]) -> Floats:
-        return np.asarray((1 - share) * relevance + share * np.log(residual.after(chosen)))
 
-    return Ranking(in_turn(constraints, measure), 0.0, evaluations=1)
+def most_determinant(relevance: Floats, unit: Array, constraints: Constraints, share: float) -> NDArray[np.intp]:
+    """The pinned items, then those that raise log det L most, by unit vectors (m, d)."""
+    chosen, joinable = constraints.pinned.tolist(), constraints.joinable(constraints.pinned)
+    gain = ((1 - share) * relevance).astype(unit.dtype)
+    gain[~joinable] = -np.inf
+    residual, limited, k = _Residual(unit, min(constraints.k, len(gain))), constraints.is_joint, constraints.k
+    for item in chosen[:-1]:
+        residual.project(item)
+    while len(chosen) < k:
+        total = gain
+        if share and chosen:
+            residual.project(chosen[-1])
+            total = np.log(residual.left)
+            total *= share
+            total += gain
+        item = total.argmax()
+        if gain[item] == -np.inf:
+            break
+        chosen.append(item)
+        gain[item] = -np.inf
+        if limited:
+            joinable = constraints.still_joinable(joinable, chosen)
+            gain[~joinable] = -np.inf
+    return np.array(chosen, np.intp)
 
 
 class _Residual:
-    """d_i² of all candidates, given the chosen ones."""
+    """d_i² of all candidates, given those that were projected on."""
 
-    def __init__(self, similarity: Floats, most: int) -> None:
-        self._similarity = similarity
-        self._left = np.ones(len(similarity))  # a zero vector is unlike all others, itself included
-        self._rows = np.zeros((min(most, len(similarity)), len(similarity)))  # of the Cholesky factor, one a member
-        self._known = 0  # rows
+    def __init__(self, unit: Array, most: int) -> None:
+        self._unit = unit
+        self.left = np.ones(len(unit), unit.dtype)  # a zero vector is unlike all others, itself included
+        self._factor = np.empty((most, len(unit)), unit.dtype)  # rows of the Cholesky factor, one a member
+        self._rows, self._dependent = 0, DEPENDENT[unit.dtype]
+        self._least = unit.dtype.type(LEAST[unit.dtype])
 
-    def after(self, chosen: list[int]) -> Floats:
-        """d_i², at least e^−40, after all of ``chosen``, which extends the list of the last call."""
-        for item in chosen[self._known :]:
-            if self._left[item] > DEPENDENT:
-                before = self._rows[: self._known]
-                row = (self._similarity[item] - before[:, item] @ before) / np.sqrt(self._left[item])
-                self._rows[self._known] = row
-                self._left = np.maximum(self._left - row**2, LEAST)
-            self._known += 1
-        return self._left
+    def project(self, item: int) -> None:
+        """Take away what this candidate's direction explains; d_i² does not vanish."""
+        if self.left[item] <= self._dependent:
+            return
+        row, known = self._unit @ self._unit[item], self._rows
+        if known:
+            row -= self._factor[:known, item] @ self._factor[:known]
+        row /= math.sqrt(self.left[item])
+        self._factor[known], self._rows = row, known + 1
+        row *= row
+        self.left -= row
+        np.maximum(self.left, self._least, out=self.left)
 
 
 DPP = Ranker("dpp", dpp, "DPP", uses_attention=False, by_reward_alone=True, interactive=True, lower_limits=True)

@@ -9,32 +9,51 @@ r_i is the reward alone, scaled to 0 … 1 over the candidates; x_i are the embe
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from setwise._types import Floats
-from setwise._validation import real_number
+from setwise._types import Array, Floats
+from setwise._validation import LARGEST, real_number
 from setwise.errors import InvalidInput
 from setwise.model.constraints import Constraints
 from setwise.model.instance import Instance
 from setwise.ranking.ranker import Ranker, Ranking
-from setwise.ranking.top_k import in_turn
 
 DIVERSITY = 0.25  # where none is given
 
 
 def mmr(instance: Instance, constraints: Constraints, *, diversity: float = DIVERSITY) -> Ranking:
     """Add the allowed candidate of largest marginal relevance, up to k times."""
-    share, relevance = share_of_diversity(diversity), relevance_of(instance)
-    similarity = instance.similarity if share else np.eye(instance.m)
-    nearest, known = np.full(instance.m, -np.inf), 0
+    share = share_of_diversity(diversity)
+    chosen = most_marginal(relevance_of(instance.alone), unit_vectors_of(instance), constraints, share)
+    return Ranking(chosen, 0.0, evaluations=1)
 
-    def measure(chosen: list[int]) -> Floats:
-        nonlocal known
-        for item in chosen[known:]:
-            np.maximum(nearest, similarity[item], out=nearest)
-        known = len(chosen)
-        return np.asarray((1 - share) * relevance - share * (nearest if known else 0.0))
 
-    return Ranking(in_turn(constraints, measure), 0.0, evaluations=1)
+def most_marginal(relevance: Floats, unit: Array, constraints: Constraints, share: float) -> NDArray[np.intp]:
+    """The pinned items, then those of largest marginal relevance, by unit vectors (m, d)."""
+    chosen, joinable = constraints.pinned.tolist(), constraints.joinable(constraints.pinned)
+    gain = ((1 - share) * relevance).astype(unit.dtype)
+    gain[~joinable] = -np.inf
+    total, turned, limited = gain, unit * unit.dtype.type(-share), constraints.is_joint
+    for number in range(constraints.k):
+        if share and number:
+            beside = turned.dot(unit[chosen[number - 1]])
+            beside += gain
+            total = beside if number == 1 else np.minimum(total, beside, out=total)
+        if number < len(constraints.pinned):
+            continue
+        item = total.argmax()
+        if total[item] == -np.inf:
+            break
+        chosen.append(item)
+        gain[item] = -np.inf
+        if limited:
+            joinable = constraints.still_joinable(joinable, chosen)
+            gain[~joinable] = -np.inf
+        if number:
+            total[item] = -np.inf
+            if limited:
+                total[~joinable] = -np.inf
+    return np.array(chosen, np.intp)
 
 
 def share_of_diversity(diversity: float) -> float:
@@ -45,11 +64,18 @@ def share_of_diversity(diversity: float) -> float:
     return share
 
 
-def relevance_of(instance: Instance) -> Floats:
+def relevance_of(rewards: Floats) -> Floats:
     """Rewards alone, scaled to 0 … 1; infinite ones count as the largest double."""
-    alone = np.nan_to_num(instance.alone) / 2  # halved, so that no difference overflows
-    least, most = alone.min(), alone.max()
-    return np.zeros(instance.m) if most <= least else (alone - least) / (most - least)
+    alone, least, most = rewards, rewards.min(), rewards.max()
+    if not (least > -LARGEST and most < LARGEST):
+        alone = np.nan_to_num(rewards) / 2  # halved, so that no difference overflows
+        least, most = alone.min(), alone.max()
+    return np.zeros(len(alone)) if most <= least else (alone - least) / (most - least)
+
+
+def unit_vectors_of(instance: Instance) -> Array:
+    """The unit vectors of an instance's candidates; without embeddings no two are similar."""
+    return np.eye(instance.m) if instance.embed is None else instance.embed()
 
 
 MMR = Ranker("mmr", mmr, "MMR", uses_attention=False, by_reward_alone=True, interactive=True, lower_limits=True)

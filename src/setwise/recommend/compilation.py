@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from setwise.kernels import preparation
-from setwise.kernels.parts import ALL, BOUNDS, FIRST
+from setwise.kernels.parts import ALL, BOUNDS, FIRST, LISTS
 from setwise.model.users import User
 from setwise.recommend.recommender import Recommender
 
@@ -17,8 +17,8 @@ def compile_requests(progress: bool | None = None) -> None:
 
 
 def load_requests() -> None:
-    """Wait for what every slate needs, and load it, and of the rest of single precision what is compiled."""
-    preparation.require(FIRST)
+    """Wait for what every slate and list needs, and load it, and of the rest of single precision what is compiled."""
+    preparation.require([*FIRST, LISTS])
     preparation.load([part for part in BOUNDS if preparation.is_compiled(part)])
 
 

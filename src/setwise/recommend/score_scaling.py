@@ -37,7 +37,7 @@ def scaled(scores: Floats, k: int, scale: str, outcomes: tuple[ArrayLike, ArrayL
         return scores
     order = np.sort(scores)[::-1]
     shown, missed = order[:k], order[k : 2 * k]
-    unit = shown.mean() - missed.mean() if len(missed) else 0.0
+    unit = shown.sum() / len(shown) - missed.sum() / len(missed) if len(missed) else 0.0
     unit = unit or order.std() or 1.0
     return np.asarray((scores - shown[-1]) / unit)
 
@@ -53,14 +53,14 @@ def fitted(outcomes: tuple[ArrayLike, ArrayLike]) -> tuple[float, float]:
         raise InvalidInput("outcomes", must, "others", "pass more of the past, or leave outcomes out")
     centre, spread = past.mean(), past.std()
     design = np.stack([(past - centre) / spread, np.ones(len(past))], axis=1)
-    slope, offset = _logistic_regression(design, hit)
+    slope, offset = logistic_regression(design, hit)
     if slope <= 0:
         got = "outcomes that fall with it"
         raise InvalidInput("past scores", "higher where outcomes are better", got, "check the sign of the scores")
     return float(slope / spread), float(offset - slope * centre / spread)
 
 
-def _logistic_regression(design: Floats, hit: Floats) -> NDArray[np.float64]:
+def logistic_regression(design: Floats, hit: Floats) -> NDArray[np.float64]:
     """Maximum likelihood by Newton's method with halved steps; weights (2,)."""
     weights = np.zeros(design.shape[1])
     for _ in range(_STEPS):
@@ -76,6 +76,7 @@ def _logistic_regression(design: Floats, hit: Floats) -> NDArray[np.float64]:
 
 def given_up(scores: Floats, chosen: NDArray[np.intp], best: NDArray[np.intp]) -> float:
     """The share of the best set's advantage over average candidates that the chosen set lacks."""
-    advantage = float(scores[best].sum() - len(best) * scores.mean())
-    missing = float(scores[best].sum() - scores[chosen].sum() - (len(best) - len(chosen)) * scores.mean())
+    mean, of_best = scores.sum() / len(scores), scores[best].sum()
+    advantage = float(of_best - len(best) * mean)
+    missing = float(of_best - scores[chosen].sum() - (len(best) - len(chosen)) * mean)
     return missing / advantage if advantage > 0 else 0.0

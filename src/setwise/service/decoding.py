@@ -16,6 +16,7 @@ import msgspec
 from setwise._validation import did_you_mean
 from setwise.ranking import RANKERS
 from setwise.service.http_errors import HttpError, malformed
+from setwise.service.list_schemas import Candidates, RerankBatchRequest, RerankRequest
 from setwise.service.schemas import (
     INTERACTIVE,
     ITEMS_LIMIT,
@@ -46,11 +47,14 @@ _UNKNOWN = re.compile("unknown field `(.*?)`")
 _HALF_PAIR = re.compile(rb"(?<!\\)(?:\\\\)*\\u[dD][89abAB][0-9a-fA-F]{2}(?:[^\\]|\\[^u])")  # a lone surrogate
 _RECOMMEND, _BATCH = msgspec.json.Decoder(RecommendRequest), msgspec.json.Decoder(BatchRequest)
 _EXPLAIN = msgspec.json.Decoder(ExplainRequest)
+_RERANK, _RERANK_BATCH = msgspec.json.Decoder(RerankRequest), msgspec.json.Decoder(RerankBatchRequest)
 _ENTRIES, _OUTCOMES = msgspec.json.Decoder(_Entries), msgspec.json.Decoder(OutcomesRequest)
 _FIELDS: dict[Any, tuple[str, ...]] = {  # names to suggest for an unknown one
     RecommendRequest: RecommendRequest.__struct_fields__,
     BatchRequest: RecommendRequest.__struct_fields__,
     ExplainRequest: ExplainRequest.__struct_fields__,
+    RerankRequest: RerankRequest.__struct_fields__,
+    RerankBatchRequest: RerankBatchRequest.__struct_fields__,
     _Entries: OutcomesRequest.__struct_fields__,
     OutcomesRequest: (*OutcomesRequest.__struct_fields__, *OutcomeEntry.__struct_fields__),
 }
@@ -82,10 +86,41 @@ def decode_batch(body: bytes, settings: Settings) -> BatchRequest:
     return batch
 
 
+def decode_rerank(body: bytes, settings: Settings) -> RerankRequest:
+    """The list in this body, checked against the limits."""
+    request = _decode(_RERANK, body)
+    _check_list("candidates", request.candidates, request.k, settings)
+    return request
+
+
+def decode_rerank_batch(body: bytes, settings: Settings) -> RerankBatchRequest:
+    """The lists in this body, checked against the limits."""
+    batch = _decode(_RERANK_BATCH, body)
+    if not 1 <= len(batch.lists) <= settings.batch:
+        raise _invalid("lists", f"1 to {settings.batch} lists", len(batch.lists), "split the batch")
+    for name, candidates in batch.lists.items():
+        _check_list(f"lists[{name!r}]", candidates, batch.k, settings)
+    return batch
+
+
+def _check_list(parameter: str, candidates: Candidates, k: int, settings: Settings) -> None:
+    """Refuse what is beyond the limits of the service."""
+    sizes = [len(candidates)]
+    if isinstance(candidates, dict):
+        sizes = [len(column) for column in candidates.values() if isinstance(column, list)]
+    if max(sizes, default=0) > settings.candidates:
+        must = f"a list of at most {settings.candidates} candidates"
+        raise _invalid(parameter, must, max(sizes), "send those of highest score")
+    if k is not None and k > settings.k:
+        raise _invalid("k", f"at most {settings.k}", k, "choose a smaller one")
+
+
 DECODERS: dict[str, Callable[[bytes, Settings], HttpRequest]] = {
     "recommend": decode_recommend,
     "batch": decode_batch,
     "explain": decode_explain,
+    "rerank": decode_rerank,
+    "rerank_batch": decode_rerank_batch,
 }
 
 

@@ -19,11 +19,13 @@ from setwise.recommend.arguments import ERROR
 from setwise.recommend.clock import limited_to
 from setwise.recommend.exploration import explore
 from setwise.recommend.query import Query
+from setwise.recommend.rerank import answer_data, rerank_data
 from setwise.recommend.slate import CERTIFICATE, Slate
 from setwise.service.decoding import DECODERS
 from setwise.service.degradation import BUDGET_SHARES, FULL, GREEDY, SEARCH, TIME, USUAL_MS
 from setwise.service.http_errors import HttpError, deadline_exceeded, from_error
 from setwise.service.item_records import attributes, item
+from setwise.service.list_schemas import RerankBatchRequest, RerankRequest
 from setwise.service.schemas import (
     BatchRequest,
     ExplainRequest,
@@ -174,6 +176,31 @@ class Handlers:
             )
         )
 
+    def rerank(self, request: RerankRequest, task: TaskMessage) -> Outcome:
+        """The best set of a list."""
+        return msgspec.json.encode(self._reranked(request.content(), task))
+
+    def rerank_batch(self, batch: RerankBatchRequest, task: TaskMessage) -> Outcome:
+        """The best set of each list; an error where a list is wrong, or the deadline leaves no time."""
+        answers: dict[str, Any] = {}
+        for name, content in batch.contents().items():
+            try:
+                answers[name] = self._reranked(content, task)
+            except HttpError as error:
+                answers[name] = error.as_dict()
+            except SetwiseError as error:
+                answers[name] = from_error(error).as_dict()
+        return msgspec.json.encode({"lists": answers})
+
+    def _reranked(self, content: dict[str, Any], task: TaskMessage) -> dict[str, Any]:
+        left_ms = task.left_ms()
+        if left_ms <= 0:
+            raise deadline_exceeded(self._settings.deadline_ms)
+        if content.get("budget_ms") is not None:
+            content["budget_ms"] = min(content["budget_ms"], left_ms)
+        effects = getattr(self._artifact, "effects", None) if content.pop("effects", True) else None
+        return answer_data(rerank_data(content, effects), bool(content.get("certify")))
+
     def items(self, request: ItemsRequest, _: TaskMessage) -> Outcome:
         """Items by words or by ids."""
         return msgspec.json.encode(self._artifact.items(request))
@@ -314,6 +341,8 @@ HANDLERS: dict[str, tuple[Handle, msgspec.json.Decoder[Any]]] = {
     "batch": (Handlers.batch, msgspec.json.Decoder(BatchRequest)),
     "explain": (Handlers.explain, msgspec.json.Decoder(ExplainRequest)),
     "items": (Handlers.items, msgspec.json.Decoder(ItemsRequest)),
+    "rerank": (Handlers.rerank, msgspec.json.Decoder(RerankRequest)),
+    "rerank_batch": (Handlers.rerank_batch, msgspec.json.Decoder(RerankBatchRequest)),
 }
 
 

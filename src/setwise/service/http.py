@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from setwise.service import decoding, docs_page, http_errors, openapi, schemas
+from setwise.service import decoding, docs_page, http_errors, list_schemas, openapi, schemas
 from setwise.service.connections import OTHER
 from setwise.service.exchange import Bodies, Request, Response
 from setwise.service.hosts import AllowedHosts
@@ -29,6 +29,7 @@ from setwise.service.outcome_log import OutcomeLog
 from setwise.service.queue import TaskQueue
 from setwise.service.reload import Reloader
 from setwise.service.served_cluster import Cluster
+from setwise.service.served_lists import ListsOnly
 from setwise.service.settings import Settings
 from setwise.service.static_files import StaticFile, read_static_files
 from setwise.service.turns import Turns
@@ -64,7 +65,7 @@ class Service:
         has_key: bool,
         log_folder: Path | None = None,
         image_hosts: Sequence[str] = (),
-        cluster: Cluster | None = None,
+        cluster: Cluster | ListsOnly | None = None,
     ) -> Service:
         """A service for the artifact, or the shards, in ``folder``, with its workers running; slates are logged."""
         log = None if log_folder is None else OutcomeLog(log_folder, settings, metrics)
@@ -224,6 +225,10 @@ ROUTES: tuple[Route, ...] = (
           schemas.BatchRequest, schemas.BatchResponse, _BODY),
     Route("POST", "/v1/explain", "A slate and its explanation.", _computed("explain"),
           schemas.ExplainRequest, schemas.ExplainResponse, _BODY),
+    Route("POST", "/v1/rerank", "The best set of a list of candidates.", _computed("rerank"),
+          list_schemas.RerankRequest, list_schemas.RerankResponse, _BODY),
+    Route("POST", "/v1/rerank/batch", "The best sets of several lists.", _computed("rerank_batch"),
+          list_schemas.RerankBatchRequest, list_schemas.RerankBatchResponse, _BODY),
     Route("POST", "/v1/outcomes", "Outcomes of slates that were shown.", _outcomes,
           schemas.OutcomesRequest, schemas.OutcomesResponse, (400, 404, 408, 413, 422, 503), writes=True),
     Route("GET", "/v1/items", "Items by words of their title, or by id.", _items,

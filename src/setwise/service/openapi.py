@@ -63,6 +63,8 @@ def _add_limits(components: dict[str, Any], settings: Settings) -> None:
             if choice.get("type") == "array":
                 choice["maxItems"] = most
     request["ranker"] = {"enum": [*schemas.INTERACTIVE, None], "default": None}
+    components["RerankRequest"]["properties"]["k"] |= {"minimum": 1, "maximum": settings.k}
+    components["RerankBatchRequest"]["properties"]["k"] |= {"minimum": 1, "maximum": settings.k}
     components["BatchRequest"]["properties"]["requests"] |= {"minItems": 1, "maxItems": settings.batch}
     either = [{"$ref": _REF.format(name=schema.__name__)} for schema in (schemas.SlateResponse, schemas.ErrorResponse)]
     components["BatchResponse"]["properties"]["answers"]["items"] = {"anyOf": either}

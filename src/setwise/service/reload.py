@@ -11,6 +11,7 @@ from setwise.service.metrics import Metrics
 from setwise.service.queue import TaskQueue
 from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
+from setwise.service.served_lists import ListsOnly
 from setwise.service.settings import Settings
 from setwise.service.worker_pool import WorkerPool
 
@@ -22,7 +23,9 @@ class Reloader:
 
     queue: TaskQueue
 
-    def __init__(self, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | None = None) -> None:
+    def __init__(
+        self, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | ListsOnly | None = None
+    ) -> None:
         self._folder, self._settings, self._metrics, self._cluster = folder, settings, metrics, cluster
         self._lock = asyncio.Lock()  # held while another pool starts
         self._asked = False  # a reload waits for the lock

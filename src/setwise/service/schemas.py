@@ -80,7 +80,7 @@ def _in_json(hint: Any) -> Any:
     return _in_json(mappings[0]) if mappings and set(kinds) == {mappings[0], NoneType} else hint
 
 
-def _field(name: str) -> tuple[str, Any, Any]:
+def field_of(name: str) -> tuple[str, Any, Any]:
     """The field of this argument; a type that JSON has not the same is refused when the document is made."""
     entry = ARGUMENTS[name]
     type_, default = WRITTEN.get(name, (_in_json(entry.type), entry.default))
@@ -94,7 +94,7 @@ if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
 else:
-    _Arguments = msgspec.defstruct("_Arguments", [_field(name) for name in ARGUMENTS])
+    _Arguments = msgspec.defstruct("_Arguments", [field_of(name) for name in ARGUMENTS])
 
 
 class RecommendRequest(_Arguments, forbid_unknown_fields=True, omit_defaults=True):
@@ -177,7 +177,7 @@ class OutcomesRequest(msgspec.Struct, forbid_unknown_fields=True):
     outcomes: list[OutcomeEntry]
 
 
-HttpRequest = RecommendRequest | BatchRequest | ItemsRequest
+HttpRequest = msgspec.Struct  # any of a route
 
 
 # --- responses ---

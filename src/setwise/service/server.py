@@ -29,6 +29,7 @@ from setwise.service.metrics import Metrics
 from setwise.service.process_start import kill_server
 from setwise.service.security_headers import security_headers
 from setwise.service.served_cluster import Cluster
+from setwise.service.served_lists import ListsOnly
 from setwise.service.settings import Settings
 from setwise.service.signals import Signals, noted_signals
 
@@ -46,7 +47,7 @@ def serve(
     log_folder: Path | None = None,
     image_hosts: Sequence[str] = (),
     read_key: str | None = None,
-    cluster: Cluster | None = None,
+    cluster: Cluster | ListsOnly | None = None,
 ) -> None:
     """Serve the artifact in ``folder``, or its shards in a cluster, until a signal ends the process.
 
@@ -85,7 +86,7 @@ async def _serve(
     hosts: AllowedHosts,
     log_folder: Path | None,
     image_hosts: Sequence[str],
-    cluster: Cluster | None,
+    cluster: Cluster | ListsOnly | None,
     signals: Signals,
 ) -> None:
     metrics, (key, read_key) = Metrics(), keys

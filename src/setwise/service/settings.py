@@ -40,6 +40,7 @@ class Settings:
     connections_per_address: int = _setting(
         256, 1, 1 << 20, "The most open connections of one client address; the next one is answered 503."
     )
+    candidates: int = _setting(2000, 1, 1_000_000, "The most candidates of a list that is re-ranked.")
     k: int = _setting(100, 1, 10_000, "The most items in a slate.")
     slow_k: int = _setting(
         20, 1, 10_000, "The most items in a slate by beam search, and in an explanation, which compares with it."

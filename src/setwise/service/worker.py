@@ -25,6 +25,7 @@ from setwise.service.logs import configure_logs, error_place, log
 from setwise.service.schemas import Info
 from setwise.service.served import Served, ServedArtifact
 from setwise.service.served_cluster import Cluster
+from setwise.service.served_lists import ListsOnly
 from setwise.service.settings import Settings
 
 NICE = 5  # workers yield to the event loop where cores are scarce, so that shedding stays quick under load
@@ -49,7 +50,7 @@ encode_reply = msgspec.msgpack.Encoder().encode
 
 
 def run_worker(
-    line: socket.socket, artifact: Path, version: str, settings: Settings, cluster: Cluster | None = None
+    line: socket.socket, artifact: Path, version: str, settings: Settings, cluster: Cluster | ListsOnly | None = None
 ) -> None:
     """The target of the process."""
     ignore_signals()
@@ -69,7 +70,7 @@ def ignore_signals() -> None:
 
 
 def serve_tasks(
-    line: Connection, artifact: Path, version: str, settings: Settings, cluster: Cluster | None = None
+    line: Connection, artifact: Path, version: str, settings: Settings, cluster: Cluster | ListsOnly | None = None
 ) -> None:
     """Open the artifact, or the front of a cluster, report its description or what is wrong, and compute tasks."""
     served: Served

@@ -43,6 +43,7 @@ from setwise.service.metrics import Metrics
 from setwise.service.process_start import birth, is_suspended
 from setwise.service.schemas import Info
 from setwise.service.served_cluster import Cluster
+from setwise.service.served_lists import ListsOnly
 from setwise.service.settings import Settings
 from setwise.service.task import Task
 from setwise.service.worker import NotOpened, Opened, run_worker
@@ -89,7 +90,9 @@ class Worker(asyncio.Protocol):
         self._ping_at = _NEVER
         self._next_check: asyncio.TimerHandle | None = None
 
-    async def start(self, artifact: Path, version: str, cluster: Cluster | None = None) -> Opened | NotOpened:
+    async def start(
+        self, artifact: Path, version: str, cluster: Cluster | ListsOnly | None = None
+    ) -> Opened | NotOpened:
         """Start the process and wait until it has opened the artifact, or has failed to.
 
         Raises TimeoutError if that takes longer than ``start_ms``.
@@ -305,9 +308,9 @@ class WorkerPool:
 
     @classmethod
     async def start(
-        cls, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | None = None
+        cls, folder: Path, settings: Settings, metrics: Metrics, cluster: Cluster | ListsOnly | None = None
     ) -> WorkerPool:
-        """A pool for the artifact that ``folder`` holds now; with a ``cluster``, for the front of its shards.
+        """A pool for the artifact that ``folder`` holds now; with a ``cluster``, for the front of its shards or lists.
 
         The first worker starts alone: the others find in the cache what it compiles, and a bad artifact costs one
         process. All map one copy of the files.
@@ -318,8 +321,10 @@ class WorkerPool:
             undo.callback(_kill_all, workers)
             copy = undo.enter_context(ExitStack())
             artifact = copy.enter_context(private_folder(FRONT))
-            source = folder if cluster is None else folder / FRONT
-            version = await in_daemon_thread(copy_artifact, source, artifact)
+            version = ListsOnly.version
+            if not isinstance(cluster, ListsOnly):
+                source = folder if cluster is None else folder / FRONT
+                version = await in_daemon_thread(copy_artifact, source, artifact)
             launcher = Launcher(folder, artifact, version, settings, metrics, cluster)
             info = await launcher.start(workers)
             await asyncio.gather(*(launcher.start(workers) for _ in range(1, settings.worker_count)))
@@ -354,7 +359,7 @@ class Launcher:
     version: str
     settings: Settings
     metrics: Metrics
-    cluster: Cluster | None
+    cluster: Cluster | ListsOnly | None
 
     async def start(self, started: list[Worker]) -> Info:
         """Start a worker and append it to ``started``; the description of the artifact when it has opened it."""

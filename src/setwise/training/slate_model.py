@@ -10,11 +10,11 @@ import math
 import os
 from collections.abc import Mapping
 from html import escape
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from setwise._types import Floats
+from setwise._types import Array, Floats
 from setwise._validation import frozen
 from setwise.datasets.sessions import Slates
 from setwise.errors import InvalidInput
@@ -29,6 +29,10 @@ from setwise.storage import artifact
 from setwise.training.calibration import Reliability, fit_logistic, reliability
 from setwise.training.effects.drawing import drawing
 from setwise.training.summary import Summary
+
+if TYPE_CHECKING:
+    from setwise.model.attributes import Attributes
+    from setwise.training.effects.transfer import Transferred
 
 _LEAST, _MOST, _SCORES = 64, 4096, 1 << 25  # slates at once, and added scores of their users
 
@@ -69,6 +73,15 @@ class SlateModel:
         """What items of a slate do to each other, as far as it can be read: ``words``, and a ``drawing`` in SVG."""
         words = list(self.summary.get("words", ()))
         return {"words": words, "drawing": drawing(self.summary["pictures"])} if words else {}
+
+    def effects_on(self, attributes: Attributes, vectors: Array | None = None) -> Transferred:
+        """The base and the effects for candidates with these attributes, seen before or not (effects/transfer.py)."""
+        from setwise.training.effects.transfer import for_candidates
+
+        if "transfer" not in self.summary:
+            todo = "train it on slates, by setwise train slates"
+            raise InvalidInput("effects", "a model of effects of attributes", "another model", todo)
+        return for_candidates(self.summary["transfer"], attributes, vectors)
 
     # --- predictions ---
 

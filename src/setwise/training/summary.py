@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-HIDDEN = ("shape", "schedule", "stages", "tried", "base")  # parts that ``rows`` shortens or leaves out
+HIDDEN = ("transfer", "shape", "schedule", "stages", "tried", "base")  # parts that ``rows`` shortens or leaves out
 
 
 class Summary(dict[str, Any]):

@@ -40,7 +40,11 @@ def upper_bound(
     """An upper bound on F(S) over feasible sets S of at most k candidates; ``rank(…, "exact")`` proves the optimum."""
     if not isinstance(instance, Instance):
         raise InvalidInput("instance", "a setwise.Instance", type(instance).__name__, "use Instance.from_catalog")
-    constraints = Constraints.of(instance, k, exclude, include, at_most=at_most)
+    return bounded(instance, Constraints.of(instance, k, exclude, include, at_most=at_most))
+
+
+def bounded(instance: Instance, constraints: Constraints) -> float:
+    """``upper_bound`` for constraints that are known."""
     search = BranchAndBound(instance, constraints, OPEN_NODES)
     search.offer(_highest_set(constraints, instance.total_score))
     for anchor in np.argsort(-np.where(constraints.open, instance.total_score, -np.inf), kind="stable")[:ANCHORS]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from setwise._types import Floats
+from setwise._types import Floats, Ints
 from setwise.training.effects.columns import Block
 from setwise.training.effects.features import Features, Label
 from setwise.training.effects.regression import Fit
@@ -30,12 +30,12 @@ class Base:
         """Labels one value a column, numbers with their squares, vectors by component."""
         columns: dict[str, Floats] = {ALL: np.ones((features.items, 1))}
         for label in features.labels:
-            columns[f"{label.name} alone"] = _values(label)
+            columns[f"{label.name} alone"] = np.asarray(label.code[:, None] == kept_values(label), np.float64)
         for number in features.numbers:
             parts = [number.x, number.x**2 - 1] + ([number.missing] if number.missing.any() else [])
             columns[f"{number.name} alone"] = np.column_stack(parts)
         for vector in features.vectors:
-            columns[f"{vector.name} alone"] = _components(vector.unit)
+            columns[f"{vector.name} alone"] = vector.unit @ components(vector.unit)
         return cls(columns)
 
     @property
@@ -56,14 +56,15 @@ class Base:
         return total
 
 
-def _values(label: Label) -> Floats:
+def kept_values(label: Label) -> Ints:
+    """The values with a coefficient each: the most frequent ones."""
     times = np.bincount(label.code[label.code >= 0])
-    kept = np.argsort(-times, kind="stable")[:MOST_VALUES]
-    return np.asarray(label.code[:, None] == kept, np.float64)
+    return np.asarray(np.argsort(-times, kind="stable")[:MOST_VALUES])
 
 
-def _components(unit: Floats) -> Floats:
+def components(unit: Floats) -> Floats:
+    """What vectors (n, d) are multiplied by for the columns of the base: (d, p)."""
     if unit.shape[1] <= MOST_DIM:
-        return np.asarray(unit * np.sqrt(unit.shape[1]))
+        return np.asarray(np.eye(unit.shape[1]) * np.sqrt(unit.shape[1]))
     turned = np.linalg.svd(unit, full_matrices=False)[2][:MOST_DIM]
-    return np.asarray(unit @ turned.T * np.sqrt(MOST_DIM))
+    return np.asarray(turned.T * np.sqrt(MOST_DIM))

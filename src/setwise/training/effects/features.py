@@ -39,6 +39,7 @@ class Number:
     missing: Ints
     scale: float
     logged: bool
+    centre: float = 0.0  # of what x counts from: the number, or its logarithm
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +142,7 @@ def _of_numbers(name: str, x: Floats) -> Label | Number | str:
     scaled = np.log(np.where(present, x, 1.0)) if logged else np.where(present, x, 0.0) / unit
     centre, spread = float(scaled[present].mean()), float(scaled[present].std())
     standard = np.where(present, (scaled - centre) / spread, 0.0)
-    return Number(name, standard, (~present).astype(np.int64), spread * unit, logged)
+    return Number(name, standard, (~present).astype(np.int64), spread * unit, logged, centre * unit)
 
 
 def _skewed(known: Floats) -> bool:

@@ -48,6 +48,7 @@ from setwise.training.effects.selection import BEYOND_DOUBT, MOST_EFFECTS, Folds
 from setwise.training.effects.similarity import Cosine, Similarity
 from setwise.training.effects.taste import Tastes
 from setwise.training.effects.threshold import SIZES, Crowd
+from setwise.training.effects.transfer import learned
 from setwise.training.effects.value_pairs import ValuePairs
 from setwise.training.slate_model import SlateModel
 
@@ -81,6 +82,7 @@ class Effects:
     explored: Ints | None  # the slates that effects were learned from; None for all
     choices: bool  # whether one item of a slate is chosen, or none
     notes: tuple[str, ...]
+    transfer: dict[str, Any]  # the same as data about attributes (transfer.py)
 
     def words(self) -> list[str]:
         """The effects in words."""
@@ -102,6 +104,7 @@ class Effects:
             "effects_tried": [asdict(tried) for tried in self.selected.tried],
             "tastes": [asdict(taste) for taste in self.tastes],
             "notes": list(self.notes),
+            "transfer": self.transfer,
         }
 
     def masked_beside(self, model: SlateModel, features: Features, slates: Slates) -> bool:
@@ -264,7 +267,7 @@ def fit_effects(
         )
         selected = replace(selected, fit=refitted)
     masked = any(taste.plain for taste in tastes)
-    return _as_effects(evidence, first, selected, tuple(tastes), masked, explored, choices, tuple(notes))
+    return _as_effects(evidence, first, selected, features, tuple(tastes), masked, explored, choices, tuple(notes))
 
 
 def _selected(evidence: Evidence, candidates: Sequence[Family], choices: bool) -> tuple[Evidence, Selected]:
@@ -285,6 +288,7 @@ def _as_effects(
     evidence: Evidence,
     first: Selected,
     selected: Selected,
+    features: Features,
     tastes: tuple[Taste, ...],
     masked: bool,
     explored: Ints | None,
@@ -309,6 +313,7 @@ def _as_effects(
         explored=explored,
         choices=choices,
         notes=notes,
+        transfer=learned(features, selected.families, selected.fit),
     )
 
 
@@ -388,10 +393,8 @@ def _explored(slates: Slates, notes: list[str]) -> Ints | None:
         return None
     explored = np.flatnonzero(slates.explored)
     if len(explored) < FEWEST:
-        notes.append(
-            f"{len(explored)} slates are explored, in all their rows, fewer than {FEWEST}: effects are learned from "
-            "all slates."
-        )
+        few = f"{len(explored)} slates are explored, in all their rows, fewer than {FEWEST}"
+        notes.append(f"{few}: effects are learned from all slates.")
         return None
     notes.append(f"Effects are learned from the {len(explored):,} explored slates of {len(slates):,}.")
     return explored
