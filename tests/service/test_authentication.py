@@ -59,7 +59,8 @@ def test_only_these_routes_are_open() -> None:
     rows = {route.path for route in all_routes() if route.open}
     assert {path for path in rows if not path.startswith("/page/")} == OPEN
     assert {route.path for route in ROUTES if not route.open} == {
-        "/v1/recommend", "/v1/recommend/batch", "/v1/explain", "/v1/outcomes", "/v1/items", "/v1/info", "/admin/reload",
+        "/v1/recommend", "/v1/recommend/batch", "/v1/rerank", "/v1/rerank/batch",
+        "/v1/explain", "/v1/outcomes", "/v1/items", "/v1/info", "/admin/reload",
     }  # fmt: skip
 
 
